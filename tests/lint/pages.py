@@ -21,7 +21,7 @@ def numbered(page):
 def untested(root, page, line, text):
     """A promise without the name of a test that there is."""
     found = PROMISE.search(text)
-    if found and (root / found[1]).exists() and re.search(rf"\b{found[2]}\(", (root / found[1]).read_text(encoding="utf-8")):
+    if found and (root / found[1]).exists() and re.search(rf"\b(TEST\()?{found[2]}[()]", (root / found[1]).read_text(encoding="utf-8")):
         return []
     return [tree.at(root, page, line, "promises what no test holds")]
 

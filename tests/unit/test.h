@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmocka wants these four before it, in this order. */
+/* The tests of a file are a group; run_group.c runs it. cmocka wants these four before it, in this
+ * order. */
 #ifndef TMK_TEST_H
 #define TMK_TEST_H
 
@@ -9,12 +10,43 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <stdbool.h>
 
-/* Defines a group of tests: a function that gives the count of those that failed. run_group.c
- * calls it. */
-#define TEST_GROUP(name)                                                                           \
-    int group_##name(void);                                                                        \
-    int group_##name(void)
+struct test_entry {
+    const char *file, *name;
+    CMUnitTestFunction run;
+    struct test_entry *next;
+};
+
+struct test_fixture {
+    const char *file;
+    CMFixtureFunction set_up, tear_down;
+    bool each;
+    struct test_fixture *next;
+};
+
+/* Before main. The entries stay the caller's. */
+void test_add(struct test_entry *entry);
+void test_add_fixture(struct test_fixture *fixture);
+
+/* Defines a test. Those of a file run in the order of their definitions. */
+#define TEST(name)                                                                                 \
+    static void name(void **);                                                                     \
+    __attribute__((constructor)) static void register_##name(void) {                               \
+        static struct test_entry entry = {__FILE__, #name, name, NULL};                            \
+        test_add(&entry);                                                                          \
+    }                                                                                              \
+    static void name(__attribute__((unused)) void **state)
+
+/* Called before the first test of the file and after the last; either may be NULL. */
+#define GROUP_FIXTURE(set_up, tear_down) TEST_FIXTURE_OF(group, set_up, tear_down, false)
+/* Called before and after each test of the file; either may be NULL. */
+#define TEST_FIXTURE(set_up, tear_down) TEST_FIXTURE_OF(test, set_up, tear_down, true)
+#define TEST_FIXTURE_OF(what, set_up, tear_down, each)                                             \
+    __attribute__((constructor)) static void register_fixture_of_##what(void) {                    \
+        static struct test_fixture fixture = {__FILE__, set_up, tear_down, each, NULL};            \
+        test_add_fixture(&fixture);                                                                \
+    }
 
 /* The expression is TMK_OK, or the diag's text is shown. */
 #define assert_ok(expr, diag)                                                                      \

@@ -290,8 +290,7 @@ static struct model *m;
 
 static const struct tmk_shape image = {4, {1, 3, 19, 17}};
 
-static void a_residual_network(void **state) {
-    (void)state;
+TEST(a_residual_network) {
     begin(m, " input %x : f32[\"N\",3,19,17]");
     conv(m, "c1", "x", 20, 3, 3, 1, 1);
     norm(m, "b1", "c1", 20);
@@ -315,8 +314,7 @@ static void a_residual_network(void **state) {
     compare_batches(m, image);
 }
 
-static void a_dense_network(void **state) {
-    (void)state;
+TEST(a_dense_network) {
     begin(m, " input %x : f32[\"N\",3,19,17]");
     conv(m, "c0", "x", 32, 3, 3, 1, 1);
     say(m, " %r0 = Relu(%c0)");
@@ -353,8 +351,7 @@ static uint32_t count_apart(const char *text, const struct tmk_shape *shape) {
 
 /* Of the parts of a batch's Concats, those stand apart that chains and Concats alone make and read:
  * r1 and r2, the joined of them, a part of it again. */
-static void parts_of_a_batch_are_made_in_their_places(void **state) {
-    (void)state;
+TEST(parts_of_a_batch_are_made_in_their_places) {
     struct tmk_shape two = image;
     two.dim[0] = 2;
     begin(m, " input %x : f32[\"N\",3,19,17]");
@@ -377,8 +374,7 @@ static void parts_of_a_batch_are_made_in_their_places(void **state) {
         assert_true(count_apart(m->text, &two) >= 3);
 }
 
-static void squeeze_and_excite(void **state) {
-    (void)state;
+TEST(squeeze_and_excite) {
     begin(m, " input %x : f32[\"N\",3,19,17]");
     conv(m, "c0", "x", 24, 3, 3, 2, 1);
     say(m, " %h = HardSwish(%c0)\n %g = GlobalAveragePool(%h)");
@@ -392,8 +388,7 @@ static void squeeze_and_excite(void **state) {
     compare_batches(m, image);
 }
 
-static void a_transformer_block(void **state) {
-    (void)state;
+TEST(a_transformer_block) {
     begin(m, " input %x : f32[\"N\",7,24]");
     weight(m, "wq", "24,24", -0.3f, 0.3f);
     weight(m, "bq", "24", -0.3f, 0.3f);
@@ -417,8 +412,7 @@ static void a_transformer_block(void **state) {
 }
 
 /* Outputs on the way, dead ends, a value read by a branch, one node twice in one Concat. */
-static void values_that_others_want(void **state) {
-    (void)state;
+TEST(values_that_others_want) {
     begin(m, " input %x : f32[\"N\",3,19,17]");
     conv(m, "c0", "x", 16, 3, 3, 1, 1);
     norm(m, "b0", "c0", 16);
@@ -434,8 +428,7 @@ static void values_that_others_want(void **state) {
 }
 
 /* Samples of a batch that are put behind each other; of the whole, nothing follows. */
-static void a_concatenation_of_samples(void **state) {
-    (void)state;
+TEST(a_concatenation_of_samples) {
     begin(m, " input %x : f32[\"N\",3,19,17]");
     say(m, " %n = Sin(%x)\n %s = ReduceL1(%n) {axes=[1,2,3]}\n %c = Cos(%s)\n"
            " %j = Concat(%c, %s) {axis=-4}\n output %j\n}");
@@ -452,8 +445,7 @@ static uint32_t count_rules(const char *text, const struct tmk_shape *shape, enu
 }
 
 /* Some put samples together or cut them anew. */
-static void the_same_elements_in_other_shapes(void **state) {
-    (void)state;
+TEST(the_same_elements_in_other_shapes) {
     begin(m, " input %x : f32[\"N\",3,19,17]");
     say(m, " %s = Sin(%x)\n %f1 = Flatten(%s)\n %f2 = Flatten(%s) {axis=2}\n"
            " %f0 = Flatten(%f2) {axis=0}\n init %rows : i64[2] = {-1, 17}\n"
@@ -470,8 +462,7 @@ static void the_same_elements_in_other_shapes(void **state) {
 }
 
 /* Of what lies in blocks, was clamped, joined, or has another shape; ties of zeros among them. */
-static void the_same_elements_in_another_order(void **state) {
-    (void)state;
+TEST(the_same_elements_in_another_order) {
     begin(m, " input %x : f32[\"N\",3,19,17]");
     say(m, " %t0 = Transpose(%x)\n %t1 = Transpose(%x) {perm=[1,0,3,2]}\n"
            " %t2 = Transpose(%t1) {perm=[1,2,3,0]}\n %f = Flatten(%t2) {axis=3}\n"
@@ -489,8 +480,7 @@ static void the_same_elements_in_another_order(void **state) {
 }
 
 /* A product has channels whenever its shape is known, what only hands them on has not. */
-static void shapes_that_nobody_knows_beforehand(void **state) {
-    (void)state;
+TEST(shapes_that_nobody_knows_beforehand) {
     begin(m, " input %x : f32[\"N\",3,19,17]");
     weight(m, "w", "17,5", -1, 1);
     say(m, " %top = ReduceMax(%x) {axes=[1,2,3], keepdims=0}\n init %most : f32[] = {9}\n"
@@ -502,31 +492,24 @@ static void shapes_that_nobody_knows_beforehand(void **state) {
     assert_int_equal(count_rules(m->text, &image, TMK_RULE_VIEW), 3);
 }
 
-static void a_node_without_operands_comes_first(void **state) {
-    (void)state;
+TEST(a_node_without_operands_comes_first) {
     begin(m, " input %x : f32[\"N\",3,19,17]");
     say(m, " %r = RandomUniform() {shape=[19,17]}\n %a = Add(%x, %r)\n %b = Relu(%a)\n"
            " output %b\n}");
     compare_batches(m, image);
 }
 
-TEST_GROUP(arrange) {
+static int set_up(void **state) {
+    (void)state;
     m = malloc(sizeof *m);
     tmk_kernel_enter_thread();
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_residual_network),
-        cmocka_unit_test(a_dense_network),
-        cmocka_unit_test(parts_of_a_batch_are_made_in_their_places),
-        cmocka_unit_test(squeeze_and_excite),
-        cmocka_unit_test(a_transformer_block),
-        cmocka_unit_test(values_that_others_want),
-        cmocka_unit_test(a_concatenation_of_samples),
-        cmocka_unit_test(the_same_elements_in_other_shapes),
-        cmocka_unit_test(the_same_elements_in_another_order),
-        cmocka_unit_test(shapes_that_nobody_knows_beforehand),
-        cmocka_unit_test(a_node_without_operands_comes_first),
-    };
-    int failed = cmocka_run_group_tests_name("arrange", tests, NULL, NULL);
-    free(m);
-    return failed;
+    return m ? 0 : -1;
 }
+
+static int tear_down(void **state) {
+    (void)state;
+    free(m);
+    return 0;
+}
+
+GROUP_FIXTURE(set_up, tear_down)

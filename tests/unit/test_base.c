@@ -23,8 +23,7 @@
 #include "base/spare.h"
 #include "base/text.h"
 
-static void the_first_error_wins_and_gathers_places(void **state) {
-    (void)state;
+TEST(the_first_error_wins_and_gathers_places) {
     struct tmk_diag diag = {0};
     assert_int_equal(tmk_fail(&diag, TMK_SHAPE, "dim %d", 3), TMK_SHAPE);
     assert_int_equal(tmk_fail(&diag, TMK_TYPE, "later"), TMK_TYPE);
@@ -36,8 +35,7 @@ static void the_first_error_wins_and_gathers_places(void **state) {
 
 /* Of what is too long the middle goes, of the place or of the words; never one of them as a whole.
  */
-static void long_places_and_words_both_keep_their_ends(void **state) {
-    (void)state;
+TEST(long_places_and_words_both_keep_their_ends) {
     struct tmk_diag diag = {0};
     const size_t most = sizeof diag.text - 1;
     char place[2 * sizeof diag.text], words[sizeof place];
@@ -64,8 +62,7 @@ static void long_places_and_words_both_keep_their_ends(void **state) {
     assert_string_equal(diag.text + strlen(diag.text) - 12, "p end: short");
 }
 
-static void what_stands_in_front_is_not_put_there_again(void **state) {
-    (void)state;
+TEST(what_stands_in_front_is_not_put_there_again) {
     struct tmk_diag diag = {0};
     assert_int_equal(tmk_fail(&diag, TMK_READ, "a.json: cannot be read"), TMK_READ);
     (void)tmk_in(&diag, TMK_READ, "a.json");
@@ -80,8 +77,7 @@ static void what_stands_in_front_is_not_put_there_again(void **state) {
     assert_string_equal(diag.text, "a.json: a.json (profile): cut short: here");
 }
 
-static void the_nearest_name_is_guessed(void **state) {
-    (void)state;
+TEST(the_nearest_name_is_guessed) {
     static const char *const known[] = {"entropy", "percentile", "minmax", "mse", "/relu1/out", ""};
     static const struct {
         const char *wanted, *best;
@@ -111,8 +107,7 @@ static void the_nearest_name_is_guessed(void **state) {
     assert_null(guess.best);
 }
 
-static void files_are_known_by_their_first_bytes(void **state) {
-    (void)state;
+TEST(files_are_known_by_their_first_bytes) {
     static const struct {
         const char *bytes;
         size_t n;
@@ -136,8 +131,7 @@ static void files_are_known_by_their_first_bytes(void **state) {
     assert_int_equal(tmk_file_kind("/dev/zero"), TMK_FILE_OTHER);
 }
 
-static void arena_memory_is_zeroed_and_aligned(void **state) {
-    (void)state;
+TEST(arena_memory_is_zeroed_and_aligned) {
     struct tmk_arena arena = {0};
     for (size_t i = 1; i < 5000; i += 37) {
         unsigned char *p = tmk_arena_alloc(&arena, i);
@@ -152,8 +146,7 @@ static void arena_memory_is_zeroed_and_aligned(void **state) {
     tmk_arena_finish(&arena);
 }
 
-static void maps_find_what_was_put(void **state) {
-    (void)state;
+TEST(maps_find_what_was_put) {
     struct tmk_map map = {0};
     static char keys[1000][8];
     for (int i = 0; i < 1000; i++) {
@@ -167,8 +160,7 @@ static void maps_find_what_was_put(void **state) {
     assert_null(tmk_map_get(&map, "k1"));
 }
 
-static void sizes_say_when_they_overflow(void **state) {
-    (void)state;
+TEST(sizes_say_when_they_overflow) {
     size_t r = 7;
     assert_false(tmk_mul_size(SIZE_MAX, 2, &r));
     assert_false(tmk_add_size(SIZE_MAX, 1, &r));
@@ -177,8 +169,7 @@ static void sizes_say_when_they_overflow(void **state) {
     assert_int_equal(r, 42);
 }
 
-static void sha256_is_the_standards(void **state) {
-    (void)state;
+TEST(sha256_is_the_standards) {
     char hex[TMK_SHA256_HEX];
     struct tmk_sha256 *hash = tmk_sha256_create();
     assert_non_null(hash);
@@ -189,8 +180,7 @@ static void sha256_is_the_standards(void **state) {
 }
 
 /* As xxHash's own xxh128sum prints them: of nothing, and of 1,000 bytes, here one by one. */
-static void hash128_is_that_of_xxh128sum(void **state) {
-    (void)state;
+TEST(hash128_is_that_of_xxh128sum) {
     char hex[TMK_HASH128_HEX];
     struct tmk_hash128 *hash = tmk_hash128_create();
     assert_non_null(hash);
@@ -204,8 +194,7 @@ static void hash128_is_that_of_xxh128sum(void **state) {
     assert_string_equal(hex, "d0e4b61f3f678ff3c6ff0506f31c0f43");
 }
 
-static void floats_print_so_that_they_read_back(void **state) {
-    (void)state;
+TEST(floats_print_so_that_they_read_back) {
     uint32_t seed = 1;
     for (int i = 0; i < 200000; i++) {
         seed = seed * 1664525u + 1013904223u;
@@ -225,8 +214,7 @@ static void floats_print_so_that_they_read_back(void **state) {
     assert_string_equal(text, "0.1");
 }
 
-static void globs_treat_slashes_as_letters(void **state) {
-    (void)state;
+TEST(globs_treat_slashes_as_letters) {
     assert_true(tmk_glob("*/conv?", "/layer1/0/conv2"));
     assert_false(tmk_glob("conv", "conv1"));
     assert_true(tmk_glob("a[0-9]*", "a7:0"));
@@ -242,8 +230,7 @@ static size_t files_in(const char *directory) {
     return n - 2;
 }
 
-static void files_appear_whole_or_not_at_all(void **state) {
-    (void)state;
+TEST(files_appear_whole_or_not_at_all) {
     struct tmk_diag diag = {0};
     char directory[] = "/tmp/tidemark-test-XXXXXX", path[64];
     assert_non_null(mkdtemp(directory));
@@ -269,8 +256,7 @@ static void files_appear_whole_or_not_at_all(void **state) {
     assert_int_equal(tmk_file_write(path, "x", 1, NULL), TMK_WRITE);
 }
 
-static void a_memory_limit_is_kept_and_named(void **state) {
-    (void)state;
+TEST(a_memory_limit_is_kept_and_named) {
     struct tmk_diag diag = {0};
     const uint64_t before = tmk_memory_used();
     assert_int_equal(tmk_nomem(NULL), TMK_NOMEM);
@@ -304,8 +290,7 @@ static void a_memory_limit_is_kept_and_named(void **state) {
     assert_int_equal(tmk_nomem(NULL), TMK_NOMEM);
 }
 
-static void json_is_known_without_a_tree(void **state) {
-    (void)state;
+TEST(json_is_known_without_a_tree) {
     static const char *const valid[] = {"0",
                                         "-1.5e+07",
                                         " [1, -0.5, 1E9]\n",
@@ -334,8 +319,7 @@ static void json_is_known_without_a_tree(void **state) {
 }
 
 /* Without AddressSanitizer, that is. */
-static void large_blocks_are_used_again_and_count_until_they_go(void **state) {
-    (void)state;
+TEST(large_blocks_are_used_again_and_count_until_they_go) {
     enum { LARGE = 1 << 20, MORE = 3 << 19, HUGE_ONE = 1 << 25 };
     (void)tmk_spare_drop();
     const uint64_t before = tmk_memory_used();
@@ -378,8 +362,7 @@ static void large_blocks_are_used_again_and_count_until_they_go(void **state) {
 
 /* Once malloc has seen a large block freed it takes those up to that size from its heap, where what
  * is freed below what is not stays. */
-static void what_large_blocks_took_the_system_has_again(void **state) {
-    (void)state;
+TEST(what_large_blocks_took_the_system_has_again) {
     enum { SEEN_FREED = 24 << 20, BLOCK = 8 << 20, BLOCKS = 8 };
     void *blocks[BLOCKS];
     /* cmocka's skip() is a failure to those who read TAP */
@@ -402,27 +385,4 @@ static void what_large_blocks_took_the_system_has_again(void **state) {
         tmk_memory_free(blocks[i]);
     assert_true(tmk_memory_resident() < before + BLOCK);
     free(above);
-}
-
-TEST_GROUP(base) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_first_error_wins_and_gathers_places),
-        cmocka_unit_test(long_places_and_words_both_keep_their_ends),
-        cmocka_unit_test(what_stands_in_front_is_not_put_there_again),
-        cmocka_unit_test(the_nearest_name_is_guessed),
-        cmocka_unit_test(files_are_known_by_their_first_bytes),
-        cmocka_unit_test(arena_memory_is_zeroed_and_aligned),
-        cmocka_unit_test(maps_find_what_was_put),
-        cmocka_unit_test(sizes_say_when_they_overflow),
-        cmocka_unit_test(sha256_is_the_standards),
-        cmocka_unit_test(hash128_is_that_of_xxh128sum),
-        cmocka_unit_test(floats_print_so_that_they_read_back),
-        cmocka_unit_test(globs_treat_slashes_as_letters),
-        cmocka_unit_test(json_is_known_without_a_tree),
-        cmocka_unit_test(files_appear_whole_or_not_at_all),
-        cmocka_unit_test(a_memory_limit_is_kept_and_named),
-        cmocka_unit_test(large_blocks_are_used_again_and_count_until_they_go),
-        cmocka_unit_test(what_large_blocks_took_the_system_has_again),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

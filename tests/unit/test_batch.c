@@ -195,8 +195,7 @@ static void no(int opset, const char *body, const char *why) {
 #define C "input %x : f32[\"N\",2,4]\ninit %s : f32[2] = {1,2}\n"
 #define Y "\noutput %y"
 
-static void perceptrons_are_independent(void **state) {
-    (void)state;
+TEST(perceptrons_are_independent) {
     struct tmk_sample_cost cost =
         yes(17, V "init %w : f32[2,3] = {1, -2, 3, 4, 5, -6}\ninit %b : f32[2] = {1, 2}\n"
                   "%h = Gemm(%v, %w, %b) {transB=1}\n%r = Relu(%h)\n%y = Softmax(%r)" Y);
@@ -209,8 +208,7 @@ static void perceptrons_are_independent(void **state) {
               "init %s : i64[2] = {3, 2}\n%m = Reshape(%t, %s)\n%y = MatMul(%v, %m)" Y);
 }
 
-static void convolutions_are_independent(void **state) {
-    (void)state;
+TEST(convolutions_are_independent) {
     struct tmk_sample_cost cost =
         yes(17, "input %x : f32[\"N\",2,4,4]\ninit %w : f32[3,2,3,3] = {"
                 "1,2,3,4,5,6,7,8,9,1,2,3,4,5,6,7,8,9,1,2,3,4,5,6,7,8,9,"
@@ -225,16 +223,14 @@ static void convolutions_are_independent(void **state) {
     assert_int_equal(cost.products, 8 * 4);
 }
 
-static void observers_and_constants_are_nothing(void **state) {
-    (void)state;
+TEST(observers_and_constants_are_nothing) {
     struct tmk_sample_cost cost =
         yes(17, V "%a = Constant() {value=f32[]{2}}\n%b = Neg(%a)\n%y = Mul(%v, %b)" Y);
     assert_int_equal(cost.nodes, 1);
     assert_int_equal(cost.elements, 6);
 }
 
-static void inputs_must_begin_with_one_free_dimension(void **state) {
-    (void)state;
+TEST(inputs_must_begin_with_one_free_dimension) {
     no(17, "init %v : f32[1] = {1}\n%y = Relu(%v)" Y, "no inputs");
     no(17, "input %v : f32[1,3]\n%y = Relu(%v)" Y, "fixed");
     no(17, "input %v : f32[]\n%y = Relu(%v)" Y, "without a first dimension");
@@ -248,8 +244,7 @@ static void inputs_must_begin_with_one_free_dimension(void **state) {
     yes(17, V "%y = Relu(%v) : f32[\"N\",3]" Y);
 }
 
-static void samples_that_meet_by_broadcasting_are_seen(void **state) {
-    (void)state;
+TEST(samples_that_meet_by_broadcasting_are_seen) {
     const char *meets = "lets samples meet";
     /* [N,1] and [N] make [N,N] */
     no(17, "input %x : f32[\"N\",1]\ninput %v : f32[\"N\"]\n%y = Add(%x, %v)" Y, meets);
@@ -269,8 +264,7 @@ static void samples_that_meet_by_broadcasting_are_seen(void **state) {
             "init %t : i64[1] = {3}\n%y = Expand(%a, %t)" Y);
 }
 
-static void axes_of_samples_are_left_alone(void **state) {
-    (void)state;
+TEST(axes_of_samples_are_left_alone) {
     const char *along = "along the axis of the samples";
     no(17, V "%y = Softmax(%v) {axis=0}" Y, along);
     no(17, V "%y = Softmax(%v) {axis=-2}" Y, along);
@@ -312,8 +306,7 @@ static void axes_of_samples_are_left_alone(void **state) {
     yes(17, V "init %r : i64[2] = {1,2}\n%y = Tile(%v, %r)" Y);
 }
 
-static void matrices_of_samples_do_not_meet(void **state) {
-    (void)state;
+TEST(matrices_of_samples_do_not_meet) {
     const char *meets = "lets samples meet";
     no(17, "input %v : f32[\"N\",3]\ninit %w : f32[4,2] = {1,2,3,4,5,6,7,8}\n%y = MatMul(%w, %v)" Y,
        "");
@@ -339,8 +332,7 @@ static void matrices_of_samples_do_not_meet(void **state) {
     assert_int_equal(cost.weights, 0);
 }
 
-static void views_keep_the_axis_of_samples(void **state) {
-    (void)state;
+TEST(views_keep_the_axis_of_samples) {
     const char *fixed = "a fixed size", *joins = "with another";
     no(17, X "init %s : i64[2] = {1, -1}\n%y = Reshape(%x, %s)" Y, fixed);
     no(17, X "init %s : i64[2] = {2, -1}\n%y = Reshape(%x, %s)" Y, fixed);
@@ -366,8 +358,7 @@ static void views_keep_the_axis_of_samples(void **state) {
     no(12, X "%y = Unsqueeze(%x) {axes=[-4]}" Y, "along");
 }
 
-static void what_reads_the_batch_is_refused(void **state) {
-    (void)state;
+TEST(what_reads_the_batch_is_refused) {
     no(17, X "%s = Shape(%x)\n%y = Cast(%s) {to=1}" Y, "is not known to be batch-independent");
     no(17, X "%y = Size(%x)" Y, "is not known");
     no(17, X "%y = NonZero(%x)" Y, "is not known");
@@ -457,8 +448,7 @@ static unsigned try_masks(const struct tmk_op *row, uint32_t n_inputs) {
     return independent;
 }
 
-static void every_operator_that_is_said_to_is_independent(void **state) {
-    (void)state;
+TEST(every_operator_that_is_said_to_is_independent) {
     unsigned rows = 0, independent = 0;
     for (const struct tmk_op *const *row = tmk_op_list(); *row; row++) {
         uint32_t n_inputs;
@@ -473,8 +463,7 @@ static void every_operator_that_is_said_to_is_independent(void **state) {
 
 /* ---- how many make a call ---- */
 
-static void small_samples_share_a_call(void **state) {
-    (void)state;
+TEST(small_samples_share_a_call) {
     bool enough;
     struct tmk_sample_cost densenet = {2834161664, 7894208, 54000000, 802816, 490};
     const struct tmk_sample_cost perceptron = {668672, 668672, 3862, 784, 6},
@@ -500,8 +489,7 @@ static void small_samples_share_a_call(void **state) {
     assert_int_equal(tmk_samples_a_call(&endless, NULL), 1);
 }
 
-static void more_work_never_asks_for_more_samples(void **state) {
-    (void)state;
+TEST(more_work_never_asks_for_more_samples) {
     uint64_t random = 5;
     for (int round = 0; round < 1000; round++) {
         struct tmk_sample_cost cost = {next(&random) >> next(&random) % 47, 0, 0, 0,
@@ -514,22 +502,4 @@ static void more_work_never_asks_for_more_samples(void **state) {
         cost.products += next(&random) % (cost.products + 1);
         assert_true(tmk_samples_a_call(&cost, NULL) <= before);
     }
-}
-
-TEST_GROUP(batch) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(perceptrons_are_independent),
-        cmocka_unit_test(convolutions_are_independent),
-        cmocka_unit_test(observers_and_constants_are_nothing),
-        cmocka_unit_test(inputs_must_begin_with_one_free_dimension),
-        cmocka_unit_test(samples_that_meet_by_broadcasting_are_seen),
-        cmocka_unit_test(axes_of_samples_are_left_alone),
-        cmocka_unit_test(matrices_of_samples_do_not_meet),
-        cmocka_unit_test(views_keep_the_axis_of_samples),
-        cmocka_unit_test(what_reads_the_batch_is_refused),
-        cmocka_unit_test(every_operator_that_is_said_to_is_independent),
-        cmocka_unit_test(small_samples_share_a_call),
-        cmocka_unit_test(more_work_never_asks_for_more_samples),
-    };
-    return cmocka_run_group_tests_name("batch", tests, NULL, NULL);
 }

@@ -34,8 +34,7 @@ static double worst(double real, int32_t q, int32_t shift, enum tmk_rounding rou
     return most;
 }
 
-static void test_the_error_is_bounded_and_near(void **state) {
-    (void)state;
+TEST(test_the_error_is_bounded_and_near) {
     struct tmk_diag diag = {0};
     for (size_t i = 0; i < TMK_COUNT(reals); i++)
         for (size_t r = 0; r < TMK_COUNT(roundings); r++)
@@ -50,11 +49,4 @@ static void test_the_error_is_bounded_and_near(void **state) {
                 if (reals[i] < 0.01 && reals[i] > 1e-5) /* enough accumulators a code */
                     assert_true(seen >= 0.9 * bound - 0.05);
             }
-}
-
-TEST_GROUP(calib_fixed) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_error_is_bounded_and_near),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,8 +17,7 @@ static void fit(const struct tmk_grid *grid, float low, float high, float *scale
     assert_ok(tmk_grid_fit(grid, low, high, scale, zero_point, &diag), &diag);
 }
 
-static void test_zero_is_a_number_of_every_grid(void **state) {
-    (void)state;
+TEST(test_zero_is_a_number_of_every_grid) {
     static const float ranges[][2] = {{-1, 2}, {0, 6}, {3, 6}, {-5, -2}, {-1e-30f, 1e30f}};
     for (size_t t = 0; t < TMK_COUNT(integers); t++)
         for (size_t r = 0; r < TMK_COUNT(ranges); r++)
@@ -38,8 +37,7 @@ static void test_zero_is_a_number_of_every_grid(void **state) {
             }
 }
 
-static void test_pow2_is_the_least_that_covers(void **state) {
-    (void)state;
+TEST(test_pow2_is_the_least_that_covers) {
     struct tmk_grid plain = {TMK_INT8, true, true, false}, pow2 = {TMK_INT8, true, true, true};
     static const float highs[] = {127, 127.5f, 128, 1, 0.3f, 1e-20f, 1e20f};
     for (size_t i = 0; i < TMK_COUNT(highs); i++) {
@@ -53,8 +51,7 @@ static void test_pow2_is_the_least_that_covers(void **state) {
     }
 }
 
-static void test_nothing_gets_scale_one(void **state) {
-    (void)state;
+TEST(test_nothing_gets_scale_one) {
     for (size_t t = 0; t < TMK_COUNT(integers); t++) {
         struct tmk_grid grid = {integers[t], false, false, false};
         float scale;
@@ -73,8 +70,7 @@ static void test_nothing_gets_scale_one(void **state) {
     assert_true(scale == 2);
 }
 
-static void test_what_is_no_range(void **state) {
-    (void)state;
+TEST(test_what_is_no_range) {
     struct tmk_grid grid = {TMK_INT8, false, false, false},
                     real = {TMK_FLOAT32, false, false, false};
     struct tmk_diag diag = {0};
@@ -87,8 +83,7 @@ static void test_what_is_no_range(void **state) {
     assert_true(scale == 7 && zero_point == 7);
 }
 
-static void test_codes_round_to_even_and_saturate(void **state) {
-    (void)state;
+TEST(test_codes_round_to_even_and_saturate) {
     assert_int_equal(tmk_grid_code(0.5f, 1, 3, 0, 255), 3);
     assert_int_equal(tmk_grid_code(1.5f, 1, 3, 0, 255), 5);
     assert_int_equal(tmk_grid_code(-3.5f, 1, 3, 0, 255), 0);
@@ -123,8 +118,7 @@ static void check_float8(enum tmk_dtype dtype, int mantissa, int bias, int last)
     assert_true(tmk_grid_float8_nearest(dtype, 1e9) == tmk_grid_float8_max(dtype));
 }
 
-static void test_float8(void **state) {
-    (void)state;
+TEST(test_float8) {
     check_float8(TMK_FLOAT8E4M3FN, 3, 7, 0x7e);
     check_float8(TMK_FLOAT8E4M3FNUZ, 3, 8, 0x7f);
     check_float8(TMK_FLOAT8E5M2, 2, 15, 0x7b);
@@ -134,16 +128,4 @@ static void test_float8(void **state) {
     int32_t zero_point;
     fit(&grid, -896, 3, &scale, &zero_point);
     assert_true(scale == 2 && zero_point == 0);
-}
-
-TEST_GROUP(calib_grid) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_zero_is_a_number_of_every_grid),
-        cmocka_unit_test(test_pow2_is_the_least_that_covers),
-        cmocka_unit_test(test_nothing_gets_scale_one),
-        cmocka_unit_test(test_what_is_no_range),
-        cmocka_unit_test(test_codes_round_to_even_and_saturate),
-        cmocka_unit_test(test_float8),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

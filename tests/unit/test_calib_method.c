@@ -114,8 +114,7 @@ static void fit(const struct tmk_grid *grid, double low, double high, float *sca
     assert_ok(tmk_grid_fit(grid, (float)low, (float)high, scale, zero_point, &diag), &diag);
 }
 
-static void test_what_is_expected_holds_on_the_raw_numbers(void **state) {
-    (void)state;
+TEST(test_what_is_expected_holds_on_the_raw_numbers) {
     static const double shares[] = {1, 0.8, 0.31, 0.05};
     for (size_t d = 0; d < TMK_COUNT(draws); d++) {
         struct tmk_spread spread;
@@ -148,8 +147,7 @@ static void test_what_is_expected_holds_on_the_raw_numbers(void **state) {
 }
 
 /* No range in a fine sweep does better on the raw numbers than the bins' uncertainty allows. */
-static void test_mse_is_as_good_as_brute_force(void **state) {
-    (void)state;
+TEST(test_mse_is_as_good_as_brute_force) {
     for (size_t d = 0; d < TMK_COUNT(draws); d++) {
         struct tmk_spread spread;
         float *x = data(draws[d], N);
@@ -224,8 +222,7 @@ static void put_topk(struct tmk_spread *spread, double step, uint64_t samples) {
     }
 }
 
-static void test_auto_is_as_good_as_brute_force(void **state) {
-    (void)state;
+TEST(test_auto_is_as_good_as_brute_force) {
     for (size_t d = 0; d < TMK_COUNT(draws); d++) {
         struct tmk_spread spread;
         float *x = data(draws[d], N);
@@ -260,8 +257,7 @@ static void test_auto_is_as_good_as_brute_force(void **state) {
 }
 
 /* Samples that differ in their extremes leave room for others; the more so the less it costs. */
-static void test_auto_leaves_room_for_other_samples(void **state) {
-    (void)state;
+TEST(test_auto_leaves_room_for_other_samples) {
     enum { FEW = 64 };
     static const struct tmk_grid of8 = {TMK_UINT8, false, false, false};
     static const struct tmk_grid of16 = {TMK_UINT16, false, false, false};
@@ -297,8 +293,7 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static void test_percentiles_hold_the_elements(void **state) {
-    (void)state;
+TEST(test_percentiles_hold_the_elements) {
     static const double percents[] = {100, 99.999, 99.99, 99, 90, 50, 1};
     static const struct tmk_grid symmetric = {TMK_INT8, true, true, false},
                                  asymmetric = {TMK_UINT8, false, false, false};
@@ -333,8 +328,7 @@ static void test_percentiles_hold_the_elements(void **state) {
     }
 }
 
-static void test_parameters_out_of_range(void **state) {
-    (void)state;
+TEST(test_parameters_out_of_range) {
     struct tmk_diag diag = {0};
     struct tmk_clip_choice choice;
     struct tmk_spread spread = {.min = -1, .max = 1};
@@ -353,8 +347,7 @@ static void test_parameters_out_of_range(void **state) {
 
 /* A bell is hardly clipped, and little less with a blank border behind a bias; where few elements
  * are far out it is unsure, and says so. */
-static void test_entropy(void **state) {
-    (void)state;
+TEST(test_entropy) {
     enum { MANY = 40000 };
     static const struct tmk_grid grid = {TMK_INT8, true, true, false};
     struct tmk_spread spread;
@@ -380,8 +373,7 @@ static void test_entropy(void **state) {
     free(x);
 }
 
-static void test_moving_average_follows_the_samples(void **state) {
-    (void)state;
+TEST(test_moving_average_follows_the_samples) {
     static const float min[] = {-1, NAN, -3, -2}, max[] = {1, NAN, 2, 8};
     static const struct tmk_grid grid = {TMK_INT8, true, true, false};
     struct tmk_spread spread = {.min = -3, .max = 8};
@@ -406,8 +398,7 @@ static void test_moving_average_follows_the_samples(void **state) {
 }
 
 /* All that several states hold is what one state of all of it holds. */
-static void test_spreads_of_several_states(void **state) {
-    (void)state;
+TEST(test_spreads_of_several_states) {
     struct tmk_diag diag = {0};
     float *x = data(draw_heavy, N);
     struct tmk_stats *parts[2] = {observed(x, N / 3), observed(x + N / 3, N - N / 3)}, *none;
@@ -434,8 +425,7 @@ static void test_spreads_of_several_states(void **state) {
 }
 
 /* Mixed once, another's elements are as though they had been observed with the first's. */
-static void test_mixed_spreads(void **state) {
-    (void)state;
+TEST(test_mixed_spreads) {
     struct tmk_diag diag = {0};
     float *x = data(draw_heavy, N);
     struct tmk_spread whole, part, rest;
@@ -461,8 +451,7 @@ static void test_mixed_spreads(void **state) {
 }
 
 /* At the ends of what is said to be flat the error is within 1 % of the least. */
-static void test_flat_optima_are_told(void **state) {
-    (void)state;
+TEST(test_flat_optima_are_told) {
     static const struct tmk_grid grid = {TMK_INT4, true, false, false};
     struct tmk_spread spread;
     float *x = data(draw_heavy, N);
@@ -486,21 +475,4 @@ static void test_flat_optima_are_told(void **state) {
     }
     tmk_spread_finish(&spread);
     free(x);
-}
-
-TEST_GROUP(calib_method) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_is_expected_holds_on_the_raw_numbers),
-        cmocka_unit_test(test_mse_is_as_good_as_brute_force),
-        cmocka_unit_test(test_auto_is_as_good_as_brute_force),
-        cmocka_unit_test(test_auto_leaves_room_for_other_samples),
-        cmocka_unit_test(test_percentiles_hold_the_elements),
-        cmocka_unit_test(test_parameters_out_of_range),
-        cmocka_unit_test(test_entropy),
-        cmocka_unit_test(test_moving_average_follows_the_samples),
-        cmocka_unit_test(test_spreads_of_several_states),
-        cmocka_unit_test(test_mixed_spreads),
-        cmocka_unit_test(test_flat_optima_are_told),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -152,8 +152,7 @@ static void assert_share(const struct tmk_encoding *a, const struct tmk_encoding
 
 /* ---- nodes ---- */
 
-static void test_nodes_without_names_are_told_apart(void **state) {
-    (void)state;
+TEST(test_nodes_without_names_are_told_apart) {
     struct tmk_diag diag = {0};
     struct tmk_profile *p = new_profile();
     input(p, "x");
@@ -178,8 +177,7 @@ static void test_nodes_without_names_are_told_apart(void **state) {
     tmk_profile_destroy(&p);
 }
 
-static void test_a_use_by_a_node_without_a_name_is_told_by_its_result(void **state) {
-    (void)state;
+TEST(test_a_use_by_a_node_without_a_name_is_told_by_its_result) {
     struct tmk_profile *p = new_profile();
     input(p, "x");
     result(p, "a", "", "Tanh", ramp, 0, TMK_NET_NONE);
@@ -194,8 +192,7 @@ static void test_a_use_by_a_node_without_a_name_is_told_by_its_result(void **sta
 
 /* ---- ties ---- */
 
-static void test_a_group_has_the_range_of_its_merged_numbers(void **state) {
-    (void)state;
+TEST(test_a_group_has_the_range_of_its_merged_numbers) {
     struct tmk_diag diag = {0};
     struct tmk_profile *p = new_profile();
     float both[2 * N];
@@ -234,8 +231,7 @@ static void test_a_group_has_the_range_of_its_merged_numbers(void **state) {
 }
 
 /* The method auto: means that share the scale of their elements count as much as these. */
-static void test_means_narrow_the_range_that_they_share(void **state) {
-    (void)state;
+TEST(test_means_narrow_the_range_that_they_share) {
     static const float means[] = {-0.2f, -0.1f, 0.05f, 0.06f, 0.1f, 0.15f, 0.17f, 0.2f};
     struct tmk_profile *p = new_profile();
     input(p, "x");
@@ -254,8 +250,7 @@ static void test_means_narrow_the_range_that_they_share(void **state) {
 }
 
 /* A value that was derived reaches as far as the samples of what it was derived from. */
-static void test_samples_of_a_source_widen_what_is_derived(void **state) {
-    (void)state;
+TEST(test_samples_of_a_source_widen_what_is_derived) {
     static const float cut[] = {0, 0, 0.5f, 1, 5, 7, 11, 12};
     struct tmk_diag diag = {0};
     struct tmk_profile *p = new_profile();
@@ -279,8 +274,7 @@ static void test_samples_of_a_source_widen_what_is_derived(void **state) {
     tmk_profile_destroy(&p);
 }
 
-static void test_groups_grow_through_the_network(void **state) {
-    (void)state;
+TEST(test_groups_grow_through_the_network) {
     struct tmk_profile *p = new_profile();
     input(p, "x");
     result(p, "r", "r", "Reshape", ramp, 0, TMK_NET_NONE);
@@ -303,8 +297,7 @@ static void test_groups_grow_through_the_network(void **state) {
     tmk_profile_destroy(&p);
 }
 
-static void test_residual_adds_share_on_request(void **state) {
-    (void)state;
+TEST(test_residual_adds_share_on_request) {
     struct tmk_profile *p = new_profile();
     input(p, "x");
     result(p, "t", "t", "Tanh", wide_ramp, 0, TMK_NET_NONE);
@@ -324,8 +317,7 @@ static void test_residual_adds_share_on_request(void **state) {
     tmk_profile_destroy(&p);
 }
 
-static void test_in_front_of_relu_its_range_is_enough(void **state) {
-    (void)state;
+TEST(test_in_front_of_relu_its_range_is_enough) {
     static const float positive[] = {0, 0, 0.5f, 1, 5, 7, 11, 12};
     struct tmk_profile *p = new_profile();
     input(p, "x");
@@ -352,8 +344,7 @@ static void test_in_front_of_relu_its_range_is_enough(void **state) {
     tmk_profile_destroy(&p);
 }
 
-static void test_what_moves_or_clips_floats_stays_float(void **state) {
-    (void)state;
+TEST(test_what_moves_or_clips_floats_stays_float) {
     static const char rule[] = "{\"rules\":[{\"match\":{\"op\":\"Tanh\"},\"quantize\":false}]}";
     struct tmk_profile *p = new_profile();
     input(p, "x");
@@ -421,8 +412,7 @@ static void assert_bias(const struct tmk_encodings *all) {
         assert_true(b->scale[i] == x->scale[0] * w->scale[i]);
 }
 
-static void test_a_bias_has_the_accumulators_scale(void **state) {
-    (void)state;
+TEST(test_a_bias_has_the_accumulators_scale) {
     for (int way = 0; way < 3; way++) {
         struct tmk_profile *p = dense(1, way > 0, way == 2);
         struct tmk_encodings *all = calibrated(p, NULL, NULL);
@@ -444,8 +434,7 @@ static void test_a_bias_has_the_accumulators_scale(void **state) {
     }
 }
 
-static void test_an_add_is_no_bias_where_it_must_not_be(void **state) {
-    (void)state;
+TEST(test_an_add_is_no_bias_where_it_must_not_be) {
     static const char *const configs[] = {
         "{\"built_in\":{\"bias-add\":false}}",
         "{\"rules\":[{\"match\":{\"op\":\"bias_add\"},\"quantize\":false}]}",
@@ -476,8 +465,7 @@ static void test_an_add_is_no_bias_where_it_must_not_be(void **state) {
     tmk_profile_destroy(&p);
 }
 
-static void test_a_bias_that_would_overflow_enlarges_the_weights_scale(void **state) {
-    (void)state;
+TEST(test_a_bias_that_would_overflow_enlarges_the_weights_scale) {
     const float bias = 1e9f;
     struct tmk_profile *p = dense(bias, false, false);
     struct tmk_encodings *all = calibrated(p, NULL, NULL);
@@ -499,8 +487,7 @@ static void test_a_bias_that_would_overflow_enlarges_the_weights_scale(void **st
     tmk_profile_destroy(&p);
 }
 
-static void test_constants_are_what_they_are_behind_a_reshape(void **state) {
-    (void)state;
+TEST(test_constants_are_what_they_are_behind_a_reshape) {
     struct tmk_profile *p = new_profile();
     input(p, "x");
     add(p, "c", TMK_PROFILE_WEIGHT, wide_ramp, N, -1);
@@ -519,8 +506,7 @@ static void test_constants_are_what_they_are_behind_a_reshape(void **state) {
 
 /* ---- what stays float ---- */
 
-static void test_ranges_to_the_ends_of_float32_are_written_and_read(void **state) {
-    (void)state;
+TEST(test_ranges_to_the_ends_of_float32_are_written_and_read) {
     static const float wide[] = {-FLT_MAX, -1, 0, 1, 2, 3, 4, FLT_MAX};
     struct tmk_profile *p = new_profile();
     input(p, "x");
@@ -541,8 +527,7 @@ static void test_ranges_to_the_ends_of_float32_are_written_and_read(void **state
     tmk_profile_destroy(&p);
 }
 
-static void test_masks_stay_float(void **state) {
-    (void)state;
+TEST(test_masks_stay_float) {
     static const float masked[] = {-INFINITY, -1, 0, 1, 2, 3, 4, 5};
     static const float sentinel[] = {-1e9f, -1, 0, 1, 2, 3, 4, 5};
     static const float lowest[N] = {-FLT_MAX};
@@ -580,8 +565,7 @@ static void leave_out(struct tmk_profile_tensor *t, const float *x, float number
     assert_ok(tmk_stats_end(&pass, &diag), &diag);
 }
 
-static void test_what_numbers_were_left_out_of_stays_float(void **state) {
-    (void)state;
+TEST(test_what_numbers_were_left_out_of_stays_float) {
     static const float mask[N] = {-1e4f, 0, 0, -1e4f};
     static const char *const configs[] = {
         NULL, "{\"built_in\":{\"masks-stay-float\":false}}",
@@ -602,8 +586,7 @@ static void test_what_numbers_were_left_out_of_stays_float(void **state) {
     tmk_profile_destroy(&p);
 }
 
-static void test_arithmetic_on_shapes_stays_float(void **state) {
-    (void)state;
+TEST(test_arithmetic_on_shapes_stays_float) {
     struct tmk_profile *p = new_profile();
     input(p, "x");
     result(p, "n", "n", "Shape", ramp, 0, TMK_NET_NONE);
@@ -624,8 +607,7 @@ static void test_arithmetic_on_shapes_stays_float(void **state) {
 
 /* ---- names of operators ---- */
 
-static void test_operators_have_other_names_elsewhere(void **state) {
-    (void)state;
+TEST(test_operators_have_other_names_elsewhere) {
     static const struct {
         const char *op, *word;
         enum tmk_op_only only;
@@ -652,8 +634,7 @@ static void test_operators_have_other_names_elsewhere(void **state) {
     assert_false(tmk_op_is_called("Gemm", "", &only));
 }
 
-static void test_what_makes_no_sense_is_an_argument(void **state) {
-    (void)state;
+TEST(test_what_makes_no_sense_is_an_argument) {
     const struct tmk_calibrate_options wrong[] = {
         {.activations.method = "best"},     {.activations.scheme = "affine"},
         {.activations.dtype = TMK_FLOAT32}, {.activations.dtype = TMK_INT32},
@@ -670,27 +651,4 @@ static void test_what_makes_no_sense_is_an_argument(void **state) {
     tmk_profile_destroy(&p);
 }
 
-TEST_GROUP(calibrate) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nodes_without_names_are_told_apart),
-        cmocka_unit_test(test_a_use_by_a_node_without_a_name_is_told_by_its_result),
-        cmocka_unit_test(test_a_group_has_the_range_of_its_merged_numbers),
-        cmocka_unit_test(test_means_narrow_the_range_that_they_share),
-        cmocka_unit_test(test_samples_of_a_source_widen_what_is_derived),
-        cmocka_unit_test(test_groups_grow_through_the_network),
-        cmocka_unit_test(test_residual_adds_share_on_request),
-        cmocka_unit_test(test_in_front_of_relu_its_range_is_enough),
-        cmocka_unit_test(test_what_moves_or_clips_floats_stays_float),
-        cmocka_unit_test(test_a_bias_has_the_accumulators_scale),
-        cmocka_unit_test(test_an_add_is_no_bias_where_it_must_not_be),
-        cmocka_unit_test(test_a_bias_that_would_overflow_enlarges_the_weights_scale),
-        cmocka_unit_test(test_constants_are_what_they_are_behind_a_reshape),
-        cmocka_unit_test(test_masks_stay_float),
-        cmocka_unit_test(test_what_numbers_were_left_out_of_stays_float),
-        cmocka_unit_test(test_ranges_to_the_ends_of_float32_are_written_and_read),
-        cmocka_unit_test(test_arithmetic_on_shapes_stays_float),
-        cmocka_unit_test(test_operators_have_other_names_elsewhere),
-        cmocka_unit_test(test_what_makes_no_sense_is_an_argument),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+GROUP_FIXTURE(make_folder, remove_folder)

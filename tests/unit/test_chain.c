@@ -491,7 +491,7 @@ static void check_many(uint32_t block, int count, int *chains, int *overwritten)
     }
 }
 
-static void chains_make_what_plain_kernels_make(void **state) {
+TEST(chains_make_what_plain_kernels_make) {
     static const uint32_t blocks[] = {0, 8, 16, 4};
     (void)state;
     for (size_t i = 0; i < TMK_COUNT(blocks); i++) {
@@ -509,7 +509,7 @@ static enum tmk_status refuse(void *context, uint32_t which, const float *x, siz
     return TMK_RANGE;
 }
 
-static void a_watcher_that_fails_ends_the_run(void **state) {
+TEST(a_watcher_that_fails_ends_the_run) {
     struct fixture f;
     struct tmk_chain *chain = NULL;
     const struct tmk_chain_watcher watcher = {refuse, NULL};
@@ -527,12 +527,4 @@ static void a_watcher_that_fails_ends_the_run(void **state) {
     free_guarded(scratch, tmk_chain_scratch(chain) / sizeof(float));
     tmk_chain_destroy(&chain);
     tear_down(&f);
-}
-
-TEST_GROUP(chain) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chains_make_what_plain_kernels_make),
-        cmocka_unit_test(a_watcher_that_fails_ends_the_run),
-    };
-    return cmocka_run_group_tests_name("chain", tests, NULL, NULL);
 }

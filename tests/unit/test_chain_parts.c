@@ -12,7 +12,7 @@ enum { MOST_INPUTS = 5 };
 
 /* ---- loops ---- */
 
-static void loops_give_the_same_bits_on_every_machine_and_at_every_place(void **state) {
+TEST(loops_give_the_same_bits_on_every_machine_and_at_every_place) {
     enum { MOST = 100 };
     (void)state;
     for (size_t v = 0; tmk_chain_loops_at(v); v++)
@@ -97,7 +97,7 @@ static bool takes(const char *text, uint32_t block) {
     return result;
 }
 
-static void only_what_a_chain_can_do_is_taken(void **state) {
+TEST(only_what_a_chain_can_do_is_taken) {
     static const struct {
         const char *text;
         bool row_major, blocked;
@@ -163,7 +163,7 @@ static void only_what_a_chain_can_do_is_taken(void **state) {
 
 /* ---- layouts ---- */
 
-static void layouts_of_the_same_bytes_are_known(void **state) {
+TEST(layouts_of_the_same_bytes_are_known) {
     static const struct {
         struct tmk_shape shape;
         uint32_t block;
@@ -190,13 +190,4 @@ static void layouts_of_the_same_bytes_are_known(void **state) {
     size_t n = 7;
     assert_false(tmk_blocked_count(&(struct tmk_shape){2, {1, INT64_MAX - 3}}, 16, &n));
     assert_int_equal(n, 7);
-}
-
-TEST_GROUP(chain_parts) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(loops_give_the_same_bits_on_every_machine_and_at_every_place),
-        cmocka_unit_test(only_what_a_chain_can_do_is_taken),
-        cmocka_unit_test(layouts_of_the_same_bytes_are_known),
-    };
-    return cmocka_run_group_tests_name("chain_parts", tests, NULL, NULL);
 }

@@ -56,8 +56,7 @@ static bool same_stats(const struct tmk_profile_tensor *a, const struct tmk_prof
            memcmp(&a->int_stats, &b->int_stats, sizeof a->int_stats) == 0;
 }
 
-static void what_running_made_comes_back(void **state) {
-    (void)state;
+TEST(what_running_made_comes_back) {
     for (int per_sample = 0; per_sample < 2; per_sample++) {
         struct tmk_diag diag = {0};
         struct tmk_profile *profile = sample(per_sample), *back = NULL;
@@ -93,8 +92,7 @@ static void what_running_made_comes_back(void **state) {
 }
 
 /* Another version is refused, so there is one file: of the version that is written. */
-static void the_golden_file_is_what_we_write(void **state) {
-    (void)state;
+TEST(the_golden_file_is_what_we_write) {
     struct tmk_diag diag = {0};
     char name[64];
     struct tmk_profile *profile = sample(false);
@@ -115,8 +113,7 @@ static void the_golden_file_is_what_we_write(void **state) {
     tmk_text_finish(&bytes);
 }
 
-static void an_empty_one_is_one_too(void **state) {
-    (void)state;
+TEST(an_empty_one_is_one_too) {
     struct tmk_diag diag = {0};
     struct tmk_profile *profile = NULL, *back = NULL;
     assert_ok(tmk_profile_create(&profile, &diag), &diag);
@@ -148,8 +145,7 @@ static enum tmk_status refuse(const char *bytes, size_t len, struct tmk_diag *di
     return status;
 }
 
-static void cut_files_are_refused(void **state) {
-    (void)state;
+TEST(cut_files_are_refused) {
     struct tmk_diag diag = {0};
     struct tmk_profile *profile = sample(true);
     struct tmk_text bytes = encoded(profile);
@@ -164,8 +160,7 @@ static void cut_files_are_refused(void **state) {
     tmk_profile_destroy(&profile);
 }
 
-static void flipped_bits_are_refused(void **state) {
-    (void)state;
+TEST(flipped_bits_are_refused) {
     struct tmk_diag diag = {0};
     struct tmk_profile *profile = sample(true);
     struct tmk_text bytes = encoded(profile);
@@ -210,8 +205,7 @@ static void mutate(char *bytes, size_t *len) {
 
 /* With a right length and checksum the content itself is what must be found out. What is accepted
  * must be what would be written for it. */
-static void forged_files_are_refused_or_canonical(void **state) {
-    (void)state;
+TEST(forged_files_are_refused_or_canonical) {
     struct tmk_profile *profile = sample(true);
     struct tmk_text bytes = encoded(profile);
     char *copy = malloc(bytes.len + 64);
@@ -239,8 +233,7 @@ static void forged_files_are_refused_or_canonical(void **state) {
     tmk_profile_destroy(&profile);
 }
 
-static void other_versions_are_named(void **state) {
-    (void)state;
+TEST(other_versions_are_named) {
     struct tmk_diag diag = {0};
     struct tmk_profile *profile = sample(false);
     struct tmk_text bytes = encoded(profile);
@@ -274,8 +267,7 @@ static void read_back(const char *path, const struct tmk_profile *profile, size_
     free(back);
 }
 
-static void files_are_written_whole_and_named(void **state) {
-    (void)state;
+TEST(files_are_written_whole_and_named) {
     struct tmk_diag diag = {0};
     char folder[] = "/tmp/tidemark-checkpoint-XXXXXX", path[64];
     struct tmk_profile *profile = sample(false), *three[] = {profile, NULL, profile}, **back;
@@ -303,8 +295,7 @@ static void files_are_written_whole_and_named(void **state) {
 
 /* The sample's first half as a checkpoint, and the same thing under other names as what came after:
  * 100 to 106 is done, 200 to 206 is new. */
-static void what_was_done_before_is_added(void **state) {
-    (void)state;
+TEST(what_was_done_before_is_added) {
     struct tmk_diag diag = {0};
     struct tmk_profile *before = sample(false), *after = sample(false), *back = NULL,
                        *merged = sample(false);
@@ -335,8 +326,7 @@ static void what_was_done_before_is_added(void **state) {
     tmk_profile_destroy(&merged);
 }
 
-static void what_is_packed_is_not_checked_again(void **state) {
-    (void)state;
+TEST(what_is_packed_is_not_checked_again) {
     struct tmk_diag diag = {0};
     struct tmk_profile *profile = sample(true), *back = NULL;
     struct tmk_text bytes = encoded(profile), packed = {0}, again = {0};
@@ -362,20 +352,4 @@ static void what_is_packed_is_not_checked_again(void **state) {
     tmk_text_finish(&packed);
     tmk_text_finish(&again);
     tmk_profile_destroy(&profile);
-}
-
-TEST_GROUP(checkpoint) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_running_made_comes_back),
-        cmocka_unit_test(the_golden_file_is_what_we_write),
-        cmocka_unit_test(an_empty_one_is_one_too),
-        cmocka_unit_test(cut_files_are_refused),
-        cmocka_unit_test(flipped_bits_are_refused),
-        cmocka_unit_test(forged_files_are_refused_or_canonical),
-        cmocka_unit_test(other_versions_are_named),
-        cmocka_unit_test(files_are_written_whole_and_named),
-        cmocka_unit_test(what_was_done_before_is_added),
-        cmocka_unit_test(what_is_packed_is_not_checked_again),
-    };
-    return cmocka_run_group_tests_name("checkpoint", tests, NULL, NULL);
 }

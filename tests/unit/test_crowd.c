@@ -174,8 +174,7 @@ static void assert_all_was_seen(const struct crowd *crowd) {
     assert_true(seen >= SAMPLES);
 }
 
-static void whoever_watches_sees_everything(void **state) {
-    (void)state;
+TEST(whoever_watches_sees_everything) {
     char one[65], many[65];
     for (int loops = 0; loops < 2; loops++) {
         const char *feedback = "a=h";
@@ -195,8 +194,7 @@ static void whoever_watches_sees_everything(void **state) {
     }
 }
 
-static void values_are_printed_one_at_a_time(void **state) {
-    (void)state;
+TEST(values_are_printed_one_at_a_time) {
     struct crowd crowd = {0};
     struct tmk_profile *profile = NULL;
     struct tmk_diag diag = {0};
@@ -207,8 +205,7 @@ static void values_are_printed_one_at_a_time(void **state) {
 }
 
 /* Stopped again and again, with checkpoints at every chance, until it is done. */
-static void a_run_that_is_stopped_goes_on_with_any_number_of_workers(void **state) {
-    (void)state;
+TEST(a_run_that_is_stopped_goes_on_with_any_number_of_workers) {
     char whole[65], pieces[65], checkpoint[256], path[256];
     struct crowd crowd = {0};
     struct tmk_run_options options = options_of(&crowd, 1);
@@ -238,8 +235,7 @@ static void a_run_that_is_stopped_goes_on_with_any_number_of_workers(void **stat
     assert_string_equal(whole, pieces);
 }
 
-static void strata_are_counted_by_all_workers(void **state) {
-    (void)state;
+TEST(strata_are_counted_by_all_workers) {
     char one[65], many[65];
     struct tmk_text labels = {0};
     struct tmk_strata *strata = NULL;
@@ -261,8 +257,7 @@ static void strata_are_counted_by_all_workers(void **state) {
     tmk_text_finish(&labels);
 }
 
-static void snapshots_and_their_end_are_those_of_one_worker(void **state) {
-    (void)state;
+TEST(snapshots_and_their_end_are_those_of_one_worker) {
     char hex[2][65];
     for (int i = 0; i < 2; i++) {
         struct crowd crowd = {0};
@@ -300,8 +295,7 @@ static void *run_alone(void *context) {
     return NULL;
 }
 
-static void distinct_models_are_independent(void **state) {
-    (void)state;
+TEST(distinct_models_are_independent) {
     struct run runs[RUNS] = {0};
     pthread_t threads[RUNS];
     for (int i = 0; i < RUNS; i++) {
@@ -317,14 +311,4 @@ static void distinct_models_are_independent(void **state) {
     }
 }
 
-TEST_GROUP(crowd) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whoever_watches_sees_everything),
-        cmocka_unit_test(values_are_printed_one_at_a_time),
-        cmocka_unit_test(a_run_that_is_stopped_goes_on_with_any_number_of_workers),
-        cmocka_unit_test(strata_are_counted_by_all_workers),
-        cmocka_unit_test(snapshots_and_their_end_are_those_of_one_worker),
-        cmocka_unit_test(distinct_models_are_independent),
-    };
-    return cmocka_run_group_tests_name("crowd", tests, set_up, remove_folder);
-}
+GROUP_FIXTURE(set_up, remove_folder)

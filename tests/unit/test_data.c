@@ -55,8 +55,7 @@ static const struct {
     {"u8", TMK_UINT64, TMK_UINT64, 8, {1}},
 };
 
-static void every_type_order_and_version_is_read(void **state) {
-    (void)state;
+TEST(every_type_order_and_version_is_read) {
     /* an array [3,2,2] of zeros with ones at [0,0,1], [1,1,0] and [2,1,1] */
     static const size_t ones_c[] = {1, 6, 11}, ones_fortran[] = {6, 4, 11};
     static const size_t ones_of_last_two[] = {2, 7};
@@ -115,8 +114,7 @@ static void compose_simple(struct tmk_text *file) {
     compose(file, 1, header, elements, sizeof elements);
 }
 
-static void entries_are_read_when_they_are_wanted(void **state) {
-    (void)state;
+TEST(entries_are_read_when_they_are_wanted) {
     struct tmk_text file = {0};
     struct tmk_diag diag = {0};
     struct tmk_source *source = NULL;
@@ -141,8 +139,7 @@ static void entries_are_read_when_they_are_wanted(void **state) {
     tmk_text_finish(&file);
 }
 
-static void entries_that_are_not_there_are_refused(void **state) {
-    (void)state;
+TEST(entries_that_are_not_there_are_refused) {
     struct tmk_text file = {0};
     struct tmk_diag diag = {0};
     struct tmk_source *source = NULL;
@@ -163,8 +160,7 @@ static void entries_that_are_not_there_are_refused(void **state) {
     tmk_text_finish(&file);
 }
 
-static void a_file_cut_anywhere_is_refused(void **state) {
-    (void)state;
+TEST(a_file_cut_anywhere_is_refused) {
     struct tmk_text file = {0};
     struct tmk_diag diag = {0};
     compose_simple(&file);
@@ -186,8 +182,7 @@ static void a_file_cut_anywhere_is_refused(void **state) {
     tmk_text_finish(&file);
 }
 
-static void no_byte_of_a_header_can_do_harm(void **state) {
-    (void)state;
+TEST(no_byte_of_a_header_can_do_harm) {
     struct tmk_text file = {0};
     struct tmk_diag diag = {0};
     compose_simple(&file);
@@ -214,8 +209,7 @@ static void no_byte_of_a_header_can_do_harm(void **state) {
     tmk_text_finish(&file);
 }
 
-static void headers_that_are_wrong_say_where(void **state) {
-    (void)state;
+TEST(headers_that_are_wrong_say_where) {
     static const struct {
         const char *header, *says;
         enum tmk_status status;
@@ -284,8 +278,7 @@ static void headers_that_are_wrong_say_where(void **state) {
     tmk_text_finish(&file);
 }
 
-static void odd_but_legal_headers_are_read(void **state) {
-    (void)state;
+TEST(odd_but_legal_headers_are_read) {
     static const char *const headers[] = {
         "{\"shape\":(1L,),\"descr\":\"<i4\",\"fortran_order\":True}",
         "\n{ 'fortran_order' :\tFalse , 'shape' : ( 1 , ) , 'descr' : '<i4' , } \n\n",
@@ -305,8 +298,7 @@ static void odd_but_legal_headers_are_read(void **state) {
     tmk_text_finish(&file);
 }
 
-static void preambles_that_are_wrong_are_refused(void **state) {
-    (void)state;
+TEST(preambles_that_are_wrong_are_refused) {
     struct tmk_text file = {0};
     struct tmk_diag diag = {0};
     struct tmk_source *source = NULL;
@@ -323,8 +315,7 @@ static void preambles_that_are_wrong_are_refused(void **state) {
     tmk_text_finish(&file);
 }
 
-static void bools_are_zero_or_one(void **state) {
-    (void)state;
+TEST(bools_are_zero_or_one) {
     struct tmk_text file = {0};
     struct tmk_diag diag = {0};
     struct tmk_source *source = NULL;
@@ -338,8 +329,7 @@ static void bools_are_zero_or_one(void **state) {
     tmk_text_finish(&file);
 }
 
-static void the_hash_is_that_of_the_file(void **state) {
-    (void)state;
+TEST(the_hash_is_that_of_the_file) {
     struct tmk_text file = {0};
     struct tmk_diag diag = {0};
     struct tmk_source *source = NULL;
@@ -358,8 +348,7 @@ static void the_hash_is_that_of_the_file(void **state) {
     tmk_text_finish(&file);
 }
 
-static void what_is_no_source_hears_which_there_are(void **state) {
-    (void)state;
+TEST(what_is_no_source_hears_which_there_are) {
     struct tmk_diag diag = {0};
     struct tmk_source *source = NULL;
     put("notes.rtf", "hello", 5);
@@ -380,8 +369,7 @@ static void what_is_no_source_hears_which_there_are(void **state) {
     assert_null(source);
 }
 
-static void content_counts_more_than_the_extension(void **state) {
-    (void)state;
+TEST(content_counts_more_than_the_extension) {
     struct tmk_text file = {0};
     struct tmk_diag diag = {0};
     struct tmk_source *source = NULL;
@@ -395,20 +383,4 @@ static void content_counts_more_than_the_extension(void **state) {
     tmk_text_finish(&file);
 }
 
-TEST_GROUP(data) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_type_order_and_version_is_read),
-        cmocka_unit_test(entries_are_read_when_they_are_wanted),
-        cmocka_unit_test(entries_that_are_not_there_are_refused),
-        cmocka_unit_test(a_file_cut_anywhere_is_refused),
-        cmocka_unit_test(no_byte_of_a_header_can_do_harm),
-        cmocka_unit_test(headers_that_are_wrong_say_where),
-        cmocka_unit_test(odd_but_legal_headers_are_read),
-        cmocka_unit_test(preambles_that_are_wrong_are_refused),
-        cmocka_unit_test(bools_are_zero_or_one),
-        cmocka_unit_test(the_hash_is_that_of_the_file),
-        cmocka_unit_test(what_is_no_source_hears_which_there_are),
-        cmocka_unit_test(content_counts_more_than_the_extension),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+GROUP_FIXTURE(make_folder, remove_folder)

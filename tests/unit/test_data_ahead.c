@@ -74,15 +74,13 @@ static void take_all(uint32_t threads, bool slow) {
     assert_null(ahead);
 }
 
-static void entries_come_in_order_whoever_makes_them(void **state) {
-    (void)state;
+TEST(entries_come_in_order_whoever_makes_them) {
     take_all(1, false);
     take_all(4, true);
     take_all(100, false);
 }
 
-static void an_entry_may_be_asked_for_again(void **state) {
-    (void)state;
+TEST(an_entry_may_be_asked_for_again) {
     struct evens evens = {0};
     struct maker maker = {0};
     struct tmk_ahead *ahead = NULL;
@@ -107,8 +105,7 @@ static void an_entry_may_be_asked_for_again(void **state) {
     tmk_ahead_destroy(&ahead);
 }
 
-static void only_so_many_are_made_ahead(void **state) {
-    (void)state;
+TEST(only_so_many_are_made_ahead) {
     struct evens evens = {0};
     struct maker maker = {0};
     struct tmk_ahead *ahead = NULL;
@@ -121,13 +118,4 @@ static void only_so_many_are_made_ahead(void **state) {
     assert_true(atomic_load(&maker.made) <= 6);
     tmk_ahead_destroy(&ahead); /* with entries that nobody took */
     tmk_ahead_destroy(&ahead);
-}
-
-TEST_GROUP(data_ahead) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(entries_come_in_order_whoever_makes_them),
-        cmocka_unit_test(an_entry_may_be_asked_for_again),
-        cmocka_unit_test(only_so_many_are_made_ahead),
-    };
-    return cmocka_run_group_tests_name("data_ahead", tests, NULL, NULL);
 }

@@ -66,8 +66,7 @@ static size_t replace(struct tmk_text *bytes, const void *from, const void *to, 
     return n;
 }
 
-static void what_was_written_reads_back(void **state) {
-    (void)state;
+TEST(what_was_written_reads_back) {
     static const enum tmk_dtype dtypes[] = {TMK_FLOAT32, TMK_BOOL,  TMK_INT8,  TMK_INT16,
                                             TMK_INT32,   TMK_INT64, TMK_UINT8, TMK_UINT16,
                                             TMK_UINT32,  TMK_UINT64};
@@ -107,8 +106,7 @@ static void what_was_written_reads_back(void **state) {
         tmk_tensor_finish(&tensors[i]);
 }
 
-static void the_same_arrays_make_the_same_bytes(void **state) {
-    (void)state;
+TEST(the_same_arrays_make_the_same_bytes) {
     struct tmk_diag diag = {0};
     float values[3] = {1, 2, 3};
     struct tmk_shape shape = {1, {3}};
@@ -128,8 +126,7 @@ static void the_same_arrays_make_the_same_bytes(void **state) {
     tmk_text_finish(&second);
 }
 
-static void a_path_in_npy_takes_one_array(void **state) {
-    (void)state;
+TEST(a_path_in_npy_takes_one_array) {
     struct tmk_diag diag = {0};
     int32_t values[4] = {1, 2, 3, 4};
     struct tmk_shape shape = {2, {2, 2}};
@@ -159,8 +156,7 @@ static size_t files_there(void) {
     return n - 2;
 }
 
-static void names_that_collide_or_climb_are_refused(void **state) {
-    (void)state;
+TEST(names_that_collide_or_climb_are_refused) {
     static const struct {
         const char *first, *second, *says;
     } cases[] = {
@@ -203,8 +199,7 @@ static void names_that_collide_or_climb_are_refused(void **state) {
 #define F4 "{'descr': '<f4', 'fortran_order': False, 'shape': (2,)}"
 #define I2 "{'descr': '>i2', 'fortran_order': False, 'shape': (3,)}"
 
-static void unreadable_members_fail_only_when_wanted(void **state) {
-    (void)state;
+TEST(unreadable_members_fail_only_when_wanted) {
     const struct part parts[] = {
         {"names.npy", "{'descr': '|O', 'fortran_order': False, 'shape': (9,)}", "pickle", 6, true},
         {"x.npy", F4, "\0\0\x80\x3f\0\0\0\x40", 8, true},
@@ -238,8 +233,7 @@ static void unreadable_members_fail_only_when_wanted(void **state) {
     tmk_tensor_finish(&tensor);
 }
 
-static void archives_that_lie_are_refused(void **state) {
-    (void)state;
+TEST(archives_that_lie_are_refused) {
     struct tmk_diag diag = {0};
     struct tmk_source *source = NULL;
     struct tmk_text bytes = {0};
@@ -284,8 +278,7 @@ static void archives_that_lie_are_refused(void **state) {
     tmk_text_finish(&bytes);
 }
 
-static void damaged_elements_are_noticed(void **state) {
-    (void)state;
+TEST(damaged_elements_are_noticed) {
     struct tmk_diag diag = {0};
     struct tmk_source *source = NULL;
     struct tmk_tensor tensor = {0};
@@ -321,8 +314,7 @@ static bool survives(const struct tmk_text *bytes) {
     return good;
 }
 
-static void no_damage_to_an_archive_can_do_harm(void **state) {
-    (void)state;
+TEST(no_damage_to_an_archive_can_do_harm) {
     struct tmk_text bytes = {0};
     const struct part two[] = {{"a.npy", F4, "abcdefgh", 8, true},
                                {"b.npy", I2, "ABCDEF", 6, false}};
@@ -342,18 +334,4 @@ static void no_damage_to_an_archive_can_do_harm(void **state) {
     tmk_text_finish(&bytes);
 }
 
-TEST_GROUP(data_npz) {
-#define ROW(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
-    const struct CMUnitTest tests[] = {
-        ROW(what_was_written_reads_back),
-        ROW(the_same_arrays_make_the_same_bytes),
-        ROW(a_path_in_npy_takes_one_array),
-        ROW(names_that_collide_or_climb_are_refused),
-        ROW(unreadable_members_fail_only_when_wanted),
-        ROW(archives_that_lie_are_refused),
-        ROW(damaged_elements_are_noticed),
-        ROW(no_damage_to_an_archive_can_do_harm),
-    };
-#undef ROW
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_FIXTURE(make_folder, remove_folder)

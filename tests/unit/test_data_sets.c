@@ -49,8 +49,7 @@ static int64_t size_of_entry(struct tmk_source *source, uint32_t array, uint64_t
     return size;
 }
 
-static void one_folder_of_inputs_is_one_entry(void **state) {
-    (void)state;
+TEST(one_folder_of_inputs_is_one_entry) {
     struct tmk_diag diag = {0};
     struct tmk_source *source = NULL;
     struct tmk_tensor tensor = {0};
@@ -75,8 +74,7 @@ static void one_folder_of_inputs_is_one_entry(void **state) {
     tmk_source_close(&source);
 }
 
-static void sets_come_in_the_order_of_their_numbers(void **state) {
-    (void)state;
+TEST(sets_come_in_the_order_of_their_numbers) {
     struct tmk_diag diag = {0};
     struct tmk_source *source = NULL;
     for (int i = 0; i < 12; i++) {
@@ -99,8 +97,7 @@ static void sets_come_in_the_order_of_their_numbers(void **state) {
     tmk_source_close(&source);
 }
 
-static void gaps_and_unequal_sets_are_refused(void **state) {
-    (void)state;
+TEST(gaps_and_unequal_sets_are_refused) {
     struct tmk_diag diag = {0};
     struct tmk_source *source = NULL;
     make_set("gap", "input_0.pb", "a 1");
@@ -122,8 +119,7 @@ static void gaps_and_unequal_sets_are_refused(void **state) {
     assert_null(source);
 }
 
-static void tensors_that_cannot_be_decoded_are_named(void **state) {
-    (void)state;
+TEST(tensors_that_cannot_be_decoded_are_named) {
     struct tmk_diag diag = {0};
     struct tmk_source *source = NULL;
     struct tmk_tensor tensor = {0};
@@ -150,8 +146,7 @@ static void hash_of(const char *name, char hex[TMK_HASH128_HEX]) {
     tmk_source_close(&source);
 }
 
-static void the_hash_follows_names_and_bytes_but_not_the_place(void **state) {
-    (void)state;
+TEST(the_hash_follows_names_and_bytes_but_not_the_place) {
     char a[TMK_HASH128_HEX], b[TMK_HASH128_HEX];
     make_set("a", "input_0.pb", "a 1");
     make_set("a", "input_1.pb", "a 2");
@@ -176,8 +171,7 @@ static void the_hash_follows_names_and_bytes_but_not_the_place(void **state) {
 }
 
 /* Else the folder would be of another kind, or of none. */
-static void a_folder_that_cannot_be_listed_is_told(void **state) {
-    (void)state;
+TEST(a_folder_that_cannot_be_listed_is_told) {
     struct tmk_diag diag = {0};
     struct tmk_source *source = NULL;
     struct rlimit before, limit;
@@ -193,16 +187,4 @@ static void a_folder_that_cannot_be_listed_is_told(void **state) {
     assert_non_null(strstr(diag.text, "sets: cannot be read: "));
 }
 
-TEST_GROUP(data_sets) {
-#define ROW(test) cmocka_unit_test_setup_teardown(test, make_folder, remove_folder)
-    const struct CMUnitTest tests[] = {
-        ROW(a_folder_that_cannot_be_listed_is_told),
-        ROW(one_folder_of_inputs_is_one_entry),
-        ROW(sets_come_in_the_order_of_their_numbers),
-        ROW(gaps_and_unequal_sets_are_refused),
-        ROW(tensors_that_cannot_be_decoded_are_named),
-        ROW(the_hash_follows_names_and_bytes_but_not_the_place),
-    };
-#undef ROW
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_FIXTURE(make_folder, remove_folder)

@@ -80,8 +80,7 @@ static void assert_same_item(const struct tmk_encoding *a, const struct tmk_enco
     assert_memory_equal(&a->expected.flat_low, &b->expected.flat_low, 7 * sizeof(double));
 }
 
-static void test_everything_reads_back(void **state) {
-    (void)state;
+TEST(test_everything_reads_back) {
     char one[128], two[128];
     struct tmk_diag diag = {0};
     struct tmk_encodings *a = sample(), *b = NULL;
@@ -122,8 +121,7 @@ static void test_everything_reads_back(void **state) {
     tmk_encodings_destroy(&b);
 }
 
-static void test_the_golden_file_is_what_we_write(void **state) {
-    (void)state;
+TEST(test_the_golden_file_is_what_we_write) {
     char path[128], name[64];
     size_t len;
     struct tmk_diag diag = {0};
@@ -149,8 +147,7 @@ static enum tmk_status read_text(const char *text, struct tmk_encodings **out,
     return tmk_encodings_read(path, out, diag);
 }
 
-static void test_by_hand_little_needs_to_be_said(void **state) {
-    (void)state;
+TEST(test_by_hand_little_needs_to_be_said) {
     struct tmk_text text = {0};
     struct tmk_diag diag = {0};
     struct tmk_encodings *all = NULL;
@@ -173,8 +170,7 @@ static void test_by_hand_little_needs_to_be_said(void **state) {
     tmk_text_finish(&text);
 }
 
-static void test_found_by_reader(void **state) {
-    (void)state;
+TEST(test_found_by_reader) {
     struct tmk_encodings *all = sample();
     assert_ptr_equal(tmk_encodings_find(all, 5, "add", 1), &all->items[3]);
     assert_ptr_equal(tmk_encodings_find(all, 5, "", 0), &all->items[3]);
@@ -259,8 +255,7 @@ static char *replaced(const char *text, const char *old, const char *new) {
     return out.data;
 }
 
-static void test_what_is_wrong_is_told(void **state) {
-    (void)state;
+TEST(test_what_is_wrong_is_told) {
     char path[128];
     size_t len;
     struct tmk_encodings *all = sample();
@@ -281,8 +276,7 @@ static void test_what_is_wrong_is_told(void **state) {
     free(text);
 }
 
-static void test_damaged_files_do_no_harm(void **state) {
-    (void)state;
+TEST(test_damaged_files_do_no_harm) {
     char path[128];
     size_t len, refused = 0;
     struct tmk_encodings *all = sample();
@@ -310,8 +304,7 @@ static void test_damaged_files_do_no_harm(void **state) {
     free(text);
 }
 
-static void test_any_locale_writes_the_same(void **state) {
-    (void)state;
+TEST(test_any_locale_writes_the_same) {
     char one[128], two[128];
     struct tmk_diag diag = {0};
     struct tmk_encodings *all = sample();
@@ -326,15 +319,4 @@ static void test_any_locale_writes_the_same(void **state) {
     tmk_encodings_destroy(&all);
 }
 
-TEST_GROUP(encodings) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_everything_reads_back),
-        cmocka_unit_test(test_the_golden_file_is_what_we_write),
-        cmocka_unit_test(test_by_hand_little_needs_to_be_said),
-        cmocka_unit_test(test_found_by_reader),
-        cmocka_unit_test(test_what_is_wrong_is_told),
-        cmocka_unit_test(test_damaged_files_do_no_harm),
-        cmocka_unit_test(test_any_locale_writes_the_same),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+GROUP_FIXTURE(make_folder, remove_folder)

@@ -63,8 +63,7 @@ static void assert_encoding_comes_back(const struct tmk_stats *stats) {
 }
 
 /* Batches of some samples, by two workers, whose accounts are merged. */
-static void what_is_left_out_is_in_nothing(void **state) {
-    (void)state;
+TEST(what_is_left_out_is_in_nothing) {
     struct tmk_diag diag = {0};
     for (int round = 0; round < 500; round++) {
         uint32_t left_out[MOST_LEFT_OUT];
@@ -130,8 +129,7 @@ static void what_is_left_out_is_in_nothing(void **state) {
 }
 
 /* What stands in for it meanwhile is a NaN, too. */
-static void every_nan_stays_one(void **state) {
-    (void)state;
+TEST(every_nan_stays_one) {
     static const uint32_t nans[] = {0x7fc00000, 0x7f800001, 0x7fffffff, 0xffffffff, 0xffc00000};
     float x[TMK_COUNT(nans) + 2];
     for (size_t i = 0; i < TMK_COUNT(nans); i++)
@@ -151,12 +149,4 @@ static void every_nan_stays_one(void **state) {
     assert_int_equal(s.excluded, 1);
     assert_true(s.min == 2 && s.max == 2 && s.sum == 2);
     tmk_account_finish(&account);
-}
-
-TEST_GROUP(exclude) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_left_out_is_in_nothing),
-        cmocka_unit_test(every_nan_stays_one),
-    };
-    return cmocka_run_group_tests_name("exclude", tests, NULL, NULL);
 }

@@ -105,8 +105,7 @@ static void append_state(const struct tmk_exec_result *result, struct tmk_text *
     }
 }
 
-static void the_number_of_threads_does_not_show(void **state) {
-    (void)state;
+TEST(the_number_of_threads_does_not_show) {
     struct made_up cases[] = {plain, plain};
     cases[1].ragged = true; /* forty shapes: more than plans and shapes that are kept */
     for (int c = 0; c < 2; c++) {
@@ -131,8 +130,7 @@ static void the_number_of_threads_does_not_show(void **state) {
 }
 
 /* Plan by plan and shape by shape: constants, initializers and what is looked at. */
-static void groups_are_counted_apart_and_add_up(void **state) {
-    (void)state;
+TEST(groups_are_counted_apart_and_add_up) {
     enum { GROUPS = 7 };
     struct made_up cases[] = {plain, plain};
     cases[1].ragged = true;
@@ -183,8 +181,7 @@ static enum tmk_status next_of_leg(void *context, struct tmk_batch *out, bool *m
     return legs->left-- ? next(&legs->all, out, more, diag) : TMK_OK;
 }
 
-static void legs_add_up_to_a_run(void **state) {
-    (void)state;
+TEST(legs_add_up_to_a_run) {
     for (uint64_t a_leg = 1; a_leg < 60; a_leg += 9) {
         struct in_legs legs = {.all = plain, .a_leg = a_leg};
         legs.all.ragged = true;
@@ -232,8 +229,7 @@ static void legs_add_up_to_a_run(void **state) {
     }
 }
 
-static void weights_count_once_and_other_constants_once_a_run(void **state) {
-    (void)state;
+TEST(weights_count_once_and_other_constants_once_a_run) {
     struct tmk_exec_result result;
     struct tmk_diag diag = {0};
     assert_ok(run(plain, 2, false, &result, &diag), &diag);
@@ -250,8 +246,7 @@ static void weights_count_once_and_other_constants_once_a_run(void **state) {
     tmk_exec_result_finish(&result);
 }
 
-static void every_shape_is_counted_though_few_plans_are_kept(void **state) {
-    (void)state;
+TEST(every_shape_is_counted_though_few_plans_are_kept) {
     struct made_up m = plain;
     m.ragged = true;
     uint64_t elements = 0;
@@ -272,8 +267,7 @@ static void every_shape_is_counted_though_few_plans_are_kept(void **state) {
     tmk_exec_result_finish(&result);
 }
 
-static void a_guard_names_the_earliest_nan(void **state) {
-    (void)state;
+TEST(a_guard_names_the_earliest_nan) {
     for (int round = 0; round < 20; round++) {
         struct made_up m = plain;
         m.nan_at[0] = 41;
@@ -285,8 +279,7 @@ static void a_guard_names_the_earliest_nan(void **state) {
     }
 }
 
-static void without_a_guard_nan_is_counted(void **state) {
-    (void)state;
+TEST(without_a_guard_nan_is_counted) {
     struct made_up m = plain;
     m.nan_at[0] = 41;
     struct tmk_exec_result result;
@@ -300,8 +293,7 @@ static void without_a_guard_nan_is_counted(void **state) {
     tmk_exec_result_finish(&result);
 }
 
-static void an_error_of_the_feed_ends_the_run(void **state) {
-    (void)state;
+TEST(an_error_of_the_feed_ends_the_run) {
     struct made_up m = plain;
     m.fails_at = 30;
     struct tmk_exec_result result;
@@ -310,8 +302,7 @@ static void an_error_of_the_feed_ends_the_run(void **state) {
     assert_string_equal(diag.text, "the disk went away");
 }
 
-static void dynamic_values_run_and_are_freed(void **state) {
-    (void)state;
+TEST(dynamic_values_run_and_are_freed) {
     struct tmk_graph *graph = NULL;
     struct tmk_plan *plan = NULL;
     struct tmk_worker *worker = NULL;
@@ -395,8 +386,7 @@ static const float *output(const struct scene *scene, uint32_t i, size_t n) {
     " %" to " = ai.tidemark::EdgeObserver(%" from ") {profile_id=" #id                             \
     ", kind=\"histogram\", tensor_name=\"" from "\"}\n"
 
-static void a_branch_that_is_not_taken_is_never_seen(void **state) {
-    (void)state;
+TEST(a_branch_that_is_not_taken_is_never_seen) {
     static const char text[] =
         "graph \"g\" opset 17 \"ai.tidemark\" 1 {\n input %c : bool[]\n input %x : f32[2]\n"
         " %e = Exp(%x)\n" /* an outer value that only a branch reads */
@@ -434,8 +424,7 @@ static void a_branch_that_is_not_taken_is_never_seen(void **state) {
     }
 }
 
-static void a_loops_values_accumulate_over_its_iterations(void **state) {
-    (void)state;
+TEST(a_loops_values_accumulate_over_its_iterations) {
     static const char text[] =
         "graph \"g\" opset 17 \"ai.tidemark\" 1 {\n input %m : i64[]\n input %x : f32[2]\n"
         " %y, %s = Loop(%m, _, %x) {body=graph \"b\" {\n input %i : i64[]\n input %c : bool[]\n"
@@ -460,8 +449,7 @@ static void a_loops_values_accumulate_over_its_iterations(void **state) {
     }
 }
 
-static void a_scan_slices_and_stacks_along_its_axes(void **state) {
-    (void)state;
+TEST(a_scan_slices_and_stacks_along_its_axes) {
     static const char text[] =
         "graph \"g\" opset 17 {\n input %s : f32[2]\n input %x : f32[2,3]\n"
         " %t, %y = Scan(%s, %x) {body=graph \"b\" {\n input %a : f32[2]\n input %e : f32[2]\n"
@@ -481,8 +469,7 @@ static void a_scan_slices_and_stacks_along_its_axes(void **state) {
     clear(&scene);
 }
 
-static void a_batched_scan_ends_each_sequence_at_its_length(void **state) {
-    (void)state;
+TEST(a_batched_scan_ends_each_sequence_at_its_length) {
     static const char text[] =
         "graph \"g\" opset 8 {\n input %l : i64[2]\n input %s : f32[2,1]\n input %x : f32[2,3,1]\n"
         " %t, %y = Scan(%l, %s, %x) {body=graph \"b\" {\n input %a : f32[1]\n input %e : f32[1]\n"
@@ -507,23 +494,4 @@ static void a_batched_scan_ends_each_sequence_at_its_length(void **state) {
     assert_int_equal(tmk_worker_run(scene.worker, scene.plan, inputs, NULL, &diag), TMK_RANGE);
     assert_non_null(strstr(diag.text, "a length of 4 is outside [0, 3]"));
     clear(&scene);
-}
-
-TEST_GROUP(exec) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_number_of_threads_does_not_show),
-        cmocka_unit_test(groups_are_counted_apart_and_add_up),
-        cmocka_unit_test(legs_add_up_to_a_run),
-        cmocka_unit_test(weights_count_once_and_other_constants_once_a_run),
-        cmocka_unit_test(every_shape_is_counted_though_few_plans_are_kept),
-        cmocka_unit_test(a_guard_names_the_earliest_nan),
-        cmocka_unit_test(without_a_guard_nan_is_counted),
-        cmocka_unit_test(an_error_of_the_feed_ends_the_run),
-        cmocka_unit_test(dynamic_values_run_and_are_freed),
-        cmocka_unit_test(a_branch_that_is_not_taken_is_never_seen),
-        cmocka_unit_test(a_loops_values_accumulate_over_its_iterations),
-        cmocka_unit_test(a_scan_slices_and_stacks_along_its_axes),
-        cmocka_unit_test(a_batched_scan_ends_each_sequence_at_its_length),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -39,8 +39,7 @@ static void expect(const char *format, const char *want) {
     expect_settings(format, NULL, 0, want);
 }
 
-static void test_ranges(void **state) {
-    (void)state;
+TEST(test_ranges) {
     expect("litert", "{\"model_qsvs\":{\n"
                      "\"x\":{\"min\":[-0.25],\"max\":[0.74609375]},\n"
                      "\"y\":{\"min\":[-1020],\"max\":[1020]}\n"
@@ -59,16 +58,14 @@ static void test_ranges(void **state) {
 }
 
 /* 0.74609375 / 127 = 0.0058747537, 1020 / 127 = 8.031496. */
-static void test_tensorrt(void **state) {
-    (void)state;
+TEST(test_tensorrt) {
     const char *const header[] = {"header=TRT-100300-MinMaxCalibration"};
     expect("tensorrt-cache", "TRT-8601-EntropyCalibration2\nx: 3bc08102\ny: 41008102\n");
     expect_settings("tensorrt-cache", header, 1,
                     "TRT-100300-MinMaxCalibration\nx: 3bc08102\ny: 41008102\n");
 }
 
-static void test_aimet(void **state) {
-    (void)state;
+TEST(test_aimet) {
     const char *const v1[] = {"version=1.0.0"}, *const v2[] = {"version=2.0.0"};
 #define E061(sym, max, min, offset, scale)                                                         \
     "{\"bitwidth\":8,\"dtype\":\"int\",\"is_symmetric\":\"" sym "\",\"max\":" max ",\"min\":" min  \
@@ -105,8 +102,7 @@ static void test_aimet(void **state) {
                     "{\"name\":\"y\",\"output_dtype\":\"int8\",\"y_scale\":8}\n]}\n");
 }
 
-static void test_nncase(void **state) {
-    (void)state;
+TEST(test_nncase) {
     expect("nncase", "{\"Version\":\"1.0\",\"Outputs\":[\n"
                      "{\"Name\":\"x\",\"DataType\":\"u8\",\"DataRange\":[{\"Min\":-0.25,"
                      "\"Max\":0.74609375,\"IsFull\":false}],\"DataRangeMode\":\"by_tensor\"},\n"
@@ -118,8 +114,7 @@ static void test_nncase(void **state) {
 }
 
 /* TVM's scale is threshold / 128 of a signed byte whose codes end at 127. */
-static void test_tvm(void **state) {
-    (void)state;
+TEST(test_tvm) {
     struct tmk_diag diag = {0};
     struct said said;
     char text[4096];
@@ -138,8 +133,7 @@ static void test_tvm(void **state) {
 
 static const char hostile[] = "a b:\"c\"\\\n\x7f";
 
-static void test_names_that_formats_can_not_hold(void **state) {
-    (void)state;
+TEST(test_names_that_formats_can_not_hold) {
     static const struct {
         const char *format, *name, *why;
     } cases[] = {
@@ -168,8 +162,7 @@ static void test_names_that_formats_can_not_hold(void **state) {
     }
 }
 
-static void test_name_maps(void **state) {
-    (void)state;
+TEST(test_name_maps) {
     struct tmk_diag diag = {0};
     struct said said;
     char path[128], text[4096];
@@ -192,8 +185,7 @@ static void test_name_maps(void **state) {
     tmk_encodings_destroy(&e);
 }
 
-static void test_bad_name_maps(void **state) {
-    (void)state;
+TEST(test_bad_name_maps) {
     static const struct {
         const char *map, *why;
     } cases[] = {
@@ -216,8 +208,7 @@ static void test_bad_name_maps(void **state) {
     tmk_encodings_destroy(&e);
 }
 
-static void test_nothing_to_write_is_no_file(void **state) {
-    (void)state;
+TEST(test_nothing_to_write_is_no_file) {
     static const struct made nothing[] = {{3, "w", TMK_ENCODING_WEIGHT, TMK_INT8, -1, 1}};
     struct tmk_diag diag = {0};
     struct said said;
@@ -231,8 +222,7 @@ static void test_nothing_to_write_is_no_file(void **state) {
 
 /* A range of nothing would be a scale of 0: consumers of ranges get that of the codes, whose scale
  * is 1; a scale that float32 can't hold is no scale. */
-static void test_ranges_of_nothing(void **state) {
-    (void)state;
+TEST(test_ranges_of_nothing) {
     static const struct made dead[] = {
         {0, "a", TMK_ENCODING_ACTIVATION, TMK_UINT8, 0, 0},
         {1, "b", TMK_ENCODING_ACTIVATION, TMK_UINT8, 0, 1e-38f},
@@ -250,8 +240,7 @@ static void test_ranges_of_nothing(void **state) {
 }
 
 /* Quark wants a range of what it quantizes, also where the encodings leave it float. */
-static void test_quark_has_what_stays_float(void **state) {
-    (void)state;
+TEST(test_quark_has_what_stays_float) {
     struct tmk_left_float left[] = {{3, "sum", "bias-add", -2, 4},
                                     {4, "unseen", "no numbers", NAN, NAN},
                                     {5, "y", "for one reader", -3, 3}};
@@ -269,8 +258,7 @@ static void test_quark_has_what_stays_float(void **state) {
     tmk_encodings_destroy(&e);
 }
 
-static void test_settings_are_checked(void **state) {
-    (void)state;
+TEST(test_settings_are_checked) {
     static const char *const cases[][2] = {{"aimet", "version=0.4.0"},
                                            {"tensorrt-cache", "header=TRT-x-EntropyCalibration2"},
                                            {"tensorrt-cache", "header=TRT-8601-Entropy"},
@@ -288,8 +276,7 @@ static void test_settings_are_checked(void **state) {
     tmk_encodings_destroy(&e);
 }
 
-static void test_yaml(void **state) {
-    (void)state;
+TEST(test_yaml) {
     struct tmk_text out = {0};
     tmk_yaml_put_text(&out, "a\"\\\t\x7f\xc2\x85\xe2\x80\xa8\xef\xbb\xbf\xc3\xa9");
     assert_string_equal(out.data, "\"a\\\"\\\\\\x09\\x7F\\u0085\\u2028\\uFEFF\xc3\xa9\"");
@@ -304,21 +291,4 @@ static void test_yaml(void **state) {
     tmk_text_finish(&out);
 }
 
-TEST_GROUP(export_tables) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ranges),
-        cmocka_unit_test(test_tensorrt),
-        cmocka_unit_test(test_aimet),
-        cmocka_unit_test(test_nncase),
-        cmocka_unit_test(test_tvm),
-        cmocka_unit_test(test_names_that_formats_can_not_hold),
-        cmocka_unit_test(test_name_maps),
-        cmocka_unit_test(test_bad_name_maps),
-        cmocka_unit_test(test_nothing_to_write_is_no_file),
-        cmocka_unit_test(test_ranges_of_nothing),
-        cmocka_unit_test(test_quark_has_what_stays_float),
-        cmocka_unit_test(test_settings_are_checked),
-        cmocka_unit_test(test_yaml),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+GROUP_FIXTURE(make_folder, remove_folder)

@@ -21,8 +21,7 @@ static void put_text(const char *name, const char *text) {
 
 /* ---- OpenVINO ---- */
 
-static void test_xml_entities(void **state) {
-    (void)state;
+TEST(test_xml_entities) {
     struct tmk_arena arena = {0};
     const char *raw = "a&amp;b&lt;&gt;&quot;&apos;&#233;&#x20AC;&#x1F600;&no;&#0;&";
     assert_string_equal(tmk_xml_text(raw, strlen(raw), &arena),
@@ -30,8 +29,7 @@ static void test_xml_entities(void **state) {
     tmk_arena_finish(&arena);
 }
 
-static void test_an_ir(void **state) {
-    (void)state;
+TEST(test_an_ir) {
     struct tmk_diag diag = {0};
     struct tmk_ir ir;
     char path[128];
@@ -66,8 +64,7 @@ static void test_an_ir(void **state) {
     tmk_ir_finish(&ir);
 }
 
-static void test_what_is_no_ir(void **state) {
-    (void)state;
+TEST(test_what_is_no_ir) {
     static const char *const cases[] = {
         "",
         "<",
@@ -94,8 +91,7 @@ static void test_what_is_no_ir(void **state) {
 
 /* Every beginning of a good file is refused, or read to its end, without touching what is behind.
  */
-static void test_beginnings_of_an_ir(void **state) {
-    (void)state;
+TEST(test_beginnings_of_an_ir) {
     const char *text =
         "<net><layers><layer id=\"3\" name=\"&amp;\" type=\"P\"><output><port id=\"0\" "
         "names=\"x\"><dim>1</dim></port></output></layer></layers><edges><edge "
@@ -120,8 +116,7 @@ static enum tmk_status read_ncnn(const char *param, const void *bin, size_t len,
 }
 
 /* A batch norm's 4 numbers, then 3 half weights (8 bytes), 1 bias. */
-static void test_an_ncnn_model(void **state) {
-    (void)state;
+TEST(test_an_ncnn_model) {
     static const unsigned char bin[16 + 4 + 8 + 4] = {
         [16] = 0x47, 0x6b, 0x30, 0x01, 0x00, 0x3c, 0x00, 0xc0, 0x00, 0x38, [31] = 0x40};
     struct tmk_diag diag = {0};
@@ -142,8 +137,7 @@ static void test_an_ncnn_model(void **state) {
     tmk_ncnn_model_finish(&model);
 }
 
-static void test_what_is_no_ncnn_model(void **state) {
-    (void)state;
+TEST(test_what_is_no_ncnn_model) {
     static const struct {
         const char *param;
         enum tmk_status status;
@@ -171,11 +165,4 @@ static void test_what_is_no_ncnn_model(void **state) {
     }
 }
 
-TEST_GROUP(export_templates) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_xml_entities),  cmocka_unit_test(test_an_ir),
-        cmocka_unit_test(test_what_is_no_ir), cmocka_unit_test(test_beginnings_of_an_ir),
-        cmocka_unit_test(test_an_ncnn_model), cmocka_unit_test(test_what_is_no_ncnn_model),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+GROUP_FIXTURE(make_folder, remove_folder)

@@ -238,8 +238,7 @@ static void try_rule(const struct tmk_op *row, uint32_t rule, uint32_t extreme) 
     }
 }
 
-static void no_extreme_is_too_much(void **state) {
-    (void)state;
+TEST(no_extreme_is_too_much) {
     for (const struct tmk_op *const *row = tmk_op_list(); *row; row++) {
         const uint32_t operands = operands_of(*row), rules = rules_of(*row);
         if (!try_labelled(*row, NULL, 0)) /* the sample itself */
@@ -262,8 +261,7 @@ static uint32_t below(uint64_t *random, uint32_t n) {
     return n ? (uint32_t)((*random >> 33) % n) : 0;
 }
 
-static void nor_are_several(void **state) {
-    (void)state;
+TEST(nor_are_several) {
     const char *asked = getenv("TIDEMARK_EXTREMES");
     const unsigned long rounds = asked ? strtoul(asked, NULL, 10) : 1;
     uint64_t random = asked ? (uint64_t)getpid() : 1;
@@ -285,11 +283,12 @@ static void nor_are_several(void **state) {
         }
 }
 
-TEST_GROUP(extremes) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(no_extreme_is_too_much),
-                                       cmocka_unit_test(nor_are_several)};
+static int set_up(void **state) {
+    (void)state;
     signal(SIGALRM, waited);
     tmk_memory_set_limit(LIMIT);
     tmk_kernel_enter_thread();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return 0;
 }
+
+GROUP_FIXTURE(set_up, NULL)

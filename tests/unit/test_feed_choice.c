@@ -39,8 +39,7 @@ static void check(const struct feed_choice *choice) {
     assert_int_equal(seen.in_full_batches, total.in_full_batches);
 }
 
-static void batches_are_those_counted_by_hand(void **state) {
-    (void)state;
+TEST(batches_are_those_counted_by_hand) {
     static const uint64_t limits[] = {1, 2, 3, 7, 20, UINT64_MAX};
     for (uint64_t end = 1; end < MOST; end += 3)
         for (uint64_t skip = 0; skip < end; skip += 2)
@@ -50,8 +49,7 @@ static void batches_are_those_counted_by_hand(void **state) {
                         check(&(struct feed_choice){skip, end, limits[l], batch, every});
 }
 
-static void nothing_overflows(void **state) {
-    (void)state;
+TEST(nothing_overflows) {
     uint64_t from, until;
     struct feed_choice choice = {UINT64_MAX - 2, UINT64_MAX, UINT64_MAX, 7, UINT64_MAX};
     assert_true(tmk_feed_choice_batch(&choice, 0, &from, &until));
@@ -61,12 +59,4 @@ static void nothing_overflows(void **state) {
     assert_true(tmk_feed_choice_batch(&choice, 0, &from, &until));
     assert_false(tmk_feed_choice_batch(&choice, 1, &from, &until));
     assert_false(tmk_feed_choice_batch(&choice, UINT64_MAX, &from, &until));
-}
-
-TEST_GROUP(feed_choice) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(batches_are_those_counted_by_hand),
-        cmocka_unit_test(nothing_overflows),
-    };
-    return cmocka_run_group_tests_name("feed_choice", tests, NULL, NULL);
 }

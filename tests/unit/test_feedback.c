@@ -42,8 +42,7 @@ static void gets_nothing(struct tmk_queue *queue, struct tmk_queued_sequence **m
     assert_null(*mine);
 }
 
-static void a_sequence_has_one_taker(void **state) {
-    (void)state;
+TEST(a_sequence_has_one_taker) {
     struct tmk_queue *queue = make_queue(10);
     struct tmk_queued_sequence *one = NULL, *two = NULL;
     for (uint64_t i = 0; i < 7; i++)
@@ -61,8 +60,7 @@ static void a_sequence_has_one_taker(void **state) {
     tmk_queue_destroy(&queue);
 }
 
-static void what_is_behind_a_failure_is_dropped(void **state) {
-    (void)state;
+TEST(what_is_behind_a_failure_is_dropped) {
     struct tmk_queue *queue = make_queue(10);
     struct tmk_queued_sequence *one = NULL, *two = NULL;
     struct tmk_diag diag = {0};
@@ -104,8 +102,7 @@ static void *take_one(void *argument) {
     return (void *)n;
 }
 
-static void the_loader_reads_on_for_who_waits(void **state) {
-    (void)state;
+TEST(the_loader_reads_on_for_who_waits) {
     struct pair pair = {.queue = make_queue(2)};
     pthread_t threads[2];
     void *taken[2];
@@ -185,8 +182,7 @@ static enum tmk_status run(const char *model, const struct tmk_loop *loop, struc
 
 static const struct made_up plain = {.samples = 60, .nan_at = {UINT64_MAX, UINT64_MAX}};
 
-static void sums_run_from_step_to_step(void **state) {
-    (void)state;
+TEST(sums_run_from_step_to_step) {
     for (uint64_t sequence = 1; sequence <= 60; sequence += 7)
         for (uint32_t threads = 1; threads <= 4; threads++) {
             struct made_up m = plain;
@@ -209,8 +205,7 @@ static void sums_run_from_step_to_step(void **state) {
 }
 
 /* Its memory is not the worker's: it must be kept in another's. */
-static void an_input_may_be_fed_back_itself(void **state) {
-    (void)state;
+TEST(an_input_may_be_fed_back_itself) {
     struct made_up m = plain;
     struct tmk_exec_result result;
     struct tmk_summary seen;
@@ -224,8 +219,7 @@ static void an_input_may_be_fed_back_itself(void **state) {
 }
 
 /* The second sequence fails at once, the first one late. */
-static void the_earliest_failure_is_reported(void **state) {
-    (void)state;
+TEST(the_earliest_failure_is_reported) {
     for (int round = 0; round < 50; round++) {
         struct made_up m = plain;
         struct tmk_exec_result result;
@@ -236,16 +230,4 @@ static void the_earliest_failure_is_reported(void **state) {
         assert_int_equal(run(sum, &(struct tmk_loop){0, 1}, m, 3, true, &result, &diag), TMK_GUARD);
         assert_non_null(strstr(diag.text, "at sample 29,"));
     }
-}
-
-TEST_GROUP(feedback) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_sequence_has_one_taker),
-        cmocka_unit_test(what_is_behind_a_failure_is_dropped),
-        cmocka_unit_test(the_loader_reads_on_for_who_waits),
-        cmocka_unit_test(sums_run_from_step_to_step),
-        cmocka_unit_test(an_input_may_be_fed_back_itself),
-        cmocka_unit_test(the_earliest_failure_is_reported),
-    };
-    return cmocka_run_group_tests_name("feedback", tests, NULL, NULL);
 }

@@ -25,8 +25,7 @@ static int32_t saturated(long double x) {
     return x < INT32_MIN ? INT32_MIN : x > INT32_MAX ? INT32_MAX : (int32_t)x;
 }
 
-static void a_multiplier_is_the_nearest_of_31_bits(void **state) {
-    (void)state;
+TEST(a_multiplier_is_the_nearest_of_31_bits) {
     struct tmk_diag diag = {0};
     int32_t q, shift;
     for (size_t i = 0; i < REALS; i++) {
@@ -39,8 +38,7 @@ static void a_multiplier_is_the_nearest_of_31_bits(void **state) {
     }
 }
 
-static void multipliers_at_the_ends(void **state) {
-    (void)state;
+TEST(multipliers_at_the_ends) {
     struct tmk_diag diag = {0};
     int32_t q, shift;
     assert_ok(tmk_fixed_from_real(0x1p-32, &q, &shift, &diag), &diag);
@@ -57,8 +55,7 @@ static void multipliers_at_the_ends(void **state) {
 }
 
 /* Products have 62 bits: long double holds them, and their halves, exactly where it has 64. */
-static void single_roundings_are_exact(void **state) {
-    (void)state;
+TEST(single_roundings_are_exact) {
     struct tmk_diag diag = {0};
     uint64_t seed = 1;
     int32_t q, shift;
@@ -84,8 +81,7 @@ static void single_roundings_are_exact(void **state) {
 
 /* 5 * 0.49999 is below 2.5; the high half of the doubled product rounds to 5, and that half to 3.
  */
-static void gemmlowp_rounds_twice(void **state) {
-    (void)state;
+TEST(gemmlowp_rounds_twice) {
     struct tmk_diag diag = {0};
     int32_t q, shift;
     assert_ok(tmk_fixed_from_real(0.49999 / 2, &q, &shift, &diag), &diag);
@@ -95,8 +91,7 @@ static void gemmlowp_rounds_twice(void **state) {
 }
 
 /* Ties: up, away from zero, to even. */
-static void ties_go_where_the_name_says(void **state) {
-    (void)state;
+TEST(ties_go_where_the_name_says) {
     const int32_t q = INT32_C(1) << 30; /* with shift 0: a half */
     assert_int_equal(tmk_fixed_multiply(-5, q, 0, 0.5, TMK_ROUNDING_SINGLE_HALF_UP), -2);
     assert_int_equal(tmk_fixed_multiply(-5, q, 0, 0.5, TMK_ROUNDING_SINGLE_HALF_AWAY), -3);
@@ -105,24 +100,11 @@ static void ties_go_where_the_name_says(void **state) {
     assert_int_equal(tmk_fixed_multiply(-7, q, 0, 0.5, TMK_ROUNDING_FLOAT_RNE), -4);
 }
 
-static void names_read_back(void **state) {
-    (void)state;
+TEST(names_read_back) {
     enum tmk_rounding rounding;
     for (int i = TMK_ROUNDING_SINGLE_HALF_UP; i <= TMK_ROUNDING_FLOAT_RNE; i++) {
         assert_true(tmk_rounding_by_name(tmk_rounding_name((enum tmk_rounding)i), &rounding));
         assert_int_equal(rounding, i);
     }
     assert_false(tmk_rounding_by_name("up", &rounding));
-}
-
-TEST_GROUP(fixed) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_multiplier_is_the_nearest_of_31_bits),
-        cmocka_unit_test(multipliers_at_the_ends),
-        cmocka_unit_test(single_roundings_are_exact),
-        cmocka_unit_test(gemmlowp_rounds_twice),
-        cmocka_unit_test(ties_go_where_the_name_says),
-        cmocka_unit_test(names_read_back),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,8 +33,7 @@ static uint64_t count(const float *x, size_t n, float value) {
 
 /* Clamped at any numbers: never more than there are; all of them where the clamp begins a bin of
  * its side, so that nothing else is in the bin. */
-static void elements_at_an_extreme_are_proven(void **state) {
-    (void)state;
+TEST(elements_at_an_extreme_are_proven) {
     enum { N = 3000 };
     static const float round_ends[] = {-4, -1, 1, 6};
     for (int round = 0; round < 400; round++) {
@@ -60,8 +59,7 @@ static void elements_at_an_extreme_are_proven(void **state) {
     }
 }
 
-static void saturation_wants_many_elements(void **state) {
-    (void)state;
+TEST(saturation_wants_many_elements) {
     float x[1600];
     for (size_t i = 0; i < 1600; i++)
         x[i] = (float)(i % 1000) / 1024;
@@ -77,8 +75,7 @@ static void saturation_wants_many_elements(void **state) {
     assert_false(flags_of(TMK_STATS_HISTOGRAM, TMK_PROFILE_ACTIVATION, x, 10, 1).saturated);
 }
 
-static void zeros_are_no_saturation(void **state) {
-    (void)state;
+TEST(zeros_are_no_saturation) {
     float x[100] = {1, 2, 3, 1e-40f};
     struct tmk_flags flags = flags_of(TMK_STATS_HISTOGRAM, TMK_PROFILE_ACTIVATION, x, 100, 1);
     assert_false(flags.saturated);
@@ -86,8 +83,7 @@ static void zeros_are_no_saturation(void **state) {
     assert_int_equal(flags.at_max, 1);
 }
 
-static void dead_channels_and_constants_are_counted(void **state) {
-    (void)state;
+TEST(dead_channels_and_constants_are_counted) {
     float x[] = {0, 1, 0, -0.0f, 0, 0, 0, 0}, one[] = {3, 3, 3, 3};
     struct tmk_flags flags = flags_of(TMK_STATS_RANGE, TMK_PROFILE_ACTIVATION, x, 8, 4);
     assert_int_equal(flags.channels, 4);
@@ -101,8 +97,7 @@ static void dead_channels_and_constants_are_counted(void **state) {
 
 /* Any data in which some number stands often: never more than there are, and all of them where it
  * begins a bin that has nothing else. */
-static void spikes_are_proven(void **state) {
-    (void)state;
+TEST(spikes_are_proven) {
     enum { N = 2000 };
     static const float begin_bins[] = {-7.5f, 0.25f, 1, 6};
     for (int round = 0; round < 400; round++) {
@@ -128,8 +123,7 @@ static void spikes_are_proven(void **state) {
     }
 }
 
-static void numbers_of_masks_are_known(void **state) {
-    (void)state;
+TEST(numbers_of_masks_are_known) {
     static const float are[] = {FLT_MAX, -FLT_MAX, 65504, -65504, -1e4f, -1e9f, -1e30f, -1e38f},
                        are_not[] = {0, -1, -1e3f, 1e4f, 1e9f, -9999, 65505, 1e30f};
     for (size_t i = 0; i < TMK_COUNT(are); i++)
@@ -154,16 +148,4 @@ static void numbers_of_masks_are_known(void **state) {
             x[i] = -9990; /* nothing else is there */
         assert_null(flags_of(all[l], TMK_PROFILE_ACTIVATION, x, 40, 1).min_is);
     }
-}
-
-TEST_GROUP(flags) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(elements_at_an_extreme_are_proven),
-        cmocka_unit_test(saturation_wants_many_elements),
-        cmocka_unit_test(zeros_are_no_saturation),
-        cmocka_unit_test(dead_channels_and_constants_are_counted),
-        cmocka_unit_test(spikes_are_proven),
-        cmocka_unit_test(numbers_of_masks_are_known),
-    };
-    return cmocka_run_group_tests_name("flags", tests, NULL, NULL);
 }

@@ -65,8 +65,7 @@ static const char branching[] = "graph \"g\" opset 17 {\n"
                                 "  output %b\n"
                                 "}\n";
 
-static void use_lists_know_every_use_in_graphs_below_too(void **state) {
-    (void)state;
+TEST(use_lists_know_every_use_in_graphs_below_too) {
     struct tmk_graph *graph = read_graph(branching);
     struct tmk_value *a = value_of(graph, "a");
     struct tmk_graph *inner = below(maker_of(graph, "y"), "else_branch");
@@ -82,8 +81,7 @@ static void use_lists_know_every_use_in_graphs_below_too(void **state) {
     tmk_graph_destroy(NULL);
 }
 
-static void setting_an_input_moves_one_use(void **state) {
-    (void)state;
+TEST(setting_an_input_moves_one_use) {
     struct tmk_diag diag = {0};
     struct tmk_graph *graph = read_graph(branching);
     struct tmk_value *a = value_of(graph, "a"), *x = value_of(graph, "x");
@@ -101,8 +99,7 @@ static void setting_an_input_moves_one_use(void **state) {
     tmk_graph_destroy(&graph);
 }
 
-static void replacing_spares_the_node_excepted(void **state) {
-    (void)state;
+TEST(replacing_spares_the_node_excepted) {
     struct tmk_diag diag = {0};
     struct tmk_graph *graph = read_graph(branching);
     struct tmk_value *a = value_of(graph, "a"), *x = value_of(graph, "x");
@@ -116,8 +113,7 @@ static void replacing_spares_the_node_excepted(void **state) {
     tmk_graph_destroy(&graph);
 }
 
-static void replacing_reaches_outputs_of_all_graphs_on_request(void **state) {
-    (void)state;
+TEST(replacing_reaches_outputs_of_all_graphs_on_request) {
     struct tmk_diag diag = {0};
     struct tmk_graph *graph = read_graph(branching);
     struct tmk_value *a = value_of(graph, "a"), *x = value_of(graph, "x");
@@ -132,8 +128,7 @@ static void replacing_reaches_outputs_of_all_graphs_on_request(void **state) {
     tmk_graph_destroy(&graph);
 }
 
-static void removing_a_node_releases_what_it_used(void **state) {
-    (void)state;
+TEST(removing_a_node_releases_what_it_used) {
     struct tmk_diag diag = {0};
     struct tmk_graph *graph = read_graph(branching);
     struct tmk_value *a = value_of(graph, "a"), *y = value_of(graph, "y"),
@@ -153,8 +148,7 @@ static void removing_a_node_releases_what_it_used(void **state) {
     tmk_graph_destroy(&graph);
 }
 
-static void first_and_last_nodes_can_be_removed_and_put_back(void **state) {
-    (void)state;
+TEST(first_and_last_nodes_can_be_removed_and_put_back) {
     struct tmk_diag diag = {0};
     struct tmk_graph *graph = read_graph("graph \"g\" { input %x : f32 %a = A(%x) %b = B(%x) "
                                          "%c = C(%x) output %b }");
@@ -183,8 +177,7 @@ static void first_and_last_nodes_can_be_removed_and_put_back(void **state) {
     tmk_graph_destroy(&graph);
 }
 
-static void replacing_an_attribute_releases_what_the_old_graph_used(void **state) {
-    (void)state;
+TEST(replacing_an_attribute_releases_what_the_old_graph_used) {
     struct tmk_diag diag = {0};
     struct tmk_graph *graph = read_graph(branching), *empty;
     struct tmk_node *node = maker_of(graph, "y");
@@ -205,8 +198,7 @@ static void replacing_an_attribute_releases_what_the_old_graph_used(void **state
     tmk_graph_destroy(&graph);
 }
 
-static void attributes_answer_by_name_and_kind(void **state) {
-    (void)state;
+TEST(attributes_answer_by_name_and_kind) {
     struct tmk_diag diag = {0};
     struct tmk_graph *graph = read_graph("graph \"g\" { = C() {i=3, f=0.5f, s=\"t\", is=[1,2], "
                                          "fs=[3f], none=[]} }");
@@ -235,8 +227,7 @@ static void attributes_answer_by_name_and_kind(void **state) {
     tmk_graph_destroy(&graph);
 }
 
-static void observers_are_looked_through(void **state) {
-    (void)state;
+TEST(observers_are_looked_through) {
     struct tmk_graph *graph =
         read_graph("graph \"g\" { input %x : f32 %a = Relu(%x) "
                    "%o = ai.tidemark::EdgeObserver(%a) %p = ai.tidemark::EdgeObserver(%o) "
@@ -249,8 +240,7 @@ static void observers_are_looked_through(void **state) {
     tmk_graph_destroy(&graph);
 }
 
-static void labels_help_to_find_a_node(void **state) {
-    (void)state;
+TEST(labels_help_to_find_a_node) {
     char label[64];
     struct tmk_graph *graph =
         read_graph("graph \"g\" { %a = Conv() \"conv1\" %b = Relu(%a) = Sink(%b) }");
@@ -262,8 +252,7 @@ static void labels_help_to_find_a_node(void **state) {
     tmk_graph_destroy(&graph);
 }
 
-static void numbering_is_dense_in_order_of_appearance(void **state) {
-    (void)state;
+TEST(numbering_is_dense_in_order_of_appearance) {
     struct tmk_graph *graph = read_graph(branching);
     struct tmk_graph *inner = below(maker_of(graph, "y"), "else_branch");
     assert_int_equal(tmk_graph_number(graph), 7);
@@ -285,8 +274,7 @@ static void text_must_be(struct tmk_graph *graph, const char *expected) {
     tmk_text_finish(&text);
 }
 
-static void sorting_keeps_an_order_that_is_right(void **state) {
-    (void)state;
+TEST(sorting_keeps_an_order_that_is_right) {
     struct tmk_diag diag = {0};
     struct tmk_graph *graph = read_graph(branching), *same = read_graph(branching);
     assert_ok(tmk_graph_sort(graph, &diag), &diag);
@@ -295,8 +283,7 @@ static void sorting_keeps_an_order_that_is_right(void **state) {
     tmk_graph_destroy(&same);
 }
 
-static void sorting_puts_producers_first(void **state) {
-    (void)state;
+TEST(sorting_puts_producers_first) {
     struct tmk_diag diag = {0};
     struct tmk_graph *graph = read_graph("graph \"g\" { %0 = A(_) %1 = B(_) %2 = C(_) "
                                          "%3 = D(_, _) output %3 }");
@@ -321,8 +308,7 @@ static void sorting_puts_producers_first(void **state) {
     tmk_graph_destroy(&graph);
 }
 
-static void sorting_counts_what_graphs_below_capture(void **state) {
-    (void)state;
+TEST(sorting_counts_what_graphs_below_capture) {
     struct tmk_diag diag = {0};
     struct tmk_graph *graph =
         read_graph("graph \"g\" { %y = Loop() {body=graph \"b\" { %t = If() {then=graph \"c\" { "
@@ -338,8 +324,7 @@ static void sorting_counts_what_graphs_below_capture(void **state) {
     tmk_graph_destroy(&graph);
 }
 
-static void cycles_are_refused_and_leave_the_order(void **state) {
-    (void)state;
+TEST(cycles_are_refused_and_leave_the_order) {
     struct tmk_diag diag = {0};
     struct tmk_graph *graph =
         read_graph("graph \"g\" { %a = A(_) \"one\" %b = B(%a) \"two\" %c = C(%b) output %c }");
@@ -364,8 +349,7 @@ static void cycles_are_refused_and_leave_the_order(void **state) {
     tmk_graph_destroy(&graph);
 }
 
-static void long_chains_sort_without_recursion(void **state) {
-    (void)state;
+TEST(long_chains_sort_without_recursion) {
     enum { LENGTH = 50000 };
     struct tmk_diag diag = {0};
     struct tmk_graph *graph = NULL;
@@ -391,8 +375,7 @@ static void long_chains_sort_without_recursion(void **state) {
 
 /* ---- clone and equality ---- */
 
-static void clones_are_equal_and_stand_alone(void **state) {
-    (void)state;
+TEST(clones_are_equal_and_stand_alone) {
     struct tmk_diag diag = {0};
     struct tmk_graph *graph = read_graph(branching), *copy = NULL;
     graph->ir_version = 8;
@@ -413,8 +396,7 @@ static void clones_are_equal_and_stand_alone(void **state) {
     tmk_graph_destroy(&copy);
 }
 
-static void clones_leave_removed_things_behind(void **state) {
-    (void)state;
+TEST(clones_leave_removed_things_behind) {
     struct tmk_diag diag = {0};
     struct tmk_graph *graph = read_graph(branching), *copy = NULL;
     assert_ok(tmk_value_replace(value_of(graph, "y"), value_of(graph, "x"), NULL, true, &diag),
@@ -427,8 +409,7 @@ static void clones_leave_removed_things_behind(void **state) {
     tmk_graph_destroy(&copy);
 }
 
-static void every_difference_is_found(void **state) {
-    (void)state;
+TEST(every_difference_is_found) {
     static const char base[] =
         "graph \"g\" opset 17 { input %x : f32[\"N\",2] @p0 init %w : f32[2] = {1, 2} "
         "%y, _ = Op(%x, %w, _) {i=1, f=1f, s=\"a\", is=[1,2], fs=[1f], ss=[\"a\"], t=u8[1]{1}, "
@@ -500,8 +481,7 @@ static void every_difference_is_found(void **state) {
     tmk_graph_destroy(&graph);
 }
 
-static void outputs_differ_when_one_is_absent(void **state) {
-    (void)state;
+TEST(outputs_differ_when_one_is_absent) {
     struct tmk_graph *a = read_graph("graph \"g\" { %y, _ = C() }"),
                      *b = read_graph("graph \"g\" { %y, %z = C() }"),
                      *c = read_graph("graph \"g\" { %y = C() }");
@@ -513,8 +493,7 @@ static void outputs_differ_when_one_is_absent(void **state) {
     tmk_graph_destroy(&c);
 }
 
-static void attributes_are_equal_in_any_order(void **state) {
-    (void)state;
+TEST(attributes_are_equal_in_any_order) {
     struct tmk_graph *a = read_graph("graph \"g\" { = C() {a=1, b=2} }"),
                      *b = read_graph("graph \"g\" { = C() {b=2, a=1} }");
     assert_true(graph_equal(a, b, NULL));
@@ -531,8 +510,7 @@ static void check_violation(struct tmk_graph *graph, const char *part) {
         fail_msg("%d '%s' instead of '%s'", (int)status, diag.text, part);
 }
 
-static void broken_use_lists_are_found(void **state) {
-    (void)state;
+TEST(broken_use_lists_are_found) {
     struct tmk_graph *graph = read_graph(branching);
     struct tmk_value *a = value_of(graph, "a"), *x = value_of(graph, "x");
     struct tmk_node *b = maker_of(graph, "b");
@@ -569,8 +547,7 @@ static void broken_use_lists_are_found(void **state) {
     tmk_graph_destroy(&graph);
 }
 
-static void broken_order_and_scope_are_found(void **state) {
-    (void)state;
+TEST(broken_order_and_scope_are_found) {
     struct tmk_diag diag = {0};
     struct tmk_graph *graph = read_graph(branching);
     struct tmk_node *y = maker_of(graph, "y"), *b = maker_of(graph, "b");
@@ -591,8 +568,7 @@ static void broken_order_and_scope_are_found(void **state) {
     tmk_graph_destroy(&graph);
 }
 
-static void broken_definitions_are_found(void **state) {
-    (void)state;
+TEST(broken_definitions_are_found) {
     struct tmk_graph *graph = read_graph(branching);
     struct tmk_node *a = maker_of(graph, "a"), *b = maker_of(graph, "b"), *y = maker_of(graph, "y");
     struct tmk_value *result = b->outputs[0], *w = value_of(graph, "w");
@@ -631,8 +607,7 @@ static void broken_definitions_are_found(void **state) {
     tmk_graph_destroy(&graph);
 }
 
-static void many_violations_are_counted(void **state) {
-    (void)state;
+TEST(many_violations_are_counted) {
     struct tmk_graph *graph = read_graph("graph \"g\" { input %x : f32 %y = C(%x, %x, %x, %x, %x, "
                                          "%x, %x, %x, %x, %x) }");
     value_of(graph, "x")->n_uses = 0;
@@ -640,8 +615,7 @@ static void many_violations_are_counted(void **state) {
     tmk_graph_destroy(&graph);
 }
 
-static void values_with_very_many_uses_verify_quickly(void **state) {
-    (void)state;
+TEST(values_with_very_many_uses_verify_quickly) {
     enum { USES = 200000 }; /* a walk over the list for each use would take minutes */
     struct tmk_diag diag = {0};
     struct tmk_graph *graph = read_graph("graph \"g\" { input %x : f32 }");
@@ -653,36 +627,4 @@ static void values_with_very_many_uses_verify_quickly(void **state) {
                   &diag);
     assert_valid(graph);
     tmk_graph_destroy(&graph);
-}
-
-TEST_GROUP(graph) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(use_lists_know_every_use_in_graphs_below_too),
-        cmocka_unit_test(setting_an_input_moves_one_use),
-        cmocka_unit_test(replacing_spares_the_node_excepted),
-        cmocka_unit_test(replacing_reaches_outputs_of_all_graphs_on_request),
-        cmocka_unit_test(removing_a_node_releases_what_it_used),
-        cmocka_unit_test(first_and_last_nodes_can_be_removed_and_put_back),
-        cmocka_unit_test(replacing_an_attribute_releases_what_the_old_graph_used),
-        cmocka_unit_test(attributes_answer_by_name_and_kind),
-        cmocka_unit_test(observers_are_looked_through),
-        cmocka_unit_test(labels_help_to_find_a_node),
-        cmocka_unit_test(numbering_is_dense_in_order_of_appearance),
-        cmocka_unit_test(sorting_keeps_an_order_that_is_right),
-        cmocka_unit_test(sorting_puts_producers_first),
-        cmocka_unit_test(sorting_counts_what_graphs_below_capture),
-        cmocka_unit_test(cycles_are_refused_and_leave_the_order),
-        cmocka_unit_test(long_chains_sort_without_recursion),
-        cmocka_unit_test(clones_are_equal_and_stand_alone),
-        cmocka_unit_test(clones_leave_removed_things_behind),
-        cmocka_unit_test(every_difference_is_found),
-        cmocka_unit_test(outputs_differ_when_one_is_absent),
-        cmocka_unit_test(attributes_are_equal_in_any_order),
-        cmocka_unit_test(broken_use_lists_are_found),
-        cmocka_unit_test(broken_order_and_scope_are_found),
-        cmocka_unit_test(broken_definitions_are_found),
-        cmocka_unit_test(many_violations_are_counted),
-        cmocka_unit_test(values_with_very_many_uses_verify_quickly),
-    };
-    return cmocka_run_group_tests_name("graph", tests, NULL, NULL);
 }

@@ -77,8 +77,7 @@ static void check_round_trip(struct tmk_graph *graph, size_t limit) {
     free(second);
 }
 
-static void text_of_everything_prints_as_it_was_read(void **state) {
-    (void)state;
+TEST(text_of_everything_prints_as_it_was_read) {
     struct tmk_graph *graph = parsed(everything, NULL);
     char *text = printed(graph, 100, NULL);
     assert_string_equal(text, everything);
@@ -86,8 +85,7 @@ static void text_of_everything_prints_as_it_was_read(void **state) {
     check_round_trip(graph, 100);
 }
 
-static void parsing_builds_what_the_text_says(void **state) {
-    (void)state;
+TEST(parsing_builds_what_the_text_says) {
     struct tmk_graph *graph = parsed(everything, NULL);
     assert_string_equal(graph->name, "all of it");
     assert_string_equal(graph->producer_name, "a \"tool\"");
@@ -151,8 +149,7 @@ static void parsing_builds_what_the_text_says(void **state) {
     tmk_graph_destroy(&graph);
 }
 
-static void identifiers_name_values_and_comments_are_skipped(void **state) {
-    (void)state;
+TEST(identifiers_name_values_and_comments_are_skipped) {
     struct tmk_graph *graph =
         parsed("// a test\ngraph \"g\" opset 13{input %in.0:f32[2]%y=Relu(%in.0)// here\n"
                "%z=Relu(%y):? output %z}//end",
@@ -168,8 +165,7 @@ static void identifiers_name_values_and_comments_are_skipped(void **state) {
     tmk_graph_destroy(&graph);
 }
 
-static void sibling_graphs_may_use_the_same_identifiers(void **state) {
-    (void)state;
+TEST(sibling_graphs_may_use_the_same_identifiers) {
     struct tmk_graph *graph = parsed("graph \"\" { input %c : bool[] %y = If(%c) {"
                                      "a=graph \"\" { %t = C() output %t },"
                                      "b=graph \"\" { %t = C() output %t } } output %y }",
@@ -178,8 +174,7 @@ static void sibling_graphs_may_use_the_same_identifiers(void **state) {
     check_round_trip(graph, 0);
 }
 
-static void large_tensors_go_to_the_pool_and_come_back(void **state) {
-    (void)state;
+TEST(large_tensors_go_to_the_pool_and_come_back) {
     struct tmk_graph *graph = parsed("graph \"g\" { init %a : f32<f16>[3] = {1, 2, 3}"
                                      "init %b : i32[2] = {4, 5}"
                                      "%c = K() {value=f64[3]{1, 2, nan:0x7ff0000000000001}} }",
@@ -203,8 +198,7 @@ static void large_tensors_go_to_the_pool_and_come_back(void **state) {
     check_round_trip(graph, 2);
 }
 
-static void numbers_of_every_type_keep_their_bits(void **state) {
-    (void)state;
+TEST(numbers_of_every_type_keep_their_bits) {
     check_round_trip(
         parsed("graph \"g\" {\n"
                "init %0 : f64[5] = {0.1, -0, 4.9406564584124654e-324, -inf, nan:0xfff8000000000007}"
@@ -234,8 +228,7 @@ static void numbers_of_every_type_keep_their_bits(void **state) {
     tmk_graph_destroy(&graph);
 }
 
-static void names_of_any_bytes_survive(void **state) {
-    (void)state;
+TEST(names_of_any_bytes_survive) {
     struct tmk_diag diag = {0};
     char hostile[257];
     for (int i = 1; i < 256; i++)
@@ -280,8 +273,7 @@ static void names_of_any_bytes_survive(void **state) {
     }
 }
 
-static void well_formed_utf8_prints_as_it_is(void **state) {
-    (void)state;
+TEST(well_formed_utf8_prints_as_it_is) {
     struct tmk_graph *graph = NULL;
     struct tmk_diag diag = {0};
     assert_ok(tmk_graph_create("\xc3\xa9\xe2\x82\xac\xf0\x9f\x8c\x8a\xff", &graph, &diag), &diag);
@@ -490,8 +482,7 @@ static struct tmk_graph *random_graph(uint32_t from) {
     return graph;
 }
 
-static void random_graphs_survive_the_round_trip(void **state) {
-    (void)state;
+TEST(random_graphs_survive_the_round_trip) {
     for (uint32_t i = 0; i < 2000; i++)
         check_round_trip(random_graph(i), i % 2 ? 1000 : 3);
 }
@@ -510,8 +501,7 @@ static void check_refused(const char *text, const char *message) {
         fail_msg("%s\n  gave: %d %s\n  want: %s", text, (int)status, diag.text, message);
 }
 
-static void malformed_texts_are_refused_with_their_place(void **state) {
-    (void)state;
+TEST(malformed_texts_are_refused_with_their_place) {
     check_refused("", "1:1: expected 'graph' but the text ends; is it cut off?");
     check_refused("grape", "1:1: expected 'graph' but found 'grape'");
     check_refused("graph g {}", "1:7: expected the graph's name but found 'g'");
@@ -532,8 +522,7 @@ static void malformed_texts_are_refused_with_their_place(void **state) {
                   "1:20: '%' without an identifier; letters, digits, '_' and '.' may follow it");
 }
 
-static void wrong_values_are_refused(void **state) {
-    (void)state;
+TEST(wrong_values_are_refused) {
     check_refused("graph \"g\" {\n  %y = Relu(%x)\n  %x = C()\n}",
                   "2:13: %x is not defined above; a node stands after the producers of its inputs");
     check_refused("graph \"g\" { %y = Relu(%y) }",
@@ -554,8 +543,7 @@ static void wrong_values_are_refused(void **state) {
                   "1:30: -1 is out of range for a profile ID, 0 to 9223372036854775807");
 }
 
-static void wrong_types_are_refused(void **state) {
-    (void)state;
+TEST(wrong_types_are_refused) {
     check_refused("graph \"g\" { input %x : float }",
                   "1:24: 'float' is no type; types are f32, i64, bool and so on, ? where it is not "
                   "known");
@@ -578,8 +566,7 @@ static void wrong_types_are_refused(void **state) {
                   "1:23: expected '_', since this output is absent, but found 'f32'");
 }
 
-static void wrong_tensors_are_refused(void **state) {
-    (void)state;
+TEST(wrong_tensors_are_refused) {
     check_refused("graph \"g\" { init %x : f32[2] = {1} }",
                   "1:32: 1 elements, but the shape asks for 2");
     check_refused("graph \"g\" { init %x : f32[1] = {1, 2} }",
@@ -635,8 +622,7 @@ static void wrong_tensors_are_refused(void **state) {
     check_refused("graph \"g\" { init %x : c64[1] = {1} }", "1:33: expected '(' but found '1'");
 }
 
-static void wrong_attributes_are_refused(void **state) {
-    (void)state;
+TEST(wrong_attributes_are_refused) {
     check_refused("graph \"g\" { = C() {a=1, a=2} }", "1:25: attribute 'a' stands here twice");
     check_refused("graph \"g\" { = C() {a=[1,2f]} }",
                   "1:25: this differs in kind from the list's first item");
@@ -657,8 +643,7 @@ static void wrong_attributes_are_refused(void **state) {
                   "1:62: expected '%' but found '}'");
 }
 
-static void deep_nesting_is_refused(void **state) {
-    (void)state;
+TEST(deep_nesting_is_refused) {
     struct tmk_text text = {0};
     struct tmk_graph *graph = NULL;
     struct tmk_diag diag = {0};
@@ -695,15 +680,13 @@ static bool try_text(const char *bytes, size_t n) {
     return status == TMK_OK;
 }
 
-static void texts_cut_off_anywhere_are_refused(void **state) {
-    (void)state;
+TEST(texts_cut_off_anywhere_are_refused) {
     for (size_t n = 0; n < sizeof everything - 2; n++)
         assert_false(try_text(everything, n));
     assert_true(try_text(everything, sizeof everything - 2)); /* only the last line break missing */
 }
 
-static void texts_with_a_wrong_byte_never_crash(void **state) {
-    (void)state;
+TEST(texts_with_a_wrong_byte_never_crash) {
     static const char bytes[] = "\"\\{}[]()<>%_=:,.#@-0f9x/?g\n\x01\xff";
     char text[sizeof everything];
     seed = 7;
@@ -717,8 +700,7 @@ static void texts_with_a_wrong_byte_never_crash(void **state) {
 
 /* ---- drawing ---- */
 
-static void drawings_show_boxes_edges_and_clusters(void **state) {
-    (void)state;
+TEST(drawings_show_boxes_edges_and_clusters) {
     struct tmk_graph *graph = parsed("graph \"g\" {\n"
                                      "  input %x : f32[\"N\"] \"a\\\"b\" @p3\n"
                                      "  %y = Relu(%x) \"r\" : f32[2] @p4\n"
@@ -747,28 +729,4 @@ static void drawings_show_boxes_edges_and_clusters(void **state) {
                                    "}\n");
     tmk_text_finish(&text);
     tmk_graph_destroy(&graph);
-}
-
-TEST_GROUP(graph_text) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(text_of_everything_prints_as_it_was_read),
-        cmocka_unit_test(parsing_builds_what_the_text_says),
-        cmocka_unit_test(identifiers_name_values_and_comments_are_skipped),
-        cmocka_unit_test(sibling_graphs_may_use_the_same_identifiers),
-        cmocka_unit_test(large_tensors_go_to_the_pool_and_come_back),
-        cmocka_unit_test(numbers_of_every_type_keep_their_bits),
-        cmocka_unit_test(names_of_any_bytes_survive),
-        cmocka_unit_test(well_formed_utf8_prints_as_it_is),
-        cmocka_unit_test(random_graphs_survive_the_round_trip),
-        cmocka_unit_test(malformed_texts_are_refused_with_their_place),
-        cmocka_unit_test(wrong_values_are_refused),
-        cmocka_unit_test(wrong_types_are_refused),
-        cmocka_unit_test(wrong_tensors_are_refused),
-        cmocka_unit_test(wrong_attributes_are_refused),
-        cmocka_unit_test(deep_nesting_is_refused),
-        cmocka_unit_test(texts_cut_off_anywhere_are_refused),
-        cmocka_unit_test(texts_with_a_wrong_byte_never_crash),
-        cmocka_unit_test(drawings_show_boxes_edges_and_clusters),
-    };
-    return cmocka_run_group_tests_name("graph_text", tests, NULL, NULL);
 }

@@ -69,7 +69,7 @@ static void assert_no_children(void) {
     assert_int_equal(errno, ECHILD);
 }
 
-static void members_are_listed(void **state) {
+TEST(members_are_listed) {
     struct tmk_diag diag = {0};
     struct tmk_hdf5_member *members;
     uint32_t n;
@@ -117,7 +117,7 @@ static void check_set(struct tmk_hdf5 *file, const char *name, uint64_t step) {
     free(got);
 }
 
-static void entries_are_what_was_written(void **state) {
+TEST(entries_are_what_was_written) {
     static const uint64_t steps[] = {1, 2, 3, 7, 50};
     struct tmk_hdf5 *file = opened();
     (void)state;
@@ -136,7 +136,7 @@ static bool under_valgrind(void) {
     return preloaded && strstr(preloaded, "vgpreload");
 }
 
-static void each_end_of_the_process_is_told(void **state) {
+TEST(each_end_of_the_process_is_told) {
     static const struct {
         int signal;
         enum tmk_status status;
@@ -165,7 +165,7 @@ static void each_end_of_the_process_is_told(void **state) {
 }
 
 /* What a terminal sends to the whole group is not the process's business. */
-static void a_terminal_does_not_stop_it(void **state) {
+TEST(a_terminal_does_not_stop_it) {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGPIPE, SIGALRM};
     struct tmk_hdf5 *file = opened();
     (void)state;
@@ -175,7 +175,7 @@ static void a_terminal_does_not_stop_it(void **state) {
     tmk_hdf5_close(&file);
 }
 
-static void ignored_children_do_no_harm(void **state) {
+TEST(ignored_children_do_no_harm) {
     struct tmk_diag diag = {0};
     enum tmk_hdf5_kind kind;
     void (*before)(int) = signal(SIGCHLD, SIG_IGN);
@@ -194,7 +194,7 @@ static void ignored_children_do_no_harm(void **state) {
 }
 
 /* A copy of this process may not use the file, and leaves it to its owner when it closes it. */
-static void a_forked_copy_keeps_off(void **state) {
+TEST(a_forked_copy_keeps_off) {
     struct tmk_hdf5 *file = opened();
     int how;
     (void)state;
@@ -213,7 +213,7 @@ static void a_forked_copy_keeps_off(void **state) {
     assert_no_children();
 }
 
-static void a_machine_without_means_is_told(void **state) {
+TEST(a_machine_without_means_is_told) {
     char path[128];
     struct tmk_diag diag = {0};
     struct tmk_hdf5 *file = NULL;
@@ -233,7 +233,7 @@ static void a_machine_without_means_is_told(void **state) {
     assert_no_children();
 }
 
-static void what_is_no_file_is_refused(void **state) {
+TEST(what_is_no_file_is_refused) {
     char path[128];
     struct tmk_diag diag = {0};
     struct tmk_hdf5 *file = NULL;
@@ -247,16 +247,4 @@ static void what_is_no_file_is_refused(void **state) {
     assert_no_children();
 }
 
-TEST_GROUP(hdf5) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(members_are_listed),
-        cmocka_unit_test(entries_are_what_was_written),
-        cmocka_unit_test(each_end_of_the_process_is_told),
-        cmocka_unit_test(a_terminal_does_not_stop_it),
-        cmocka_unit_test(ignored_children_do_no_harm),
-        cmocka_unit_test(a_forked_copy_keeps_off),
-        cmocka_unit_test(a_machine_without_means_is_told),
-        cmocka_unit_test(what_is_no_file_is_refused),
-    };
-    return cmocka_run_group_tests(tests, make_sample, remove_folder);
-}
+GROUP_FIXTURE(make_sample, remove_folder)

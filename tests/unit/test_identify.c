@@ -75,8 +75,7 @@ static const char network[] = "graph \"net\" opset 17 {\n"
 static const char *const network_names[] = {"x", "w1", "a", "r", "w2", "b", "s", "c"};
 enum { NETWORK = 8 };
 
-static void ids_follow_the_walk_from_the_outputs(void **state) {
-    (void)state;
+TEST(ids_follow_the_walk_from_the_outputs) {
     uint32_t n = 0;
     struct tmk_graph *graph = identified(network, &n);
     assert_int_equal(n, NETWORK);
@@ -84,8 +83,7 @@ static void ids_follow_the_walk_from_the_outputs(void **state) {
     tmk_graph_destroy(&graph);
 }
 
-static void names_and_order_of_nodes_leave_no_trace(void **state) {
-    (void)state;
+TEST(names_and_order_of_nodes_leave_no_trace) {
     static const char other[] = "graph \"other\" opset 17 producer \"p\" {\n"
                                 "  input %in : f32[1,3] \"in:0\"\n"
                                 "  init %W2 : f32[3,2] = {1, 2, 3, 4, 5, 6}\n"
@@ -105,8 +103,7 @@ static void names_and_order_of_nodes_leave_no_trace(void **state) {
     tmk_graph_destroy(&b);
 }
 
-static void identifying_twice_changes_nothing(void **state) {
-    (void)state;
+TEST(identifying_twice_changes_nothing) {
     struct tmk_diag diag = {0};
     struct tmk_graph *a = identified(network, NULL), *b = identified(network, NULL);
     assert_ok(tmk_graph_identify(b, NULL, &diag), &diag);
@@ -148,8 +145,7 @@ static void check_edit(const char *old, const char *new, const char *changed) {
     tmk_graph_destroy(&b);
 }
 
-static void an_edit_changes_what_is_downstream_only(void **state) {
-    (void)state;
+TEST(an_edit_changes_what_is_downstream_only) {
     check_edit("Relu(%a)", "Tanh(%a)", " r b ");
     check_edit("Relu(%a)", "d::Relu(%a)", " r b ");
     check_edit("Sigmoid(%a)", "Sigmoid(%a) {k=1}", " s c ");
@@ -167,8 +163,7 @@ static void an_edit_changes_what_is_downstream_only(void **state) {
     check_edit("w2 : f32[3,2]", "w2 : f32<f16>[3,2]", " w2 b ");
 }
 
-static void retrained_weights_keep_the_structure(void **state) {
-    (void)state;
+TEST(retrained_weights_keep_the_structure) {
     struct tmk_graph *a = identified(network, NULL),
                      *b = edited(network, "{1, 2, 3, 4, 5, 6}", "{1, 2, 3, 4, 5, 7}");
     for (size_t i = 0; i < NETWORK; i++) {
@@ -183,8 +178,7 @@ static void retrained_weights_keep_the_structure(void **state) {
     tmk_graph_destroy(&b);
 }
 
-static void constant_nodes_count_as_weights(void **state) {
-    (void)state;
+TEST(constant_nodes_count_as_weights) {
     struct tmk_graph *a = identified("graph \"g\" { input %x : f32[2] init %w : f32[2] = {1, 2} "
                                      "%y = Add(%x, %w) output %y }",
                                      NULL),
@@ -198,8 +192,7 @@ static void constant_nodes_count_as_weights(void **state) {
     tmk_graph_destroy(&b);
 }
 
-static void equal_computations_get_ordinals(void **state) {
-    (void)state;
+TEST(equal_computations_get_ordinals) {
     struct tmk_graph *graph =
         identified("graph \"g\" { input %x : f32[2] input %z : f32[2] init %v : f32[2] = {3, 4} "
                    "init %w : f32[2] = {1, 2} %c = Relu(%x) %b = Relu(%x) %a = Relu(%x) "
@@ -221,8 +214,7 @@ static void equal_computations_get_ordinals(void **state) {
     tmk_graph_destroy(&graph);
 }
 
-static void outputs_of_one_node_differ(void **state) {
-    (void)state;
+TEST(outputs_of_one_node_differ) {
     struct tmk_graph *graph = identified("graph \"g\" { input %x : f32[2] %a, _, %b = Split(%x) "
                                          "output %b }",
                                          NULL);
@@ -232,8 +224,7 @@ static void outputs_of_one_node_differ(void **state) {
     tmk_graph_destroy(&graph);
 }
 
-static void dead_values_come_last_in_any_order_of_the_file(void **state) {
-    (void)state;
+TEST(dead_values_come_last_in_any_order_of_the_file) {
     static const char *const names[] = {"x", "y", "d1", "d2", "d3", "w", "v"};
     uint32_t n = 0;
     struct tmk_graph *a = identified("graph \"g\" { input %x : f32[2] init %w : i8[1] = {1} "
@@ -269,8 +260,7 @@ static const char *const looping_names[] = {"n", "c", "x", "i", "k", "t", "h",  
                                             "w", "e", "q", "y", "z", "l", "dead"};
 enum { LOOPING = 15 };
 
-static void graphs_below_are_walked_where_their_node_stands(void **state) {
-    (void)state;
+TEST(graphs_below_are_walked_where_their_node_stands) {
     uint32_t n = 0;
     struct tmk_graph *graph = identified(looping, &n);
     assert_int_equal(n, LOOPING);
@@ -280,8 +270,7 @@ static void graphs_below_are_walked_where_their_node_stands(void **state) {
     tmk_graph_destroy(&graph);
 }
 
-static void graphs_below_count_by_what_they_compute(void **state) {
-    (void)state;
+TEST(graphs_below_count_by_what_they_compute) {
     static const struct {
         const char *old, *new, *changed;
     } edits[] = {
@@ -323,8 +312,7 @@ static void graphs_below_count_by_what_they_compute(void **state) {
     tmk_graph_destroy(&a);
 }
 
-static void nodes_do_not_confuse_how_outputs_divide_over_their_graphs(void **state) {
-    (void)state;
+TEST(nodes_do_not_confuse_how_outputs_divide_over_their_graphs) {
     struct tmk_graph *a = identified("graph \"g\" { input %x : f32 %y = S() {g=[graph \"\" { "
                                      "output %x output %x }, graph \"\" { }]} output %y }",
                                      NULL),
@@ -336,8 +324,7 @@ static void nodes_do_not_confuse_how_outputs_divide_over_their_graphs(void **sta
     tmk_graph_destroy(&b);
 }
 
-static void lists_and_strings_of_attributes_are_kept_apart(void **state) {
-    (void)state;
+TEST(lists_and_strings_of_attributes_are_kept_apart) {
     static const char *const attrs[] = {
         "a=1",         "a=[1]",       "a=[1,1]",        "a=1f",           "a=[1f]",
         "a=\"1\"",     "a=[\"1\"]",   "a=[\"1\",\"\"]", "a=[\"\",\"1\"]", "a=[]",
@@ -360,8 +347,7 @@ static void lists_and_strings_of_attributes_are_kept_apart(void **state) {
     }
 }
 
-static void long_chains_are_walked_without_recursion(void **state) {
-    (void)state;
+TEST(long_chains_are_walked_without_recursion) {
     enum { LENGTH = 100000 };
     struct tmk_diag diag = {0};
     struct tmk_graph *graph = NULL;
@@ -384,24 +370,4 @@ static void long_chains_are_walked_without_recursion(void **state) {
     assert_int_equal(n, LENGTH + 1);
     assert_int_equal(value->profile_id, LENGTH);
     tmk_graph_destroy(&graph);
-}
-
-TEST_GROUP(identify) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ids_follow_the_walk_from_the_outputs),
-        cmocka_unit_test(names_and_order_of_nodes_leave_no_trace),
-        cmocka_unit_test(identifying_twice_changes_nothing),
-        cmocka_unit_test(an_edit_changes_what_is_downstream_only),
-        cmocka_unit_test(retrained_weights_keep_the_structure),
-        cmocka_unit_test(constant_nodes_count_as_weights),
-        cmocka_unit_test(equal_computations_get_ordinals),
-        cmocka_unit_test(outputs_of_one_node_differ),
-        cmocka_unit_test(dead_values_come_last_in_any_order_of_the_file),
-        cmocka_unit_test(graphs_below_are_walked_where_their_node_stands),
-        cmocka_unit_test(graphs_below_count_by_what_they_compute),
-        cmocka_unit_test(nodes_do_not_confuse_how_outputs_divide_over_their_graphs),
-        cmocka_unit_test(lists_and_strings_of_attributes_are_kept_apart),
-        cmocka_unit_test(long_chains_are_walked_without_recursion),
-    };
-    return cmocka_run_group_tests_name("identify", tests, NULL, NULL);
 }

@@ -32,8 +32,7 @@ static uint32_t instrument(struct tmk_graph *graph, const char *pattern) {
     return n;
 }
 
-static void every_value_gets_an_observer_and_every_use_goes_through_it(void **state) {
-    (void)state;
+TEST(every_value_gets_an_observer_and_every_use_goes_through_it) {
     struct tmk_graph *graph = load(model);
     assert_int_equal(instrument(graph, NULL), 4);
     uint32_t observers = 0;
@@ -46,8 +45,7 @@ static void every_value_gets_an_observer_and_every_use_goes_through_it(void **st
     tmk_graph_destroy(&graph);
 }
 
-static void outputs_keep_their_names_and_order(void **state) {
-    (void)state;
+TEST(outputs_keep_their_names_and_order) {
     struct tmk_graph *graph = load(model);
     instrument(graph, NULL);
     assert_string_equal(graph->outputs[0]->name, "b");
@@ -60,8 +58,7 @@ static void outputs_keep_their_names_and_order(void **state) {
     tmk_graph_destroy(&graph);
 }
 
-static void observers_carry_the_ids_that_import_gave(void **state) {
-    (void)state;
+TEST(observers_carry_the_ids_that_import_gave) {
     struct tmk_graph *graph = load(model);
     instrument(graph, NULL);
     for (const struct tmk_node *node = graph->first; node; node = node->next)
@@ -73,8 +70,7 @@ static void observers_carry_the_ids_that_import_gave(void **state) {
     tmk_graph_destroy(&graph);
 }
 
-static void selections_choose_what_they_say(void **state) {
-    (void)state;
+TEST(selections_choose_what_they_say) {
     static const struct {
         const char *pattern;
         uint32_t n;
@@ -86,8 +82,7 @@ static void selections_choose_what_they_say(void **state) {
     }
 }
 
-static void a_pattern_that_names_nothing_is_an_error(void **state) {
-    (void)state;
+TEST(a_pattern_that_names_nothing_is_an_error) {
     struct tmk_graph *graph = load(model);
     struct tmk_diag diag = {0};
     const char *pattern = "nothing*";
@@ -97,16 +92,14 @@ static void a_pattern_that_names_nothing_is_an_error(void **state) {
     tmk_graph_destroy(&graph);
 }
 
-static void a_second_run_adds_nothing(void **state) {
-    (void)state;
+TEST(a_second_run_adds_nothing) {
     struct tmk_graph *graph = load(model);
     instrument(graph, NULL);
     assert_int_equal(instrument(graph, NULL), 0);
     tmk_graph_destroy(&graph);
 }
 
-static void an_input_that_is_an_output_stays_one(void **state) {
-    (void)state;
+TEST(an_input_that_is_an_output_stays_one) {
     struct tmk_graph *graph = load("graph \"g\" opset 17 {\n input %x : f32[2,3]\n"
                                    " %a = Relu(%x)\n output %x\n output %a\n}");
     assert_int_equal(instrument(graph, NULL), 2);
@@ -114,8 +107,7 @@ static void an_input_that_is_an_output_stays_one(void **state) {
     tmk_graph_destroy(&graph);
 }
 
-static void values_inside_subgraphs_are_observed_too(void **state) {
-    (void)state;
+TEST(values_inside_subgraphs_are_observed_too) {
     struct tmk_graph *graph = NULL;
     struct tmk_diag diag = {0};
     assert_ok(
@@ -130,8 +122,7 @@ static void values_inside_subgraphs_are_observed_too(void **state) {
     tmk_graph_destroy(&graph);
 }
 
-static void stripping_gives_the_original_back(void **state) {
-    (void)state;
+TEST(stripping_gives_the_original_back) {
     struct tmk_graph *before = load(model), *after = load(model);
     struct tmk_diag diag = {0};
     uint32_t removed = 0;
@@ -148,8 +139,7 @@ static void stripping_gives_the_original_back(void **state) {
 }
 
 /* None of these results declares its type. */
-static void sequences_and_optionals_get_no_observer(void **state) {
-    (void)state;
+TEST(sequences_and_optionals_get_no_observer) {
     static const char text[] =
         "graph \"g\" opset 21 {\n input %x : f32[2]\n input %c : bool[]\n input %n : i64[]\n"
         " input %q : sequence(f32)\n %s = SequenceConstruct(%x)\n %i = Identity(%s)\n"
@@ -163,20 +153,4 @@ static void sequences_and_optionals_get_no_observer(void **state) {
     struct tmk_graph *graph = load(text);
     assert_int_equal(instrument(graph, NULL), 6); /* x, c, n, k, d, z */
     tmk_graph_destroy(&graph);
-}
-
-TEST_GROUP(instrument) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_value_gets_an_observer_and_every_use_goes_through_it),
-        cmocka_unit_test(outputs_keep_their_names_and_order),
-        cmocka_unit_test(observers_carry_the_ids_that_import_gave),
-        cmocka_unit_test(selections_choose_what_they_say),
-        cmocka_unit_test(a_pattern_that_names_nothing_is_an_error),
-        cmocka_unit_test(a_second_run_adds_nothing),
-        cmocka_unit_test(an_input_that_is_an_output_stays_one),
-        cmocka_unit_test(values_inside_subgraphs_are_observed_too),
-        cmocka_unit_test(stripping_gives_the_original_back),
-        cmocka_unit_test(sequences_and_optionals_get_no_observer),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -240,8 +240,7 @@ static void becomes_integers(const char *text, const char *left, double codes) {
     "0.4}\n"                                                                                       \
     " init %b : f32[4] = {0.1, -2, 0, 3}\n"
 
-static void convolutions_take_bias_addition_and_clip_along(void **state) {
-    (void)state;
+TEST(convolutions_take_bias_addition_and_clip_along) {
     becomes_integers(IMAGE WEIGHTS " %y = Conv(%x, %w, %b) {strides=[2,1]}\n output %y\n}", "", 1);
     becomes_integers(IMAGE WEIGHTS " %c = Conv(%x, %w, %b)\n %y = Relu(%c)\n output %y\n}", "c", 1);
     becomes_integers(IMAGE WEIGHTS " %y = Conv(%x, %w, %b)\n %n = Conv(%x, %w)\n output %y\n}", "",
@@ -260,8 +259,7 @@ static void convolutions_take_bias_addition_and_clip_along(void **state) {
 #define MATRIX GRAPH " input %x : f32[5,4]\n"
 #define W1 " init %w1 : f32[4,3] = {1, 0.1, -3, 2, 0.2, 4, -1, 0.3, 2, 0.5, -0.1, 1}\n"
 
-static void matrix_products_too(void **state) {
-    (void)state;
+TEST(matrix_products_too) {
     becomes_integers(MATRIX W1 " %y = MatMul(%x, %w1)\n output %y\n}", "", 1);
     becomes_integers(MATRIX W1 " init %b : f32[3] = {3, 0.01, -1}\n %m = MatMul(%x, %w1)\n"
                                " %s = Add(%m, %b)\n %y = Relu(%s)\n output %y\n}",
@@ -276,8 +274,7 @@ static void matrix_products_too(void **state) {
                      "", 1);
 }
 
-static void sums_products_and_norms_are_of_integers(void **state) {
-    (void)state;
+TEST(sums_products_and_norms_are_of_integers) {
     becomes_integers(IMAGE " input %v : f32[2,3,6,6]\n %y = Add(%x, %v)\n output %y\n}", "", 1);
     becomes_integers(IMAGE " input %v : f32[3,1,1]\n %s = Sub(%x, %v)\n %y = Relu(%s)\n"
                            " output %y\n}",
@@ -293,8 +290,7 @@ static void sums_products_and_norms_are_of_integers(void **state) {
                      "n", 1);
 }
 
-static void means_are_sums_that_are_divided(void **state) {
-    (void)state;
+TEST(means_are_sums_that_are_divided) {
     becomes_integers(IMAGE " %y = GlobalAveragePool(%x)\n output %y\n}", "", 1);
     becomes_integers(IMAGE " %y = AveragePool(%x) {kernel_shape=[3,2], strides=[1,2]}\n"
                            " output %y\n}",
@@ -305,8 +301,7 @@ static void means_are_sums_that_are_divided(void **state) {
     becomes_integers(IMAGE " %y = ReduceMean(%x) {axes=[-1,2], keepdims=0}\n output %y\n}", "", 1);
 }
 
-static void codes_are_moved_as_numbers_are(void **state) {
-    (void)state;
+TEST(codes_are_moved_as_numbers_are) {
     becomes_integers(IMAGE " %y = MaxPool(%x) {kernel_shape=[2,2], pads=[1,0,0,1]}\n"
                            " output %y\n}",
                      "y", 1);
@@ -325,8 +320,7 @@ static void codes_are_moved_as_numbers_are(void **state) {
                      "a b", 1);
 }
 
-static void layers_follow_each_other_without_a_float(void **state) {
-    (void)state;
+TEST(layers_follow_each_other_without_a_float) {
     becomes_integers(IMAGE WEIGHTS
                      " %c = Conv(%x, %w, %b)\n %r = Relu(%c)\n %p = MaxPool(%r) "
                      "{kernel_shape=[2,2], strides=[2,2]}\n %f = Flatten(%p)\n"
@@ -349,8 +343,7 @@ static void stays(const char *text, const char *left, enum tmk_dtype dtype, cons
     end(&k);
 }
 
-static void what_stays_float_is_told_with_the_reason(void **state) {
-    (void)state;
+TEST(what_stays_float_is_told_with_the_reason) {
     stays(IMAGE " %y = Softmax(%x)\n output %y\n}", "", TMK_UINT8,
           "Softmax #0 (makes 'y') stays float: it has no form of integers");
     stays(IMAGE WEIGHTS " %y = Conv(%x, %w, %b)\n output %y\n}", "", TMK_UINT16,
@@ -364,8 +357,7 @@ static void what_stays_float_is_told_with_the_reason(void **state) {
 }
 
 /* A scale a channel of a result is for float operators: the bias stays with the Add. */
-static void results_of_many_scales_are_rounded_as_numbers(void **state) {
-    (void)state;
+TEST(results_of_many_scales_are_rounded_as_numbers) {
     struct integer_case k = {0};
     struct tmk_encoding *sum = NULL;
     pass_begin(&k.c, MATRIX W1 " init %b : f32[3] = {3, 0.01, -1}\n %m = MatMul(%x, %w1)\n"
@@ -394,8 +386,7 @@ static void results_of_many_scales_are_rounded_as_numbers(void **state) {
 }
 
 /* The accumulator of a product without an encoding is read as numbers, and Softmax reads those. */
-static void a_result_without_an_encoding_is_dequantized(void **state) {
-    (void)state;
+TEST(a_result_without_an_encoding_is_dequantized) {
     struct integer_case k;
     begin(&k, MATRIX W1 " %m = MatMul(%x, %w1)\n %y = Softmax(%m)\n output %y\n}", "m y", TMK_INT8,
           TMK_ROUNDING_FLOAT_RNE, false);
@@ -407,8 +398,7 @@ static void a_result_without_an_encoding_is_dequantized(void **state) {
     end(&k);
 }
 
-static void other_types_of_codes_and_powers_of_two(void **state) {
-    (void)state;
+TEST(other_types_of_codes_and_powers_of_two) {
     static const enum tmk_dtype dtypes[] = {TMK_INT8, TMK_INT16, TMK_UINT16, TMK_INT4, TMK_UINT4};
     const char *const text =
         IMAGE " input %v : f32[2,3,6,6]\n %s = Add(%x, %v)\n %y = Relu(%s)\n output %y\n}";
@@ -424,20 +414,4 @@ static void other_types_of_codes_and_powers_of_two(void **state) {
           TMK_ROUNDING_SINGLE_HALF_UP, true);
     compare(&k, 1);
     end(&k);
-}
-
-TEST_GROUP(integer) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(convolutions_take_bias_addition_and_clip_along),
-        cmocka_unit_test(matrix_products_too),
-        cmocka_unit_test(sums_products_and_norms_are_of_integers),
-        cmocka_unit_test(means_are_sums_that_are_divided),
-        cmocka_unit_test(codes_are_moved_as_numbers_are),
-        cmocka_unit_test(layers_follow_each_other_without_a_float),
-        cmocka_unit_test(what_stays_float_is_told_with_the_reason),
-        cmocka_unit_test(results_of_many_scales_are_rounded_as_numbers),
-        cmocka_unit_test(a_result_without_an_encoding_is_dequantized),
-        cmocka_unit_test(other_types_of_codes_and_powers_of_two),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -160,43 +160,75 @@ static void random_gemm(struct tmk_text *text) {
 
 /* ---- tests ---- */
 
-static void convolutions_agree(void **state) {
-    (void)state;
+static void need_library(void) {
+    if (!with_library())
+        skip();
+}
+
+static size_t threads_of_this_process(void) {
+    size_t n = 0;
+    DIR *dir = opendir("/proc/self/task");
+    assert_non_null(dir);
+    for (const struct dirent *entry; (entry = readdir(dir));)
+        n += entry->d_name[0] != '.';
+    closedir(dir);
+    return n;
+}
+
+static void *do_nothing(void *unused) {
+    return unused;
+}
+
+/* First: before other tests start any. */
+TEST(the_library_starts_no_threads) {
+    need_library();
+    pthread_t thread; /* a sanitizer starts one of its own no later than this */
+    assert_int_equal(pthread_create(&thread, NULL, do_nothing, NULL), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    const size_t before = threads_of_this_process();
+    tmk_kernel_enter_thread();
+    assert_int_equal(check("graph \"g\" opset 17 {\n input %x : f32[4,32,40,40]\n"
+                           " input %w : f32[32,32,3,3]\n %y = Conv(%x, %w)\n output %y\n}\n",
+                           2),
+                     1);
+    assert_int_equal(threads_of_this_process(), before);
+}
+
+TEST(convolutions_agree) {
+    need_library();
     check_many(random_conv, 90, 85, 12);
 }
 
-static void fused_convolutions_agree(void **state) {
-    (void)state;
+TEST(fused_convolutions_agree) {
+    need_library();
     check_many(random_fused_conv, 30, 28, 1);
 }
 
-static void transposed_convolutions_agree(void **state) {
-    (void)state;
+TEST(transposed_convolutions_agree) {
+    need_library();
     check_many(random_conv_transpose, 50, 45, 1);
 }
 
-static void pools_agree(void **state) {
-    (void)state;
+TEST(pools_agree) {
     check_many(random_pool, 80, with_library() ? 70 : 0, 78);
 }
 
-static void global_pools_agree(void **state) {
-    (void)state;
+TEST(global_pools_agree) {
     check_many(random_global, 60, 0, 58);
 }
 
-static void matrix_products_agree(void **state) {
-    (void)state;
+TEST(matrix_products_agree) {
+    need_library();
     check_many(random_matmul, 60, 45, 0);
 }
 
-static void gemms_agree(void **state) {
-    (void)state;
+TEST(gemms_agree) {
+    need_library();
     check_many(random_gemm, 50, 50, 0);
 }
 
-static void wide_pointwise_and_image_layers_agree(void **state) {
-    (void)state;
+TEST(wide_pointwise_and_image_layers_agree) {
+    need_library();
     static const char *const nodes[] = {
         "graph \"g\" opset 17 {\n input %x : f32[2,19,12,13]\n input %w : f32[23,19,1,1]\n"
         " input %b : f32[23]\n %y = Conv(%x, %w, %b)\n output %y\n}\n",
@@ -216,8 +248,8 @@ static void wide_pointwise_and_image_layers_agree(void **state) {
             assert_int_equal(check(nodes[i], constants), 1);
 }
 
-static void a_transposed_convolution_pads_its_output(void **state) {
-    (void)state;
+TEST(a_transposed_convolution_pads_its_output) {
+    need_library();
     tmk_kernel_enter_thread();
     assert_int_equal(
         check("graph \"g\" opset 17 {\n input %x : f32[1,8,5,4]\n"
@@ -227,8 +259,7 @@ static void a_transposed_convolution_pads_its_output(void **state) {
         1);
 }
 
-static void what_does_not_map_is_left_to_the_plain_kernel(void **state) {
-    (void)state;
+TEST(what_does_not_map_is_left_to_the_plain_kernel) {
     static const char *const nodes[] = {
         "graph \"g\" opset 17 {\n input %x : i32[4,5]\n input %w : i32[5,6]\n"
         " %y = MatMul(%x, %w)\n output %y\n}\n",
@@ -259,8 +290,7 @@ static void what_does_not_map_is_left_to_the_plain_kernel(void **state) {
 
 static const uint32_t all_blocks[] = {0, 8, 16};
 
-static void maxima_keep_nan_and_infinities(void **state) {
-    (void)state;
+TEST(maxima_keep_nan_and_infinities) {
     static const char *const nodes[] = {
         "graph \"g\" opset 17 {\n input %x : f32[1,9,6,6]\n"
         " %y = MaxPool(%x) {kernel_shape=[3,3], strides=[3,3]}\n output %y\n}\n",
@@ -289,8 +319,7 @@ static void maxima_keep_nan_and_infinities(void **state) {
 }
 
 /* Their sum is beyond float32, their mean is not. */
-static void averages_of_huge_numbers_are_finite(void **state) {
-    (void)state;
+TEST(averages_of_huge_numbers_are_finite) {
     static const char node[] = "graph \"g\" opset 17 {\n input %x : f32[1,9,6,6]\n"
                                " %y = AveragePool(%x) {kernel_shape=[3,3], strides=[3,3]}\n"
                                " output %y\n}\n";
@@ -309,8 +338,8 @@ static void averages_of_huge_numbers_are_finite(void **state) {
     }
 }
 
-static void nan_reaches_its_sums_only(void **state) {
-    (void)state;
+TEST(nan_reaches_its_sums_only) {
+    need_library();
     static const char *const nodes[] = {
         "graph \"g\" opset 17 {\n input %x : f32[1,5,9,9]\n input %w : f32[7,5,3,3]\n"
         " %y = Conv(%x, %w)\n output %y\n}\n",
@@ -342,8 +371,8 @@ static void nan_reaches_its_sums_only(void **state) {
 }
 
 /* Padding is zeros to the plain kernel: under an infinite weight they are NaN. */
-static void infinite_weights_under_padding_are_left_to_the_plain_kernel(void **state) {
-    (void)state;
+TEST(infinite_weights_under_padding_are_left_to_the_plain_kernel) {
+    need_library();
     static const char *const nodes[] = {
         "graph \"g\" opset 17 {\n input %x : f32[1,16,9,9]\n input %w : f32[16,16,3,3]\n"
         " %y = Conv(%x, %w) {pads=[1,1,1,1]}\n output %y\n}\n",
@@ -419,47 +448,19 @@ static void share_copies(size_t helpers) {
     tmk_packs_destroy(&packs);
 }
 
-static void accels_share_copies_of_the_same_weights(void **state) {
-    (void)state;
+TEST(accels_share_copies_of_the_same_weights) {
+    need_library();
     share_copies(0);
 }
 
-static void threads_write_copies_together(void **state) {
-    (void)state;
+TEST(threads_write_copies_together) {
+    need_library();
     for (size_t round = 0; round < 8; round++)
         share_copies(1 + round % 2);
 }
 
-static size_t threads_of_this_process(void) {
-    size_t n = 0;
-    DIR *dir = opendir("/proc/self/task");
-    assert_non_null(dir);
-    for (const struct dirent *entry; (entry = readdir(dir));)
-        n += entry->d_name[0] != '.';
-    closedir(dir);
-    return n;
-}
-
-static void *do_nothing(void *unused) {
-    return unused;
-}
-
-static void the_library_starts_no_threads(void **state) {
-    (void)state;
-    pthread_t thread; /* a sanitizer starts one of its own no later than this */
-    assert_int_equal(pthread_create(&thread, NULL, do_nothing, NULL), 0);
-    assert_int_equal(pthread_join(thread, NULL), 0);
-    const size_t before = threads_of_this_process();
-    tmk_kernel_enter_thread();
-    assert_int_equal(check("graph \"g\" opset 17 {\n input %x : f32[4,32,40,40]\n"
-                           " input %w : f32[32,32,3,3]\n %y = Conv(%x, %w)\n output %y\n}\n",
-                           2),
-                     1);
-    assert_int_equal(threads_of_this_process(), before);
-}
-
-static void kernels_have_names(void **state) {
-    (void)state;
+TEST(kernels_have_names) {
+    need_library();
     struct fixture f;
     tmk_kernel_enter_thread();
     assert_non_null(strstr(tmk_kernel_library(), "oneDNN "));
@@ -472,37 +473,4 @@ static void kernels_have_names(void **state) {
     assert_int_equal(strncmp(tmk_accel_name(f.accel), "onednn ", 7), 0);
     tear_down(&f);
     tmk_accel_destroy(NULL);
-}
-
-TEST_GROUP(kernel) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_library_starts_no_threads), /* first: before other tests start any */
-        cmocka_unit_test(convolutions_agree),
-        cmocka_unit_test(fused_convolutions_agree),
-        cmocka_unit_test(transposed_convolutions_agree),
-        cmocka_unit_test(pools_agree),
-        cmocka_unit_test(global_pools_agree),
-        cmocka_unit_test(matrix_products_agree),
-        cmocka_unit_test(gemms_agree),
-        cmocka_unit_test(wide_pointwise_and_image_layers_agree),
-        cmocka_unit_test(a_transposed_convolution_pads_its_output),
-        cmocka_unit_test(what_does_not_map_is_left_to_the_plain_kernel),
-        cmocka_unit_test(maxima_keep_nan_and_infinities),
-        cmocka_unit_test(averages_of_huge_numbers_are_finite),
-        cmocka_unit_test(nan_reaches_its_sums_only),
-        cmocka_unit_test(infinite_weights_under_padding_are_left_to_the_plain_kernel),
-        cmocka_unit_test(accels_share_copies_of_the_same_weights),
-        cmocka_unit_test(threads_write_copies_together),
-        cmocka_unit_test(kernels_have_names),
-    };
-    const struct CMUnitTest own[] = {
-        cmocka_unit_test(pools_agree),
-        cmocka_unit_test(global_pools_agree),
-        cmocka_unit_test(what_does_not_map_is_left_to_the_plain_kernel),
-        cmocka_unit_test(maxima_keep_nan_and_infinities),
-        cmocka_unit_test(averages_of_huge_numbers_are_finite),
-    };
-    if (!with_library())
-        return cmocka_run_group_tests(own, NULL, NULL);
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -73,8 +73,7 @@ static struct tmk_relation scaled(const double *scale, const double *shift, uint
     return (struct tmk_relation){.affine = {.n = n, .axis = axis, .scale = scale, .shift = shift}};
 }
 
-static void every_value_starts_as_itself(void **state) {
-    (void)state;
+TEST(every_value_starts_as_itself) {
     struct scene s;
     begin(&s, model);
     assert_int_equal(tmk_lineage_size(s.lineage), 6);
@@ -85,8 +84,7 @@ static void every_value_starts_as_itself(void **state) {
     end(&s);
 }
 
-static void what_is_replaced_by_an_equal_is_merged(void **state) {
-    (void)state;
+TEST(what_is_replaced_by_an_equal_is_merged) {
     struct scene s;
     begin(&s, model);
     struct tmk_node *identity = named(&s, "i")->producer;
@@ -105,8 +103,7 @@ static void what_is_replaced_by_an_equal_is_merged(void **state) {
     end(&s);
 }
 
-static void a_new_value_takes_over_the_id_and_the_output_s_name(void **state) {
-    (void)state;
+TEST(a_new_value_takes_over_the_id_and_the_output_s_name) {
     struct scene s;
     begin(&s, model);
     struct tmk_value *c = named(&s, "c"), *b = named(&s, "b");
@@ -125,8 +122,7 @@ static void a_new_value_takes_over_the_id_and_the_output_s_name(void **state) {
     end(&s);
 }
 
-static void scales_one_after_another_multiply(void **state) {
-    (void)state;
+TEST(scales_one_after_another_multiply) {
     struct scene s;
     begin(&s, model);
     const double scale[] = {2, 4}, shift[] = {1, 0}, back[] = {0.5, 0.25}, undo[] = {-0.5, 0};
@@ -152,8 +148,7 @@ static void scales_one_after_another_multiply(void **state) {
     end(&s);
 }
 
-static void scales_along_other_axes_can_t_be_said_together(void **state) {
-    (void)state;
+TEST(scales_along_other_axes_can_t_be_said_together) {
     struct scene s;
     begin(&s, model);
     const double two[] = {2, 4}, three[] = {1, 2, 3}, none[3] = {0};
@@ -166,8 +161,7 @@ static void scales_along_other_axes_can_t_be_said_together(void **state) {
     end(&s);
 }
 
-static void a_transpose_moves_the_channels_axis_and_another_brings_it_back(void **state) {
-    (void)state;
+TEST(a_transpose_moves_the_channels_axis_and_another_brings_it_back) {
     struct scene s;
     begin(&s, model);
     struct tmk_type unknown = {.dtype = TMK_FLOAT32, .origin = TMK_FLOAT32};
@@ -194,8 +188,7 @@ static void a_transpose_moves_the_channels_axis_and_another_brings_it_back(void 
     end(&s);
 }
 
-static void weights_that_are_scaled_go_along_and_weights_in_use_elsewhere_stay(void **state) {
-    (void)state;
+TEST(weights_that_are_scaled_go_along_and_weights_in_use_elsewhere_stay) {
     struct scene s;
     begin(&s, model);
     const struct tmk_origin *w = origin(&s, "w");
@@ -226,8 +219,7 @@ static void weights_that_are_scaled_go_along_and_weights_in_use_elsewhere_stay(v
     end(&s);
 }
 
-static void what_is_folded_keeps_its_numbers_also_when_the_initializer_goes(void **state) {
-    (void)state;
+TEST(what_is_folded_keeps_its_numbers_also_when_the_initializer_goes) {
     struct scene s;
     begin(&s, "graph \"g\" opset 17 {\n input %x : f32[2]\n init %w : f32[2] = {2,4}\n"
               " %n = Neg(%w) : f32[2]\n %a = Mul(%x, %n) : f32[2]\n output %a\n}");
@@ -256,8 +248,7 @@ static void what_is_folded_keeps_its_numbers_also_when_the_initializer_goes(void
     end(&s);
 }
 
-static void a_forgotten_fate_is_an_error_that_names_the_value(void **state) {
-    (void)state;
+TEST(a_forgotten_fate_is_an_error_that_names_the_value) {
     struct scene s;
     begin(&s, model);
     struct tmk_value *i = named(&s, "i");
@@ -268,8 +259,7 @@ static void a_forgotten_fate_is_an_error_that_names_the_value(void **state) {
     end(&s);
 }
 
-static void pinned_values_keep_their_numbers(void **state) {
-    (void)state;
+TEST(pinned_values_keep_their_numbers) {
     struct scene s;
     begin(&s, model);
     assert_true(tmk_rewrite_may_change(&s.rw, named(&s, "a")));
@@ -281,8 +271,7 @@ static void pinned_values_keep_their_numbers(void **state) {
     end(&s);
 }
 
-static void dead_nodes_go_with_all_that_only_they_needed(void **state) {
-    (void)state;
+TEST(dead_nodes_go_with_all_that_only_they_needed) {
     struct scene s;
     begin(&s, "graph \"g\" opset 17 {\n input %x : f32[2]\n init %w : f32[2] = {2,4}\n"
               " init %c : bool[] = {1}\n"
@@ -309,21 +298,4 @@ static void dead_nodes_go_with_all_that_only_they_needed(void **state) {
     assert_false(progress);
     tmk_lineage_destroy(&s.lineage);
     tmk_graph_destroy(&s.graph);
-}
-
-TEST_GROUP(lineage) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_value_starts_as_itself),
-        cmocka_unit_test(what_is_replaced_by_an_equal_is_merged),
-        cmocka_unit_test(a_new_value_takes_over_the_id_and_the_output_s_name),
-        cmocka_unit_test(scales_one_after_another_multiply),
-        cmocka_unit_test(scales_along_other_axes_can_t_be_said_together),
-        cmocka_unit_test(a_transpose_moves_the_channels_axis_and_another_brings_it_back),
-        cmocka_unit_test(weights_that_are_scaled_go_along_and_weights_in_use_elsewhere_stay),
-        cmocka_unit_test(what_is_folded_keeps_its_numbers_also_when_the_initializer_goes),
-        cmocka_unit_test(a_forgotten_fate_is_an_error_that_names_the_value),
-        cmocka_unit_test(pinned_values_keep_their_numbers),
-        cmocka_unit_test(dead_nodes_go_with_all_that_only_they_needed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -80,8 +80,7 @@ static struct tmk_lineage_record *sample(void) {
     return record;
 }
 
-static void each_original_has_one_verdict(void **state) {
-    (void)state;
+TEST(each_original_has_one_verdict) {
     uint32_t counts[TMK_LINEAGE_VERDICTS], all = 0;
     struct tmk_lineage_record *record = sample();
     tmk_lineage_record_count(record, counts);
@@ -113,7 +112,7 @@ static void assert_same_bytes(const char *a, const char *b) {
 }
 
 /* Written, read and written again, also by way of the other format. */
-static void files_read_back_to_the_same_bytes(void **state) {
+TEST(files_read_back_to_the_same_bytes) {
     static const char *const names[] = {"a.json", "b.json", "a.h5", "c.json", "b.h5"};
     struct tmk_diag diag = {0};
     char path[5][128];
@@ -139,7 +138,7 @@ static void files_read_back_to_the_same_bytes(void **state) {
     }
 }
 
-static void the_golden_files_are_what_we_write_and_read(void **state) {
+TEST(the_golden_files_are_what_we_write_and_read) {
     static const char *const endings[] = {"json", "h5"};
     struct tmk_diag diag = {0};
     char path[128], name[64], golden[512], again[128];
@@ -188,8 +187,7 @@ static void refuse(const char *from, const char *to, enum tmk_status status, con
         fail_msg("'%s' does not say '%s'", diag.text, says);
 }
 
-static void hostile_files_are_refused_with_the_place(void **state) {
-    (void)state;
+TEST(hostile_files_are_refused_with_the_place) {
     refuse("tidemark-lineage", "tidemark-profile", TMK_FORMAT, "is a profile, not a lineage");
     refuse("\"major\":1", "\"major\":2", TMK_UNSUPPORTED, "2.0");
     refuse("\"passes\"", "\"pusses\"", TMK_FORMAT, "unknown key 'pusses'");
@@ -219,7 +217,7 @@ static void hostile_files_are_refused_with_the_place(void **state) {
     refuse("{", "{\"\xff\":1,", TMK_FORMAT, "byte 2: not UTF-8");
 }
 
-static void newer_minor_versions_may_know_more(void **state) {
+TEST(newer_minor_versions_may_know_more) {
     struct tmk_diag diag = {0};
     char path[128];
     struct tmk_lineage_record *record = sample();
@@ -246,7 +244,7 @@ static void newer_minor_versions_may_know_more(void **state) {
     free(text);
 }
 
-static void only_known_names_are_written(void **state) {
+TEST(only_known_names_are_written) {
     struct tmk_diag diag = {0};
     char path[128];
     (void)state;
@@ -258,7 +256,7 @@ static void only_known_names_are_written(void **state) {
 }
 
 /* What cannot be read must not be written either. */
-static void wrong_records_are_not_written(void **state) {
+TEST(wrong_records_are_not_written) {
     struct tmk_diag diag = {0};
     char path[128];
     struct tmk_lineage_record *record = sample();
@@ -272,7 +270,7 @@ static void wrong_records_are_not_written(void **state) {
 }
 
 /* Every byte of an HDF5 file that is damaged reads to a record that makes sense, or not at all. */
-static void damaged_hdf5_is_no_harm(void **state) {
+TEST(damaged_hdf5_is_no_harm) {
     struct tmk_diag diag = {0};
     char path[128], bad[128];
     (void)state;
@@ -299,16 +297,4 @@ static void damaged_hdf5_is_no_harm(void **state) {
     tmk_buf_unref(&buf);
 }
 
-TEST_GROUP(lineage_file) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_original_has_one_verdict),
-        cmocka_unit_test(files_read_back_to_the_same_bytes),
-        cmocka_unit_test(the_golden_files_are_what_we_write_and_read),
-        cmocka_unit_test(hostile_files_are_refused_with_the_place),
-        cmocka_unit_test(newer_minor_versions_may_know_more),
-        cmocka_unit_test(only_known_names_are_written),
-        cmocka_unit_test(wrong_records_are_not_written),
-        cmocka_unit_test(damaged_hdf5_is_no_harm),
-    };
-    return cmocka_run_group_tests_name("lineage_file", tests, make_folder, remove_folder);
-}
+GROUP_FIXTURE(make_folder, remove_folder)

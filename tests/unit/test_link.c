@@ -34,8 +34,7 @@ static enum tmk_status fit(float *x, float *y, struct tmk_link_fit *out) {
 
 /* ---- equal ---- */
 
-static void numbers_are_the_same_up_to_rounding(void **state) {
-    (void)state;
+TEST(numbers_are_the_same_up_to_rounding) {
     float x[NUMBERS], y[NUMBERS];
     double residual = -1;
     scatter(x, NUMBERS, 1);
@@ -49,8 +48,7 @@ static void numbers_are_the_same_up_to_rounding(void **state) {
     assert_false(tmk_link_same(x, y, NUMBERS, &residual));
 }
 
-static void one_number_all_the_time_is_no_evidence(void **state) {
-    (void)state;
+TEST(one_number_all_the_time_is_no_evidence) {
     float x[NUMBERS], y[NUMBERS];
     double residual;
     for (size_t i = 0; i < NUMBERS; i++)
@@ -58,8 +56,7 @@ static void one_number_all_the_time_is_no_evidence(void **state) {
     assert_false(tmk_link_same(x, y, NUMBERS, &residual));
 }
 
-static void infinities_must_be_the_same(void **state) {
-    (void)state;
+TEST(infinities_must_be_the_same) {
     float x[NUMBERS], y[NUMBERS];
     double residual;
     scatter(x, NUMBERS, 2);
@@ -71,8 +68,7 @@ static void infinities_must_be_the_same(void **state) {
     assert_false(tmk_link_same(x, y, NUMBERS, &residual));
 }
 
-static void rounded_numbers_are_near(void **state) {
-    (void)state;
+TEST(rounded_numbers_are_near) {
     float x[NUMBERS], y[NUMBERS];
     double residual = -1;
     scatter(x, NUMBERS, 8);
@@ -98,8 +94,7 @@ static void rounded_numbers_are_near(void **state) {
 
 /* ---- affine ---- */
 
-static void channels_have_scales_of_their_own(void **state) {
-    (void)state;
+TEST(channels_have_scales_of_their_own) {
     static const float scale[] = {0.5f, -2, 3, 1}, shift[] = {1, 0, -4, 0.25f};
     float x[NUMBERS], y[NUMBERS];
     struct tmk_link_fit found;
@@ -119,8 +114,7 @@ static void channels_have_scales_of_their_own(void **state) {
     assert_int_equal(fit(x, y, &found), TMK_NOTFOUND);
 }
 
-static void almost_the_same_is_no_scale(void **state) {
-    (void)state;
+TEST(almost_the_same_is_no_scale) {
     static const float scale[] = {1.0005f, 0.9995f, 1, 1}, shift[] = {0, 1e-4f, -1e-4f, 5e-4f};
     float x[NUMBERS], y[NUMBERS];
     struct tmk_link_fit found;
@@ -129,8 +123,7 @@ static void almost_the_same_is_no_scale(void **state) {
     assert_int_equal(fit(x, y, &found), TMK_NOTFOUND);
 }
 
-static void one_scale_for_all_is_said_once(void **state) {
-    (void)state;
+TEST(one_scale_for_all_is_said_once) {
     static const float scale[] = {-1.5f, -1.5f, -1.5f, -1.5f}, shift[] = {2, 2, 2, 2};
     float x[NUMBERS], y[NUMBERS];
     struct tmk_link_fit found;
@@ -142,8 +135,7 @@ static void one_scale_for_all_is_said_once(void **state) {
     tmk_link_fit_finish(&found);
 }
 
-static void half_of_the_channels_must_show_something(void **state) {
-    (void)state;
+TEST(half_of_the_channels_must_show_something) {
     static const float scale[] = {2, 3, 4, 5}, shift[] = {1, 1, 1, 1};
     float x[NUMBERS], y[NUMBERS];
     struct tmk_link_fit found;
@@ -163,8 +155,7 @@ static void half_of_the_channels_must_show_something(void **state) {
     assert_int_equal(fit(x, y, &found), TMK_NOTFOUND);
 }
 
-static void what_comes_of_nothing_is_no_match(void **state) {
-    (void)state;
+TEST(what_comes_of_nothing_is_no_match) {
     static const float scale[] = {2, 0, 4, 5}, shift[] = {1, 1, 1, 1};
     float x[NUMBERS], y[NUMBERS];
     struct tmk_link_fit found;
@@ -176,8 +167,7 @@ static void what_comes_of_nothing_is_no_match(void **state) {
     assert_int_equal(fit(y, x, &found), TMK_NOTFOUND); /* it does not come back */
 }
 
-static void two_unknowns_need_ten_points(void **state) {
-    (void)state;
+TEST(two_unknowns_need_ten_points) {
     static const float scale[] = {2, 3, 4, 5}, shift[] = {1, 1, 1, 1};
     float x[NUMBERS], y[NUMBERS];
     struct tmk_link_fit found;
@@ -207,8 +197,7 @@ static void add(struct tmk_signatures *s, uint32_t id, uint32_t batch, struct tm
 static const struct tmk_shape first = {4, {1, CHANNELS, HEIGHT, WIDTH}},
                               last = {4, {1, HEIGHT, WIDTH, CHANNELS}}, flat = {2, {1, IMAGE}};
 
-static void layouts_share_their_rows(void **state) {
-    (void)state;
+TEST(layouts_share_their_rows) {
     static float x[IMAGE], y[IMAGE];
     struct tmk_signatures s;
     assert_int_equal(tmk_signatures_init(&s, 3, 2, NULL), TMK_OK);
@@ -235,8 +224,7 @@ static void layouts_share_their_rows(void **state) {
     tmk_signatures_finish(&s);
 }
 
-static void what_changes_its_shape_or_comes_twice_has_none(void **state) {
-    (void)state;
+TEST(what_changes_its_shape_or_comes_twice_has_none) {
     static float x[IMAGE];
     struct tmk_signatures s;
     scatter(x, IMAGE, 9);
@@ -251,22 +239,4 @@ static void what_changes_its_shape_or_comes_twice_has_none(void **state) {
         assert_null(s.all[i].flat);
     }
     tmk_signatures_finish(&s);
-}
-
-TEST_GROUP(link) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_are_the_same_up_to_rounding),
-        cmocka_unit_test(one_number_all_the_time_is_no_evidence),
-        cmocka_unit_test(infinities_must_be_the_same),
-        cmocka_unit_test(rounded_numbers_are_near),
-        cmocka_unit_test(channels_have_scales_of_their_own),
-        cmocka_unit_test(almost_the_same_is_no_scale),
-        cmocka_unit_test(one_scale_for_all_is_said_once),
-        cmocka_unit_test(half_of_the_channels_must_show_something),
-        cmocka_unit_test(what_comes_of_nothing_is_no_match),
-        cmocka_unit_test(two_unknowns_need_ten_points),
-        cmocka_unit_test(layouts_share_their_rows),
-        cmocka_unit_test(what_changes_its_shape_or_comes_twice_has_none),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -221,8 +221,7 @@ static void hold_against(const struct tmk_link *got, const struct tmk_link *want
     }
 }
 
-static void ties_are_decided_as_the_rules_say(void **state) {
-    (void)state;
+TEST(ties_are_decided_as_the_rules_say) {
     uint32_t by[TMK_LINK_EVIDENCES] = {0}, ambiguous = 0;
     for (uint32_t seed = 1; seed <= 3000; seed++) {
         struct value a[MOST], b[MOST];
@@ -256,8 +255,7 @@ static void ties_are_decided_as_the_rules_say(void **state) {
                 by[TMK_LINK_OPERANDS] && by[TMK_LINK_WEIGHTS] && by[TMK_LINK_NAME] && ambiguous);
 }
 
-static void a_set_is_walked_in_order_while_it_changes(void **state) {
-    (void)state;
+TEST(a_set_is_walked_in_order_while_it_changes) {
     static const uint32_t sizes[] = {1, 64, 65, 4096, 5000};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
         uint32_t n = sizes[s];
@@ -282,12 +280,4 @@ static void a_set_is_walked_in_order_while_it_changes(void **state) {
         tmk_idset_finish(&set);
         free(in);
     }
-}
-
-TEST_GROUP(link_structure) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ties_are_decided_as_the_rules_say),
-        cmocka_unit_test(a_set_is_walked_in_order_while_it_changes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -295,8 +295,7 @@ static struct tmk_profile *merge_all(struct tmk_profile **parts, uint32_t n, boo
     return parts[0];
 }
 
-static void any_order_and_grouping_gives_the_bits_of_one_run(void **state) {
-    (void)state;
+TEST(any_order_and_grouping_gives_the_bits_of_one_run) {
     for (int per_sample = 0; per_sample < 2; per_sample++) {
         struct tmk_profile *whole = whole_run(per_sample);
         assert_true(tmk_profile_is_whole(whole));
@@ -316,8 +315,7 @@ static void any_order_and_grouping_gives_the_bits_of_one_run(void **state) {
     }
 }
 
-static void the_test_has_values_whose_status_changes(void **state) {
-    (void)state;
+TEST(the_test_has_values_whose_status_changes) {
     uint32_t chosen[BATCHES];
     for (uint32_t i = 0; i < BATCHES; i++)
         chosen[i] = i;
@@ -345,8 +343,7 @@ static void the_test_has_values_whose_status_changes(void **state) {
     tmk_profile_destroy(&whole);
 }
 
-static void a_gap_is_said(void **state) {
-    (void)state;
+TEST(a_gap_is_said) {
     struct tmk_diag diag = {0};
     struct tmk_profile_range range;
     uint32_t chosen[BATCHES];
@@ -370,8 +367,7 @@ static void a_gap_is_said(void **state) {
     tmk_profile_destroy(&last);
 }
 
-static void a_shard_without_samples_changes_nothing(void **state) {
-    (void)state;
+TEST(a_shard_without_samples_changes_nothing) {
     struct tmk_diag diag = {0};
     static const uint32_t all[BATCHES];
     struct tmk_profile *empty = shard(all, 1, false), *also = shard(all, 1, false),
@@ -399,8 +395,7 @@ static struct tmk_profile *stratum_of(const uint32_t chosen[BATCHES], uint32_t w
     return p;
 }
 
-static void strata_add_up_to_the_whole_which_is_of_none(void **state) {
-    (void)state;
+TEST(strata_add_up_to_the_whole_which_is_of_none) {
     static const char *const labels[] = {"cats", "dogs", "cats"};
     uint32_t chosen[BATCHES];
     struct tmk_diag diag = {0};
@@ -426,8 +421,7 @@ static void strata_add_up_to_the_whole_which_is_of_none(void **state) {
     }
 }
 
-static void names_of_equal_data_do_not_depend_on_the_order(void **state) {
-    (void)state;
+TEST(names_of_equal_data_do_not_depend_on_the_order) {
     struct tmk_diag diag = {0};
     uint32_t chosen[BATCHES];
     for (uint32_t i = 0; i < BATCHES; i++)
@@ -472,8 +466,7 @@ static void assert_refused(struct tmk_profile *a, struct tmk_profile *b, const c
         (lvalue) = saved;                                                                          \
     } while (0)
 
-static void shards_of_different_runs_are_refused(void **state) {
-    (void)state;
+TEST(shards_of_different_runs_are_refused) {
     struct tmk_diag diag = {0};
     uint32_t chosen[BATCHES];
     for (uint32_t i = 0; i < BATCHES; i++)
@@ -525,8 +518,7 @@ static void shards_of_different_runs_are_refused(void **state) {
     tmk_profile_destroy(&b);
 }
 
-static void counts_that_overflow_are_told(void **state) {
-    (void)state;
+TEST(counts_that_overflow_are_told) {
     uint32_t chosen[BATCHES];
     for (uint32_t i = 0; i < BATCHES; i++)
         chosen[i] = i / 11;
@@ -547,8 +539,7 @@ static void counts_that_overflow_are_told(void **state) {
 
 /* ---- files ---- */
 
-static void files_are_merged_and_named(void **state) {
-    (void)state;
+TEST(files_are_merged_and_named) {
     struct tmk_diag diag = {0};
     struct tmk_profile *merged = NULL, *whole = whole_run(false);
     char paths[4][128];
@@ -582,8 +573,7 @@ static void files_are_merged_and_named(void **state) {
     tmk_profile_destroy(&whole);
 }
 
-static void ranges_are_checked(void **state) {
-    (void)state;
+TEST(ranges_are_checked) {
     struct tmk_profile *p = whole_run(false);
     const struct tmk_profile_range touching[] = {{0, 5}, {5, 9}, {12, 13}}, empty[] = {{5, 5}},
                                    overlap[] = {{0, 5}, {4, 9}};
@@ -598,18 +588,4 @@ static void ranges_are_checked(void **state) {
     tmk_profile_destroy(&p);
 }
 
-TEST_GROUP(merge) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_order_and_grouping_gives_the_bits_of_one_run),
-        cmocka_unit_test(the_test_has_values_whose_status_changes),
-        cmocka_unit_test(a_gap_is_said),
-        cmocka_unit_test(a_shard_without_samples_changes_nothing),
-        cmocka_unit_test(strata_add_up_to_the_whole_which_is_of_none),
-        cmocka_unit_test(names_of_equal_data_do_not_depend_on_the_order),
-        cmocka_unit_test(shards_of_different_runs_are_refused),
-        cmocka_unit_test(counts_that_overflow_are_told),
-        cmocka_unit_test(files_are_merged_and_named),
-        cmocka_unit_test(ranges_are_checked),
-    };
-    return cmocka_run_group_tests_name("merge", tests, make_folder, remove_folder);
-}
+GROUP_FIXTURE(make_folder, remove_folder)

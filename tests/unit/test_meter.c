@@ -43,8 +43,7 @@ static void run_to(struct tmk_profile *profile, uint64_t samples) {
     profile->ledger.run = profile->ledger.offered = samples;
 }
 
-static void movements_are_shares_of_the_range(void **state) {
-    (void)state;
+TEST(movements_are_shares_of_the_range) {
     struct tmk_profile *profile = new_profile();
     struct tmk_meter *meter;
     struct tmk_diag diag = {0};
@@ -84,8 +83,7 @@ static void movements_are_shares_of_the_range(void **state) {
 }
 
 /* Batches end where they end, and a run may end anywhere. */
-static void the_next_snapshot_is_the_next_power_of_two(void **state) {
-    (void)state;
+TEST(the_next_snapshot_is_the_next_power_of_two) {
     struct tmk_profile *profile = new_profile();
     struct tmk_meter *meter;
     struct tmk_diag diag = {0};
@@ -98,12 +96,4 @@ static void the_next_snapshot_is_the_next_power_of_two(void **state) {
     }
     tmk_meter_destroy(&meter);
     tmk_profile_destroy(&profile);
-}
-
-TEST_GROUP(meter) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(movements_are_shares_of_the_range),
-        cmocka_unit_test(the_next_snapshot_is_the_next_power_of_two),
-    };
-    return cmocka_run_group_tests_name("meter", tests, NULL, NULL);
 }

@@ -74,53 +74,35 @@ static void expect(const struct made *made, uint32_t n, const char *want) {
         expect(made, TMK_COUNT(made), want);                                                       \
     } while (0)
 
-static void a_value_has_them_from_its_operands(void **state) {
-    (void)state;
+TEST(a_value_has_them_from_its_operands) {
     EXPECT("", {CLEAN, {END}}, {CLEAN, {0, END}});
     EXPECT("1:; 2': 1; 3': 1 2", {CLEAN, {END}}, {4, {0, END}}, {4, {1, 0, END}}, {5, {2, 1, END}},
            {CLEAN, {3, END}});
     EXPECT("0:; 1': 0", {0, {END}}, {9, {0, END}});
 }
 
-static void what_came_later_is_no_cause(void **state) {
-    (void)state;
+TEST(what_came_later_is_no_cause) {
     EXPECT("1:; 2:", {CLEAN, {END}}, {5, {0, END}}, {4, {1, END}});
 }
 
-static void each_place_where_they_begin_is_told(void **state) {
-    (void)state;
+TEST(each_place_where_they_begin_is_told) {
     EXPECT("1:; 2:; 3': 1 2; 4: 2", {CLEAN, {END}}, {4, {0, END}}, {2, {0, END}}, {4, {1, 2, END}},
            {3, {2, END}});
 }
 
-static void values_without_observers_are_looked_through(void **state) {
-    (void)state;
+TEST(values_without_observers_are_looked_through) {
     EXPECT("0:; 3': 0", {1, {END}}, {UNSEEN, {0, END}}, {UNSEEN, {1, 1, END}}, {1, {2, END}});
     EXPECT("0:; 2:", {1, {END}}, {INTEGER, {0, END}}, {1, {1, END}});
 }
 
 /* p1 is the body's input, p3 its result, which comes round; p4 the loop's. */
-static void what_begins_inside_a_loop_has_a_beginning(void **state) {
-    (void)state;
+TEST(what_begins_inside_a_loop_has_a_beginning) {
     EXPECT("1': 3; 2:; 3': 2; 4': 3", {CLEAN, {END}}, {2, {0, 3, END}, true}, {2, {1, END}},
            {2, {2, END}}, {2, {3, END}});
     EXPECT("0:; 1': 0 3; 2': 1; 3': 2; 4': 3", {2, {END}}, {2, {0, 3, END}, true}, {2, {1, END}},
            {2, {2, END}}, {2, {3, END}});
 }
 
-static void a_profile_without_operands_does_not_guess(void **state) {
-    (void)state;
+TEST(a_profile_without_operands_does_not_guess) {
     EXPECT("", {3, {END}}, {3, {END}});
-}
-
-TEST_GROUP(nonfinite) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_value_has_them_from_its_operands),
-        cmocka_unit_test(what_came_later_is_no_cause),
-        cmocka_unit_test(each_place_where_they_begin_is_told),
-        cmocka_unit_test(values_without_observers_are_looked_through),
-        cmocka_unit_test(what_begins_inside_a_loop_has_a_beginning),
-        cmocka_unit_test(a_profile_without_operands_does_not_guess),
-    };
-    return cmocka_run_group_tests_name("nonfinite", tests, NULL, NULL);
 }

@@ -77,7 +77,7 @@ static enum tmk_status load(const char *path, struct tmk_graph **out, struct tmk
     return tmk_onnx_load(path, &options, out, diag);
 }
 
-static void a_graph_survives_being_written_and_read(void **state) {
+TEST(a_graph_survives_being_written_and_read) {
     const struct fixture *f = *state;
     struct tmk_diag diag = {0};
     struct tmk_graph *graph = parse(sample), *back = NULL;
@@ -89,7 +89,7 @@ static void a_graph_survives_being_written_and_read(void **state) {
     tmk_graph_destroy(&graph);
 }
 
-static void names_that_collide_are_told_apart(void **state) {
+TEST(names_that_collide_are_told_apart) {
     const struct fixture *f = *state;
     struct tmk_diag diag = {0};
     struct tmk_graph *graph = parse("graph \"g\" opset 17 {\n"
@@ -120,7 +120,7 @@ static void names_that_collide_are_told_apart(void **state) {
     tmk_graph_destroy(&graph);
 }
 
-static void unknown_operators_are_refused_unless_kept(void **state) {
+TEST(unknown_operators_are_refused_unless_kept) {
     const struct fixture *f = *state;
     struct tmk_diag diag = {0};
     struct tmk_graph *graph = parse(sample), *back = NULL;
@@ -135,8 +135,7 @@ static void unknown_operators_are_refused_unless_kept(void **state) {
 }
 
 /* Versions 1 and 4 of Concat differ, and a file has one version of each operator set. */
-static void a_node_of_another_version_is_not_written_as_something_else(void **state) {
-    (void)state;
+TEST(a_node_of_another_version_is_not_written_as_something_else) {
     struct tmk_diag diag = {0};
     struct tmk_text bytes = {0};
     struct tmk_graph *graph = parse("graph \"g\" opset 17 {\n"
@@ -150,8 +149,7 @@ static void a_node_of_another_version_is_not_written_as_something_else(void **st
     tmk_graph_destroy(&graph);
 }
 
-static void a_model_that_cannot_be_written_leaves_nothing(void **state) {
-    (void)state;
+TEST(a_model_that_cannot_be_written_leaves_nothing) {
     struct tmk_diag diag = {0};
     struct tmk_graph *graph = parse(sample);
     assert_int_equal(tmk_onnx_save(graph, "/tmp/no such folder/m.onnx", &diag), TMK_WRITE);
@@ -159,8 +157,7 @@ static void a_model_that_cannot_be_written_leaves_nothing(void **state) {
     tmk_graph_destroy(&graph);
 }
 
-static void an_outline_leaves_the_weights_where_they_are(void **state) {
-    (void)state;
+TEST(an_outline_leaves_the_weights_where_they_are) {
     /* a tensor: name "w", 300 raw bytes, and a place that a file may not claim */
     char bytes[320] = "\x42\x01w\x4a\xac\x02";
     static const char claimed[] = "\x80\xea\x30\x05"; /* field 100000: 5 */
@@ -174,7 +171,7 @@ static void an_outline_leaves_the_weights_where_they_are(void **state) {
     tmk_text_finish(&out);
 }
 
-static void a_damaged_file_is_refused_or_is_another_model(void **state) {
+TEST(a_damaged_file_is_refused_or_is_another_model) {
     const struct fixture *f = *state;
     struct tmk_graph *graph = parse(sample);
     struct tmk_text bytes = encode(graph);
@@ -205,13 +202,11 @@ static void a_damaged_file_is_refused_or_is_another_model(void **state) {
     tmk_graph_destroy(&graph);
 }
 
-#define IN_A_FILE(test) cmocka_unit_test_setup_teardown(test, make_path, remove_folder)
-
 /* Messages written by hand: of one float, a sequence of two of it, optionals of it and of that. */
 #define FLOAT_2 "\x08\x01\x10\x01\x4a\x04\0\0\0\x40"
 #define LIST "\x0a\x01s\x10\x01\x1a\x0a" FLOAT_2 "\x1a\x0a" FLOAT_2
 
-static void values_are_read_as_what_they_are_declared(void **state) {
+TEST(values_are_read_as_what_they_are_declared) {
     static const struct {
         const char *bytes;
         size_t len;
@@ -255,16 +250,4 @@ static void values_are_read_as_what_they_are_declared(void **state) {
     }
 }
 
-TEST_GROUP(onnx) {
-    const struct CMUnitTest tests[] = {
-        IN_A_FILE(a_graph_survives_being_written_and_read),
-        IN_A_FILE(names_that_collide_are_told_apart),
-        IN_A_FILE(unknown_operators_are_refused_unless_kept),
-        cmocka_unit_test(a_node_of_another_version_is_not_written_as_something_else),
-        cmocka_unit_test(a_model_that_cannot_be_written_leaves_nothing),
-        cmocka_unit_test(an_outline_leaves_the_weights_where_they_are),
-        IN_A_FILE(a_damaged_file_is_refused_or_is_another_model),
-        IN_A_FILE(values_are_read_as_what_they_are_declared),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_FIXTURE(make_path, remove_folder)

@@ -7,8 +7,7 @@
     "init %q : f32[1,1,3,1] = {0, 0, 0}\ninit %k : f32[1,1,3,1] = {1, 2, 3}\n"                     \
     "init %v : f32[1,1,3,1] = {4, 8, 30}\n"
 
-static void who_is_attended_is_averaged(void **state) {
-    (void)state;
+TEST(who_is_attended_is_averaged) {
     gives_type(23, QKV "%y = Attention(%q, %k, %v)", TMK_FLOAT32, "[1,1,3,1]", FLOATS(14, 14, 14),
                1e-5);
     gives_type(23, QKV "%y = Attention(%q, %k, %v) {is_causal=1}", TMK_FLOAT32, "[1,1,3,1]",
@@ -23,8 +22,7 @@ static void who_is_attended_is_averaged(void **state) {
                TMK_FLOAT32, "[1,1,3,1]", FLOATS(0, 4, 6), 1e-5);
 }
 
-static void a_query_that_attends_nothing_gives_zeros(void **state) {
-    (void)state;
+TEST(a_query_that_attends_nothing_gives_zeros) {
     gives_type(23,
                QKV "init %m : bool[3,3] = {1, 0, 1, 0, 0, 0, 0, 1, 0}\n"
                    "%y = Attention(%q, %k, %v, %m)",
@@ -34,8 +32,7 @@ static void a_query_that_attends_nothing_gives_zeros(void **state) {
                "[1,1,3,1]", FLOATS(6, 6, 6), 1e-5);
 }
 
-static void heads_share_keys_and_scores_are_capped(void **state) {
-    (void)state;
+TEST(heads_share_keys_and_scores_are_capped) {
     /* two query heads, packed, on one head of keys; scores q k: (0, ln 3) and (0, big) */
     gives_type(23,
                "init %q : f32[1,1,2] = {1.0986123, 100}\ninit %k : f32[1,2,1] = {0, 1}\n"
@@ -49,8 +46,7 @@ static void heads_share_keys_and_scores_are_capped(void **state) {
                TMK_FLOAT32, "[1,1,1,1]", FLOATS(6), 1e-4);
 }
 
-static void odd_attention_is_refused(void **state) {
-    (void)state;
+TEST(odd_attention_is_refused) {
     static const struct {
         const char *node;
         enum tmk_status status;
@@ -73,8 +69,7 @@ static void odd_attention_is_refused(void **state) {
     }
 }
 
-static void pairs_turn_by_the_angle_of_their_place(void **state) {
-    (void)state;
+TEST(pairs_turn_by_the_angle_of_their_place) {
     /* a quarter turn at place 1, none at place 0; the fifth element stays */
 #define ROTARY                                                                                     \
     "init %x : f32[1,1,2,5] = {1, 2, 3, 4, 5, 1, 2, 3, 4, 5}\n"                                    \
@@ -93,8 +88,7 @@ static void pairs_turn_by_the_angle_of_their_place(void **state) {
             TMK_RANGE, "cannot turn in pairs");
 }
 
-static void a_stretch_goes_into_the_cache(void **state) {
-    (void)state;
+TEST(a_stretch_goes_into_the_cache) {
 #define CACHE "init %c : f32[2,3,1] = {1, 2, 3, 4, 5, 6}\ninit %u : f32[2,2,1] = {10, 20, 30, 40}\n"
     gives(24, CACHE "%y = TensorScatter(%c, %u)", "[2,3,1]", FLOATS(10, 20, 3, 30, 40, 6));
     gives(24,
@@ -105,16 +99,4 @@ static void a_stretch_goes_into_the_cache(void **state) {
             "2 elements do not fit at 2 of 3");
     refuses(24, CACHE "%y = TensorScatter(%c, %u) {axis=0}", TMK_RANGE, "axis of the batch");
     refuses(24, CACHE "%y = TensorScatter(%u, %c)", TMK_SHAPE, "does not fit");
-}
-
-TEST_GROUP(ops_attention) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(who_is_attended_is_averaged),
-        cmocka_unit_test(a_query_that_attends_nothing_gives_zeros),
-        cmocka_unit_test(heads_share_keys_and_scores_are_capped),
-        cmocka_unit_test(odd_attention_is_refused),
-        cmocka_unit_test(pairs_turn_by_the_angle_of_their_place),
-        cmocka_unit_test(a_stretch_goes_into_the_cache),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,24 +8,21 @@
 
 /* ---- one operand ---- */
 
-static void relu_keeps_nan_and_makes_zeros_positive(void **state) {
-    (void)state;
+TEST(relu_keeps_nan_and_makes_zeros_positive) {
     const char *x = "init %x : f32[5] = {-1, -0, 0, 2, nan}";
     gives(14, x, "%y = Relu(%x)", "f32[5] = {0, 0, 0, 2, nan}");
     gives(1, x, "%y = Relu(%x)", "f32[5] = {0, 0, 0, 2, nan}");
     gives(14, "init %x : i8[3] = {-128, 0, 127}", "%y = Relu(%x)", "i8[3] = {0, 0, 127}");
 }
 
-static void rounding_goes_half_to_even(void **state) {
-    (void)state;
+TEST(rounding_goes_half_to_even) {
     gives(11, "init %x : f32[8] = {0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 0.49999997, inf}",
           "%y = Round(%x)", "f32[8] = {0, 2, 2, -0, -2, -2, 0, inf}");
     gives(13, "init %x : f32[3] = {-0.5, 0.5, -1.5}", "%y = Ceil(%x)", "f32[3] = {-0, 1, -1}");
     gives(13, "init %x : f32[3] = {-0.5, 0.5, -1.5}", "%y = Floor(%x)", "f32[3] = {-1, 0, -2}");
 }
 
-static void integers_wrap_instead_of_overflowing(void **state) {
-    (void)state;
+TEST(integers_wrap_instead_of_overflowing) {
     gives(13, "init %x : i8[2] = {-128, -5}", "%y = Abs(%x)", "i8[2] = {-128, 5}");
     gives(13, "init %x : i32[2] = {-2147483648, 5}", "%y = Neg(%x)", "i32[2] = {-2147483648, -5}");
     gives(14, "init %a : i32[1] = {2147483647}\ninit %b : i32[1] = {1}", "%y = Add(%a, %b)",
@@ -37,8 +34,7 @@ static void integers_wrap_instead_of_overflowing(void **state) {
           "%y = Div(%a, %b)", "i64[1] = {-9223372036854775808}");
 }
 
-static void signs_and_tests_see_special_values(void **state) {
-    (void)state;
+TEST(signs_and_tests_see_special_values) {
     const char *x = "init %x : f32[5] = {nan, inf, -inf, -3, 0}";
     gives(13, x, "%y = Sign(%x)", "f32[5] = {nan, 1, -1, -1, 0}");
     gives(13, x, "%y = IsNaN(%x)", "bool[5] = {1, 0, 0, 0, 0}");
@@ -49,8 +45,7 @@ static void signs_and_tests_see_special_values(void **state) {
     gives(18, "init %x : u8[2] = {0, 5}", "%y = BitwiseNot(%x)", "u8[2] = {255, 250}");
 }
 
-static void activations_have_their_defaults(void **state) {
-    (void)state;
+TEST(activations_have_their_defaults) {
     const char *x = "init %x : f32[3] = {-1, 0, 2}";
     gives(16, x, "%y = LeakyRelu(%x)", "f32[3] = {-0.01, 0, 2}");
     gives(6, x, "%y = Elu(%x)", "f32[3] = {-0.632120559, 0, 2}");
@@ -69,8 +64,7 @@ static void activations_have_their_defaults(void **state) {
     refuses(20, x, "%y = Gelu(%x) {approximate=\"fast\"}", TMK_RANGE, "none or tanh");
 }
 
-static void logistic_functions_do_not_overflow(void **state) {
-    (void)state;
+TEST(logistic_functions_do_not_overflow) {
     gives(13, "init %x : f32[4] = {-1000, 1000, -inf, nan}", "%y = Sigmoid(%x)",
           "f32[4] = {0, 1, 0, nan}");
     gives(1, "init %x : f32[4] = {-1000, 1000, 0, nan}", "%y = Softplus(%x)",
@@ -86,8 +80,7 @@ static double units_off(float got, double want) {
            ((double)nextafterf(fabsf(nearest), INFINITY) - (double)fabsf(nearest));
 }
 
-static void exponentials_are_within_three_units_of_the_last_place(void **state) {
-    (void)state;
+TEST(exponentials_are_within_three_units_of_the_last_place) {
     for (uint64_t bits = 0; bits < (uint64_t)1 << 32; bits += 40009) {
         float x = tmk_bits_float((int32_t)(uint32_t)bits);
         double v = (double)x;
@@ -103,8 +96,7 @@ static void exponentials_are_within_three_units_of_the_last_place(void **state) 
           "f32[5] = {-1, 1, nan, -0, 0}");
 }
 
-static void activations_pass_nan_of_either_sign(void **state) {
-    (void)state;
+TEST(activations_pass_nan_of_either_sign) {
     static const char *const names[] = {"Relu",      "LeakyRelu", "Elu",      "Selu", "Sigmoid",
                                         "Tanh",      "Softplus",  "Softsign", "Celu", "HardSigmoid",
                                         "HardSwish", "Mish",      "Gelu"};
@@ -118,8 +110,7 @@ static void activations_pass_nan_of_either_sign(void **state) {
 
 /* ---- two operands ---- */
 
-static void integer_division_truncates_and_refuses_zero(void **state) {
-    (void)state;
+TEST(integer_division_truncates_and_refuses_zero) {
     gives(14, "init %a : i32[4] = {7, -7, 7, -7}\ninit %b : i32[4] = {2, 2, -2, -2}",
           "%y = Div(%a, %b)", "i32[4] = {3, -3, -3, 3}");
     refuses(14, "init %a : i32[2] = {1, 2}\ninit %b : i32[2] = {1, 0}", "%y = Div(%a, %b)",
@@ -131,8 +122,7 @@ static void integer_division_truncates_and_refuses_zero(void **state) {
     gives(14, "init %a : i32[0] = {}\ninit %b : i32[] = {0}", "%y = Div(%a, %b)", "i32[0] = {}");
 }
 
-static void mod_follows_python_or_c(void **state) {
-    (void)state;
+TEST(mod_follows_python_or_c) {
     const char *ab = "init %a : i32[5] = {-4, 7, 5, 4, -7}\ninit %b : i32[5] = {2, -3, 8, -2, -1}";
     gives(13, ab, "%y = Mod(%a, %b)", "i32[5] = {0, -2, 5, 0, 0}");
     gives(13, ab, "%y = Mod(%a, %b) {fmod=1}", "i32[5] = {0, 1, 5, 0, 0}");
@@ -143,8 +133,7 @@ static void mod_follows_python_or_c(void **state) {
     refuses(13, f, "%y = Mod(%a, %b)", TMK_TYPE, "fmod=1");
 }
 
-static void powers_keep_the_type_of_the_base(void **state) {
-    (void)state;
+TEST(powers_keep_the_type_of_the_base) {
     gives(15, "init %a : i32[4] = {2, -3, -1, 1}\ninit %b : i64[4] = {10, 3, -3, -9}",
           "%y = Pow(%a, %b)", "i32[4] = {1024, -27, -1, 1}");
     gives(15, "init %a : i64[2] = {2, 4}\ninit %b : f32[2] = {0.5, 0.5}", "%y = Pow(%a, %b)",
@@ -159,8 +148,7 @@ static void powers_keep_the_type_of_the_base(void **state) {
           "i32[2] = {0, 1}");
 }
 
-static void comparisons_with_nan_are_false(void **state) {
-    (void)state;
+TEST(comparisons_with_nan_are_false) {
     const char *ab = "init %a : f32[3] = {1, nan, 2}\ninit %b : f32[3] = {1, nan, 3}";
     gives(13, ab, "%y = Equal(%a, %b)", "bool[3] = {1, 0, 0}");
     gives(13, ab, "%y = Less(%a, %b)", "bool[3] = {0, 0, 1}");
@@ -171,8 +159,7 @@ static void comparisons_with_nan_are_false(void **state) {
             "float32");
 }
 
-static void shifts_by_the_width_leave_nothing(void **state) {
-    (void)state;
+TEST(shifts_by_the_width_leave_nothing) {
     const char *ab = "init %a : u8[4] = {1, 255, 255, 128}\ninit %b : u8[4] = {7, 8, 200, 1}";
     gives(11, ab, "%y = BitShift(%a, %b) {direction=\"LEFT\"}", "u8[4] = {128, 0, 0, 0}");
     gives(11, ab, "%y = BitShift(%a, %b) {direction=\"RIGHT\"}", "u8[4] = {0, 0, 0, 64}");
@@ -181,8 +168,7 @@ static void shifts_by_the_width_leave_nothing(void **state) {
     refuses(11, ab, "%y = BitShift(%a, %b) {direction=\"UP\"}", TMK_RANGE, "LEFT or RIGHT");
 }
 
-static void old_operator_sets_align_at_an_axis(void **state) {
-    (void)state;
+TEST(old_operator_sets_align_at_an_axis) {
     const char *ab = "init %a : f32[2,3] = {1, 2, 3, 4, 5, 6}\ninit %b : f32[2] = {10, 20}";
     gives(6, ab, "%y = Add(%a, %b) {axis=0, broadcast=1}", "f32[2,3] = {11, 12, 13, 24, 25, 26}");
     gives(6, "init %a : f32[2,3] = {1, 2, 3, 4, 5, 6}\ninit %b : f32[3] = {1, 0, 2}",
@@ -196,8 +182,7 @@ static void old_operator_sets_align_at_an_axis(void **state) {
     refuses(7, ab, "%y = Add(%a, %b)", TMK_SHAPE, "do not broadcast");
 }
 
-static void a_prelu_slope_never_widens_the_input(void **state) {
-    (void)state;
+TEST(a_prelu_slope_never_widens_the_input) {
     const char *channels = "init %x : f32[1,2,2] = {-1, 1, -1, 1}\ninit %s : f32[2] = {2, 3}";
     gives(6, channels, "%y = PRelu(%x, %s)", "f32[1,2,2] = {-2, 1, -3, 1}");
     gives(7, channels, "%y = PRelu(%x, %s)", "f32[1,2,2] = {-2, 1, -2, 1}");
@@ -231,8 +216,7 @@ static float naive(const float *data, const struct tmk_shape *shape, const struc
 
 TMK_ROW2(subtract, float, float, float, x - y)
 
-static void walks_agree_with_the_naive_way(void **state) {
-    (void)state;
+TEST(walks_agree_with_the_naive_way) {
     enum { MOST = 2 * 3 * 4 * 5, TRIALS = 3000 };
     static float a[MOST], b[MOST], r[MOST];
     uint64_t random = 1;
@@ -262,8 +246,7 @@ static void walks_agree_with_the_naive_way(void **state) {
     assert_true(broadcast > TRIALS / 10);
 }
 
-static void equal_shapes_walk_as_one_row(void **state) {
-    (void)state;
+TEST(equal_shapes_walk_as_one_row) {
     struct tmk_walk w;
     struct tmk_shape image = {4, {2, 3, 4, 5}}, channel = {3, {3, 1, 1}}, last = {1, {5}};
     tmk_walk_init(&w, &image, 2, (const struct tmk_shape *const[]){&image, &image});
@@ -276,8 +259,7 @@ static void equal_shapes_walk_as_one_row(void **state) {
 
 /* ---- many operands, choices, limits, casts ---- */
 
-static void extremes_pass_nan_from_either_side(void **state) {
-    (void)state;
+TEST(extremes_pass_nan_from_either_side) {
     const char *ab = "init %a : f32[3] = {nan, 1, 5}\ninit %b : f32[3] = {1, nan, 4}";
     gives(13, ab, "%y = Max(%a, %b)", "f32[3] = {nan, nan, 5}");
     gives(13, ab, "%y = Min(%a, %b)", "f32[3] = {nan, nan, 4}");
@@ -285,8 +267,7 @@ static void extremes_pass_nan_from_either_side(void **state) {
           "u8[2] = {200, 100}");
 }
 
-static void variadic_operators_take_one_or_many(void **state) {
-    (void)state;
+TEST(variadic_operators_take_one_or_many) {
     const char *abc = "init %a : f32[2] = {1, 2}\ninit %b : f32[2,1] = {10, 20}\n"
                       "init %c : f32[] = {100}";
     gives(13, abc, "%y = Sum(%a)", "f32[2] = {1, 2}");
@@ -296,16 +277,14 @@ static void variadic_operators_take_one_or_many(void **state) {
     refuses(13, "init %a : i32[1] = {1}", "%y = Sum(%a)", TMK_TYPE, "int32");
 }
 
-static void where_chooses_among_broadcast_operands(void **state) {
-    (void)state;
+TEST(where_chooses_among_broadcast_operands) {
     gives(9, "init %c : bool[2,1] = {1, 0}\ninit %x : i16[2] = {1, 2}\ninit %z : i16[] = {9}",
           "%y = Where(%c, %x, %z)", "i16[2,2] = {1, 2, 9, 9}");
     refuses(9, "init %c : u8[1] = {1}\ninit %x : f32[1] = {1}", "%y = Where(%c, %x, %x)", TMK_TYPE,
             "condition");
 }
 
-static void clip_lets_the_maximum_win(void **state) {
-    (void)state;
+TEST(clip_lets_the_maximum_win) {
     const char *x = "init %x : f32[4] = {-inf, 0, nan, 7}\ninit %low : f32[] = {3}\n"
                     "init %high : f32[] = {1}\ninit %two : f32[2] = {0, 1}";
     gives(13, x, "%y = Clip(%x, %low, %high)", "f32[4] = {1, 1, nan, 1}");
@@ -318,8 +297,7 @@ static void clip_lets_the_maximum_win(void **state) {
     refuses(13, x, "%y = Clip(%x, %two)", TMK_SHAPE, "scalar");
 }
 
-static void casts_are_defined_for_every_value(void **state) {
-    (void)state;
+TEST(casts_are_defined_for_every_value) {
     const char *x = "init %x : f32[6] = {nan, 1e30, -1e30, -1.9, 300.5, inf}";
     gives(13, x, "%y = Cast(%x) {to=2}", "u8[6] = {0, 255, 0, 0, 255, 255}");
     gives(13, x, "%y = Cast(%x) {to=3}", "i8[6] = {0, 127, -128, -1, 127, 127}");
@@ -340,8 +318,7 @@ static void casts_are_defined_for_every_value(void **state) {
     refuses(1, x, "%y = Cast(%x) {to=\"STRING\"}", TMK_UNSUPPORTED, "STRING");
 }
 
-static void features_are_scaled_thresholded_and_picked(void **state) {
-    (void)state;
+TEST(features_are_scaled_thresholded_and_picked) {
     static const char x[] = "init %x : f32[2,3] = {1, 2, 3, -3, 0, 4}";
     gives(17, x, "%y = ai.onnx.ml::Scaler.1(%x) {offset=[1f,2f,3f], scale=[2f]}",
           "f32[2,3] = {0, 0, 0, -8, -4, 2}");
@@ -358,33 +335,4 @@ static void features_are_scaled_thresholded_and_picked(void **state) {
     refuses(17, "init %x : f32[2] = {7, 8}\ninit %i : i64[1] = {2}",
             "%y = ai.onnx.ml::ArrayFeatureExtractor.1(%x, %i)", TMK_RANGE, "index 2");
     refuses(17, x, "%y = ai.onnx.ml::Scaler.1(%x) {scale=[1f,2f]}", TMK_SHAPE, "2 entries");
-}
-
-TEST_GROUP(ops_elementwise) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(relu_keeps_nan_and_makes_zeros_positive),
-        cmocka_unit_test(rounding_goes_half_to_even),
-        cmocka_unit_test(integers_wrap_instead_of_overflowing),
-        cmocka_unit_test(signs_and_tests_see_special_values),
-        cmocka_unit_test(activations_have_their_defaults),
-        cmocka_unit_test(logistic_functions_do_not_overflow),
-        cmocka_unit_test(exponentials_are_within_three_units_of_the_last_place),
-        cmocka_unit_test(activations_pass_nan_of_either_sign),
-        cmocka_unit_test(integer_division_truncates_and_refuses_zero),
-        cmocka_unit_test(mod_follows_python_or_c),
-        cmocka_unit_test(powers_keep_the_type_of_the_base),
-        cmocka_unit_test(comparisons_with_nan_are_false),
-        cmocka_unit_test(shifts_by_the_width_leave_nothing),
-        cmocka_unit_test(old_operator_sets_align_at_an_axis),
-        cmocka_unit_test(a_prelu_slope_never_widens_the_input),
-        cmocka_unit_test(walks_agree_with_the_naive_way),
-        cmocka_unit_test(equal_shapes_walk_as_one_row),
-        cmocka_unit_test(extremes_pass_nan_from_either_side),
-        cmocka_unit_test(variadic_operators_take_one_or_many),
-        cmocka_unit_test(where_chooses_among_broadcast_operands),
-        cmocka_unit_test(clip_lets_the_maximum_win),
-        cmocka_unit_test(casts_are_defined_for_every_value),
-        cmocka_unit_test(features_are_scaled_thresholded_and_picked),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

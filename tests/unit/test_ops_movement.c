@@ -82,8 +82,7 @@ static void refuses(int version, const char *body, enum tmk_status status, const
 #define FLOATS(...) ((const float[]){__VA_ARGS__})
 #define INTS(...) ((const int64_t[]){__VA_ARGS__})
 
-static void slice_walks_backwards_and_clamps(void **state) {
-    (void)state;
+TEST(slice_walks_backwards_and_clamps) {
     const char *x = "init %x : f32[5] = {0, 1, 2, 3, 4}\n";
     const struct {
         const char *start, *end, *step, *shape;
@@ -109,16 +108,14 @@ static void slice_walks_backwards_and_clamps(void **state) {
     }
 }
 
-static void slice_of_nothing_backwards_is_nothing(void **state) {
-    (void)state;
+TEST(slice_of_nothing_backwards_is_nothing) {
     gives(13,
           "init %x : f32[0] = {}\ninit %s : i64[1] = {-1}\ninit %e : i64[1] = {-5}\n"
           "init %a : i64[1] = {0}\ninit %p : i64[1] = {-1}\n%y = Slice(%x, %s, %e, %a, %p)",
           "[0]", NULL);
 }
 
-static void slice_refuses_what_has_no_meaning(void **state) {
-    (void)state;
+TEST(slice_refuses_what_has_no_meaning) {
     const char *head = "init %x : f32[2,2] = {0, 1, 2, 3}\ninit %s : i64[2] = {0, 0}\n"
                        "init %e : i64[2] = {1, 1}\ninit %z : i64[2] = {1, 0}\n"
                        "init %t : i64[2] = {1, -1}\ninit %f : i64[2] = {0, 2}\n"
@@ -134,8 +131,7 @@ static void slice_refuses_what_has_no_meaning(void **state) {
     refuses(13, body, TMK_SHAPE, "differ in length");
 }
 
-static void gather_counts_from_the_end_and_checks_its_range(void **state) {
-    (void)state;
+TEST(gather_counts_from_the_end_and_checks_its_range) {
     gives(13,
           "init %x : f32[3,2] = {0, 1, 2, 3, 4, 5}\ninit %i : i64[2] = {-1, 0}\n"
           "%y = Gather(%x, %i)",
@@ -156,8 +152,7 @@ static void gather_counts_from_the_end_and_checks_its_range(void **state) {
             "indices");
 }
 
-static void scatter_adds_every_duplicate(void **state) {
-    (void)state;
+TEST(scatter_adds_every_duplicate) {
     gives(16,
           "init %x : f32[2,3] = {1, 2, 3, 4, 5, 6}\ninit %i : i64[2,2] = {0, 0, -1, 2}\n"
           "init %u : f32[2,2] = {10, 20, 30, 40}\n"
@@ -165,8 +160,7 @@ static void scatter_adds_every_duplicate(void **state) {
           "[2,3]", FLOATS(31, 2, 3, 4, 5, 76));
 }
 
-static void a_maximum_with_nan_is_nan(void **state) {
-    (void)state;
+TEST(a_maximum_with_nan_is_nan) {
     struct tmk_diag diag;
     struct tmk_tensor out[MAX_OPERANDS];
     assert_ok(run(18,
@@ -180,8 +174,7 @@ static void a_maximum_with_nan_is_nan(void **state) {
     tmk_tensor_finish(&out[0]);
 }
 
-static void pads_reflect_repeat_and_wrap(void **state) {
-    (void)state;
+TEST(pads_reflect_repeat_and_wrap) {
     const char *x = "init %x : f32[1,3] = {1, 2, 3}\n";
     char body[512];
     snprintf(body, sizeof body,
@@ -196,8 +189,7 @@ static void pads_reflect_repeat_and_wrap(void **state) {
     refuses(18, body, TMK_RANGE, "operator set 19");
 }
 
-static void negative_pads_cut_before_the_others_fill(void **state) {
-    (void)state;
+TEST(negative_pads_cut_before_the_others_fill) {
     gives(13,
           "init %x : f32[4] = {1, 2, 3, 4}\ninit %p : i64[2] = {-1, 2}\ninit %c : f32[] = {9}\n"
           "%y = Pad(%x, %p, %c)",
@@ -213,8 +205,7 @@ static void negative_pads_cut_before_the_others_fill(void **state) {
             TMK_SHAPE, "no elements");
 }
 
-static void split_leaves_the_rest_to_the_last(void **state) {
-    (void)state;
+TEST(split_leaves_the_rest_to_the_last) {
     struct tmk_diag diag;
     struct tmk_tensor out[MAX_OPERANDS];
     const char *body = "init %x : f32[7] = {0, 1, 2, 3, 4, 5, 6}\n"
@@ -255,8 +246,7 @@ static void reshape_refuses(int version, const char *in, const char *shape, cons
     refuses(version, body, status, why);
 }
 
-static void reshape_copies_zero_and_solves_minus_one(void **state) {
-    (void)state;
+TEST(reshape_copies_zero_and_solves_minus_one) {
     const char *six = "f32[2,3,1] = {0, 1, 2, 3, 4, 5}", *none = "f32[0,3] = {}";
     reshape_gives(13, six, "i64[2] = {0, -1}", "", "[2,3]");
     reshape_gives(13, six, "i64[3] = {-1, 0, 2}", "", "[1,3,2]");
@@ -273,8 +263,7 @@ static void reshape_copies_zero_and_solves_minus_one(void **state) {
     reshape_refuses(14, none, "i64[2] = {0, -1}", " {allowzero=1}", TMK_SHAPE, "allowzero");
 }
 
-static void squeeze_and_unsqueeze_check_their_axes(void **state) {
-    (void)state;
+TEST(squeeze_and_unsqueeze_check_their_axes) {
     gives(13, "init %x : f32[1,2,1] = {3, 4}\ninit %a : i64[1] = {-1}\n%y = Squeeze(%x, %a)",
           "[1,2]", FLOATS(3, 4));
     refuses(13, "init %x : f32[1,2,1] = {3, 4}\ninit %a : i64[1] = {1}\n%y = Squeeze(%x, %a)",
@@ -285,8 +274,7 @@ static void squeeze_and_unsqueeze_check_their_axes(void **state) {
             TMK_RANGE, "named twice");
 }
 
-static void transpose_moves_planes_larger_than_a_tile(void **state) {
-    (void)state;
+TEST(transpose_moves_planes_larger_than_a_tile) {
     enum { A = 3, B = 37, C = 21 };
     struct tmk_diag diag = {0};
     struct tmk_graph *graph = NULL;
@@ -312,8 +300,7 @@ static void transpose_moves_planes_larger_than_a_tile(void **state) {
     tmk_graph_destroy(&graph);
 }
 
-static void tile_and_expand_repeat_whole_blocks(void **state) {
-    (void)state;
+TEST(tile_and_expand_repeat_whole_blocks) {
     gives(13, "init %x : f32[2,2] = {1, 2, 3, 4}\ninit %r : i64[2] = {2, 2}\n%y = Tile(%x, %r)",
           "[4,4]", FLOATS(1, 2, 1, 2, 3, 4, 3, 4, 1, 2, 1, 2, 3, 4, 3, 4));
     gives(13, "init %x : f32[2,1] = {1, 2}\ninit %s : i64[3] = {2, 1, 3}\n%y = Expand(%x, %s)",
@@ -326,8 +313,7 @@ static void tile_and_expand_repeat_whole_blocks(void **state) {
             TMK_RANGE, "overflows");
 }
 
-static void ranges_end_before_their_limit(void **state) {
-    (void)state;
+TEST(ranges_end_before_their_limit) {
     gives_int64(13,
                 "init %a : i64[] = {10}\ninit %b : i64[] = {4}\ninit %c : i64[] = {-2}\n"
                 "%y = Range(%a, %b, %c)",
@@ -351,15 +337,13 @@ static void ranges_end_before_their_limit(void **state) {
             TMK_RANGE, "no end");
 }
 
-static void zeros_of_either_sign_are_zero(void **state) {
-    (void)state;
+TEST(zeros_of_either_sign_are_zero) {
     gives_int64(13, "init %x : f32[2,2] = {-0.0, nan, 0, -1}\n%y = NonZero(%x)", "[2,2]",
                 INTS(0, 1, 1, 1));
     gives_int64(13, "init %x : i64[] = {5}\n%y = NonZero(%x)", "[0,1]", NULL);
 }
 
-static void unique_keeps_first_occurrences(void **state) {
-    (void)state;
+TEST(unique_keeps_first_occurrences) {
     struct tmk_diag diag;
     struct tmk_tensor out[MAX_OPERANDS];
     const char *body = "init %x : f32[6] = {2, 1, nan, 3, nan, 1}\n"
@@ -373,16 +357,14 @@ static void unique_keeps_first_occurrences(void **state) {
         tmk_tensor_finish(&out[i]);
 }
 
-static void constants_take_one_value_only(void **state) {
-    (void)state;
+TEST(constants_take_one_value_only) {
     gives(13, "%y = Constant() {value_floats=[1f,2f]}", "[2]", FLOATS(1, 2));
     refuses(13, "%y = Constant() {value_int=1, value_float=2f}", TMK_GRAPH, "both");
     refuses(13, "%y = Constant()", TMK_GRAPH, "no value");
     refuses(13, "%y = Constant() {value_string=\"a\"}", TMK_UNSUPPORTED, "string");
 }
 
-static void einsum_sums_what_the_result_does_not_name(void **state) {
-    (void)state;
+TEST(einsum_sums_what_the_result_does_not_name) {
     const char *two = "init %a : f32[2,2] = {1, 2, 3, 4}\ninit %b : f32[2,2] = {5, 6, 7, 8}\n";
     char body[512];
     gives(13, "init %a : f32[2,2] = {1, 2, 3, 4}\n%y = Einsum(%a) {equation=\"ii\"}", "[]",
@@ -404,8 +386,7 @@ static void einsum_sums_what_the_result_does_not_name(void **state) {
     refuses(13, body, TMK_SHAPE, "fewer than its term");
 }
 
-static void blocks_that_overlap_add_up(void **state) {
-    (void)state;
+TEST(blocks_that_overlap_add_up) {
     /* two blocks of 2x1 on a column of 3: the middle belongs to both */
     gives(18,
           "init %x : f32[1,2,2] = {1, 2, 10, 20}\ninit %i : i64[2] = {3, 1}\n"
@@ -417,8 +398,7 @@ static void blocks_that_overlap_add_up(void **state) {
             TMK_SHAPE, "2 places");
 }
 
-static void grids_look_up_points_between_elements(void **state) {
-    (void)state;
+TEST(grids_look_up_points_between_elements) {
     const char *x = "init %x : f32[1,1,1,3] = {0, 10, 20}\n"
                     "init %g : f32[1,1,4,2] = {-1, 0, 0.5, 0, 0.75, 0, 3, 0}\n";
     char body[512];
@@ -434,8 +414,7 @@ static void grids_look_up_points_between_elements(void **state) {
     gives(20, body, "[1,1,1,4]", FLOATS(0, 20, 20, 20)); /* 1.5 goes to the even 2 */
 }
 
-static void the_best_of_overlapping_boxes_stays(void **state) {
-    (void)state;
+TEST(the_best_of_overlapping_boxes_stays) {
     const char *head = "init %b : f32[1,3,4] = {0, 0, 2, 2, 2, 2.5, 0, 0.5, 5, 5, 6, 6}\n"
                        "init %s : f32[1,1,3] = {0.5, 0.75, 0.25}\ninit %m : i64[] = {9}\n";
     char body[512];
@@ -451,8 +430,7 @@ static void the_best_of_overlapping_boxes_stays(void **state) {
     gives_int64(11, body, "[0,3]", NULL);
 }
 
-static void dynamic_slices_take_their_bounds_from_inputs(void **state) {
-    (void)state;
+TEST(dynamic_slices_take_their_bounds_from_inputs) {
     gives(9,
           "init %x : f32[2,3] = {1, 2, 3, 4, 5, 6}\ninit %s : i64[2] = {0, 1}\n"
           "init %e : i64[2] = {1, 1000}\n%y = DynamicSlice(%x, %s, %e)",
@@ -461,32 +439,4 @@ static void dynamic_slices_take_their_bounds_from_inputs(void **state) {
           "init %x : f32[2,3] = {1, 2, 3, 4, 5, 6}\ninit %s : i64[1] = {-2}\n"
           "init %e : i64[1] = {-1}\ninit %a : i64[1] = {1}\n%y = DynamicSlice(%x, %s, %e, %a)",
           "[2,1]", FLOATS(2, 5));
-}
-
-TEST_GROUP(ops_movement) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(slice_walks_backwards_and_clamps),
-        cmocka_unit_test(slice_of_nothing_backwards_is_nothing),
-        cmocka_unit_test(slice_refuses_what_has_no_meaning),
-        cmocka_unit_test(gather_counts_from_the_end_and_checks_its_range),
-        cmocka_unit_test(scatter_adds_every_duplicate),
-        cmocka_unit_test(a_maximum_with_nan_is_nan),
-        cmocka_unit_test(pads_reflect_repeat_and_wrap),
-        cmocka_unit_test(negative_pads_cut_before_the_others_fill),
-        cmocka_unit_test(split_leaves_the_rest_to_the_last),
-        cmocka_unit_test(reshape_copies_zero_and_solves_minus_one),
-        cmocka_unit_test(squeeze_and_unsqueeze_check_their_axes),
-        cmocka_unit_test(transpose_moves_planes_larger_than_a_tile),
-        cmocka_unit_test(tile_and_expand_repeat_whole_blocks),
-        cmocka_unit_test(ranges_end_before_their_limit),
-        cmocka_unit_test(zeros_of_either_sign_are_zero),
-        cmocka_unit_test(unique_keeps_first_occurrences),
-        cmocka_unit_test(constants_take_one_value_only),
-        cmocka_unit_test(einsum_sums_what_the_result_does_not_name),
-        cmocka_unit_test(blocks_that_overlap_add_up),
-        cmocka_unit_test(grids_look_up_points_between_elements),
-        cmocka_unit_test(the_best_of_overlapping_boxes_stays),
-        cmocka_unit_test(dynamic_slices_take_their_bounds_from_inputs),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

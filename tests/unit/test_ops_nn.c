@@ -12,40 +12,35 @@
 
 #define X4 "init %x : f32[1,1,4] = {1, 2, 3, 4}\ninit %w : f32[1,1,2] = {1, 10}\n"
 
-static void same_padding_puts_the_odd_element_where_its_name_says(void **state) {
-    (void)state;
+TEST(same_padding_puts_the_odd_element_where_its_name_says) {
     gives(11, X4 "%y = Conv(%x, %w) {auto_pad=\"SAME_UPPER\"}", "[1,1,4]", FLOATS(21, 32, 43, 4));
     gives(11, X4 "%y = Conv(%x, %w) {auto_pad=\"SAME_LOWER\"}", "[1,1,4]", FLOATS(10, 21, 32, 43));
     gives(11, X4 "%y = Conv(%x, %w) {auto_pad=\"VALID\"}", "[1,1,3]", FLOATS(21, 32, 43));
     gives(11, X4 "%y = Conv(%x, %w) {pads=[1,1]}", "[1,1,5]", FLOATS(10, 21, 32, 43, 4));
 }
 
-static void same_padding_is_never_negative(void **state) {
-    (void)state;
+TEST(same_padding_is_never_negative) {
     gives(11,
           "init %x : f32[1,1,5] = {1, 2, 3, 4, 5}\ninit %w : f32[1,1,1] = {10}\n"
           "%y = Conv(%x, %w) {auto_pad=\"SAME_UPPER\", strides=[3]}",
           "[1,1,2]", FLOATS(10, 40));
 }
 
-static void dilation_spreads_the_taps(void **state) {
-    (void)state;
+TEST(dilation_spreads_the_taps) {
     gives(11,
           "init %x : f32[1,1,6] = {1, 2, 3, 4, 5, 6}\ninit %w : f32[1,1,3] = {1, 10, 100}\n"
           "%y = Conv(%x, %w) {dilations=[2], pads=[1,0]}",
           "[1,1,3]", FLOATS(420, 531, 642));
 }
 
-static void groups_see_their_own_channels_only(void **state) {
-    (void)state;
+TEST(groups_see_their_own_channels_only) {
     gives(11,
           "init %x : f32[1,2,2] = {1, 2, 3, 4}\ninit %w : f32[4,1,1] = {1, 2, 3, 4}\n"
           "init %b : f32[4] = {0, 100, 200, 300}\n%y = Conv(%x, %w, %b) {group=2}",
           "[1,4,2]", FLOATS(1, 2, 102, 104, 209, 212, 312, 316));
 }
 
-static void a_convolution_of_no_channels_is_its_bias(void **state) {
-    (void)state;
+TEST(a_convolution_of_no_channels_is_its_bias) {
     gives(11,
           "init %x : f32[1,0,2] = {}\ninit %w : f32[2,0,1] = {}\ninit %b : f32[2] = {7, 8}\n"
           "%y = Conv(%x, %w, %b)",
@@ -55,8 +50,7 @@ static void a_convolution_of_no_channels_is_its_bias(void **state) {
 }
 
 /* More outputs than a block, more products than a panel: against a plain triple loop in double. */
-static void blocks_of_a_convolution_do_not_show(void **state) {
-    (void)state;
+TEST(blocks_of_a_convolution_do_not_show) {
     enum { C = 40, M = 7, H = 11, W = 13, K = 3 };
     struct tmk_diag diag = {0};
     struct tmk_graph *graph = NULL;
@@ -99,8 +93,7 @@ static void blocks_of_a_convolution_do_not_show(void **state) {
     tmk_graph_destroy(&graph);
 }
 
-static void convolutions_refuse_what_has_no_meaning(void **state) {
-    (void)state;
+TEST(convolutions_refuse_what_has_no_meaning) {
     const struct {
         const char *attributes, *why;
         enum tmk_status status;
@@ -130,8 +123,7 @@ static void convolutions_refuse_what_has_no_meaning(void **state) {
 
 #define X3 "init %x : f32[1,1,3] = {1, 2, 3}\ninit %w : f32[1,1,3] = {1, 10, 100}\n"
 
-static void transposed_convolutions_overlap_their_kernels(void **state) {
-    (void)state;
+TEST(transposed_convolutions_overlap_their_kernels) {
     gives(11, X3 "%y = ConvTranspose(%x, %w) {strides=[2]}", "[1,1,7]",
           FLOATS(1, 10, 102, 20, 203, 30, 300));
     gives(11, X3 "%y = ConvTranspose(%x, %w) {output_padding=[1], pads=[1,2], strides=[2]}",
@@ -143,16 +135,14 @@ static void transposed_convolutions_overlap_their_kernels(void **state) {
 }
 
 /* Elements that a weight does not reach are not made NaN by it. */
-static void transposed_convolutions_multiply_nothing_with_infinity(void **state) {
-    (void)state;
+TEST(transposed_convolutions_multiply_nothing_with_infinity) {
     gives(11,
           "init %x : f32[1,1,3] = {1, -2, 3}\ninit %w : f32[1,1,2] = {inf, 10}\n"
           "%y = ConvTranspose(%x, %w) {output_padding=[1], strides=[2]}",
           "[1,1,7]", FLOATS(INFINITY, 10, -INFINITY, -20, INFINITY, 30, 0));
 }
 
-static void transposed_padding_follows_the_wanted_shape(void **state) {
-    (void)state;
+TEST(transposed_padding_follows_the_wanted_shape) {
     gives(11, X3 "%y = ConvTranspose(%x, %w) {auto_pad=\"SAME_UPPER\", strides=[2]}", "[1,1,6]",
           FLOATS(1, 10, 102, 20, 203, 30));
     gives(11, X3 "%y = ConvTranspose(%x, %w) {auto_pad=\"SAME_LOWER\", strides=[2]}", "[1,1,6]",
@@ -163,8 +153,7 @@ static void transposed_padding_follows_the_wanted_shape(void **state) {
           FLOATS(1, 10, 102, 20, 203, 30, 300, 0, 0));
 }
 
-static void transposed_groups_see_their_own_channels_only(void **state) {
-    (void)state;
+TEST(transposed_groups_see_their_own_channels_only) {
     gives(11,
           "init %x : f32[1,4,1] = {1, 2, 3, 4}\n"
           "init %w : f32[4,2,1] = {1, 10, 100, 1000, 1, 10, 100, 1000}\n"
@@ -172,8 +161,7 @@ static void transposed_groups_see_their_own_channels_only(void **state) {
           "[1,4,1]", FLOATS(201, 2010, 403, 4030));
 }
 
-static void transposed_convolutions_refuse_what_has_no_meaning(void **state) {
-    (void)state;
+TEST(transposed_convolutions_refuse_what_has_no_meaning) {
     refuses(11, X3 "%y = ConvTranspose(%x, %w) {output_padding=[2], strides=[2]}", TMK_RANGE,
             "'output_padding' holds 2");
     refuses(11, X3 "%y = ConvTranspose(%x, %w) {pads=[5,5]}", TMK_SHAPE, "leaves nothing");
@@ -182,8 +170,7 @@ static void transposed_convolutions_refuse_what_has_no_meaning(void **state) {
 
 /* ---- pools ---- */
 
-static void the_last_window_starts_inside_the_input(void **state) {
-    (void)state;
+TEST(the_last_window_starts_inside_the_input) {
     gives(12,
           "init %x : f32[1,1,2] = {5, 7}\n"
           "%y = MaxPool(%x) {ceil_mode=1, kernel_shape=[2], pads=[1,1], strides=[3]}",
@@ -201,8 +188,7 @@ static void the_last_window_starts_inside_the_input(void **state) {
             TMK_SHAPE, "does not fit");
 }
 
-static void averages_count_the_padding_that_was_asked_for(void **state) {
-    (void)state;
+TEST(averages_count_the_padding_that_was_asked_for) {
 #define X6 "init %x : f32[1,1,6] = {1, 2, 3, 4, 5, 6}\n"
     gives(11,
           X6 "%y = AveragePool(%x) {ceil_mode=1, count_include_pad=1, kernel_shape=[3], "
@@ -218,8 +204,7 @@ static void averages_count_the_padding_that_was_asked_for(void **state) {
           "[1,1,2]", FLOATS(1.5f, 6));
 }
 
-static void indices_of_maxima_are_flat_in_either_order(void **state) {
-    (void)state;
+TEST(indices_of_maxima_are_flat_in_either_order) {
     struct tmk_diag diag;
     struct tmk_tensor out[OPERANDS];
 #define X23 "init %x : f32[1,2,2,3] = {1, 5, 2, 4, 0, 6, 9, 1, 1, 1, 1, 9}\n"
@@ -234,8 +219,7 @@ static void indices_of_maxima_are_flat_in_either_order(void **state) {
     finish_outputs(out);
 }
 
-static void maxima_keep_nan_and_infinity(void **state) {
-    (void)state;
+TEST(maxima_keep_nan_and_infinity) {
     struct tmk_diag diag;
     struct tmk_tensor out[OPERANDS];
     const char *body = "init %x : f32[1,1,6] = {1, nan, nan, 2, -inf, -inf}\n"
@@ -248,8 +232,7 @@ static void maxima_keep_nan_and_infinity(void **state) {
           FLOATS(NAN, -1));
 }
 
-static void a_window_of_padding_only_has_the_lowest_maximum(void **state) {
-    (void)state;
+TEST(a_window_of_padding_only_has_the_lowest_maximum) {
     struct tmk_diag diag;
     struct tmk_tensor out[OPERANDS];
 #define X1 "init %x : f32[1,1,1] = {5}\n"
@@ -266,16 +249,14 @@ static void a_window_of_padding_only_has_the_lowest_maximum(void **state) {
             "'kernel_shape'");
 }
 
-static void small_integers_have_maxima_too(void **state) {
-    (void)state;
+TEST(small_integers_have_maxima_too) {
     gives_type(12,
                "init %x : i8[1,1,4] = {-128, -127, 5, -1}\n"
                "%y = MaxPool(%x) {kernel_shape=[2], strides=[2]}",
                TMK_INT8, "[1,1,2]", FLOATS(-127, 5), 0);
 }
 
-static void norms_of_windows_take_any_power(void **state) {
-    (void)state;
+TEST(norms_of_windows_take_any_power) {
 #define X22 "init %x : f32[1,1,2,2] = {1, -2, 3, -4}\n"
     gives(11, X22 "%y = LpPool(%x) {kernel_shape=[2,2], p=1}", "[1,1,1,1]", FLOATS(10));
     gives_type(11, X22 "%y = LpPool(%x) {kernel_shape=[2,2], p=3}", TMK_FLOAT32, "[1,1,1,1]",
@@ -289,8 +270,7 @@ static void norms_of_windows_take_any_power(void **state) {
 
 /* ---- matrix products ---- */
 
-static void products_follow_the_rules_of_numpy(void **state) {
-    (void)state;
+TEST(products_follow_the_rules_of_numpy) {
     gives(13, "init %a : f32[3] = {1, 2, 3}\ninit %b : f32[3] = {4, 5, 6}\n%y = MatMul(%a, %b)",
           "[]", FLOATS(32));
     gives(13,
@@ -316,8 +296,7 @@ static void products_follow_the_rules_of_numpy(void **state) {
 }
 
 /* The bits of an element are those of the product of its row and its column alone. */
-static void where_an_element_stands_does_not_show(void **state) {
-    (void)state;
+TEST(where_an_element_stands_does_not_show) {
     enum { M = 7, N = 75, K = 300 };
     float *a = malloc(M * K * sizeof *a), *b = malloc(K * N * sizeof *b), c[M * N],
           *panel = aligned_alloc(64, TMK_GEMM_PANEL);
@@ -342,8 +321,7 @@ static void where_an_element_stands_does_not_show(void **state) {
     free(panel);
 }
 
-static void gemm_scales_transposes_and_spreads(void **state) {
-    (void)state;
+TEST(gemm_scales_transposes_and_spreads) {
 #define AB "init %a : f32[2,3] = {1, 2, 3, 4, 5, 6}\ninit %b : f32[2,3] = {1, 0, 2, 0, 1, 3}\n"
     gives(11, AB "%y = Gemm(%a, %b) {alpha=0.5f, transB=1}", "[2,2]", FLOATS(3.5f, 5.5f, 8, 11.5f));
     gives(11, AB "init %c : f32[2,1] = {10, 20}\n%y = Gemm(%a, %b, %c) {beta=2f, transB=1}",
@@ -372,8 +350,7 @@ static void gemm_scales_transposes_and_spreads(void **state) {
 
 /* ---- 8-bit integers ---- */
 
-static void zero_points_go_by_row_and_column(void **state) {
-    (void)state;
+TEST(zero_points_go_by_row_and_column) {
 #define Q "init %a : u8[2,2] = {10, 11, 20, 22}\ninit %b : i8[2,2] = {1, -1, 2, -2}\n"
     gives_type(10, Q "%y = MatMulInteger(%a, %b)", TMK_INT32, "[2,2]", FLOATS(32, -32, 64, -64), 0);
     gives_type(10,
@@ -385,8 +362,7 @@ static void zero_points_go_by_row_and_column(void **state) {
     refuses(10, Q "init %az : i8[] = {1}\n%y = MatMulInteger(%a, %b, %az)", TMK_TYPE, "zero point");
 }
 
-static void quantized_results_round_to_even_and_saturate(void **state) {
-    (void)state;
+TEST(quantized_results_round_to_even_and_saturate) {
     gives_type(10,
                "init %a : u8[1,4] = {1, 3, 5, 255}\ninit %b : i8[4,4] = "
                "{1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 127}\n"
@@ -408,8 +384,7 @@ static void quantized_results_round_to_even_and_saturate(void **state) {
                TMK_INT32, "[1,1,3]", FLOATS(2, 5, 2), 0);
 }
 
-static void the_wanted_shape_may_count_all_axes(void **state) {
-    (void)state;
+TEST(the_wanted_shape_may_count_all_axes) {
     const char *operands = "init %x : f32[1,1,2] = {1, 2}\ninit %w : f32[1,1,2] = {1, 10}\n";
     char body[256];
     snprintf(body, sizeof body,
@@ -421,35 +396,4 @@ static void the_wanted_shape_may_count_all_axes(void **state) {
     snprintf(body, sizeof body, "%s%%y = ConvTranspose(%%x, %%w) {output_shape=[1,3], strides=[2]}",
              operands);
     refuses(11, body, TMK_SHAPE, "has 2 entries, not 1");
-}
-
-TEST_GROUP(ops_nn) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_padding_puts_the_odd_element_where_its_name_says),
-        cmocka_unit_test(same_padding_is_never_negative),
-        cmocka_unit_test(dilation_spreads_the_taps),
-        cmocka_unit_test(groups_see_their_own_channels_only),
-        cmocka_unit_test(a_convolution_of_no_channels_is_its_bias),
-        cmocka_unit_test(blocks_of_a_convolution_do_not_show),
-        cmocka_unit_test(convolutions_refuse_what_has_no_meaning),
-        cmocka_unit_test(transposed_convolutions_overlap_their_kernels),
-        cmocka_unit_test(transposed_convolutions_multiply_nothing_with_infinity),
-        cmocka_unit_test(transposed_padding_follows_the_wanted_shape),
-        cmocka_unit_test(transposed_groups_see_their_own_channels_only),
-        cmocka_unit_test(transposed_convolutions_refuse_what_has_no_meaning),
-        cmocka_unit_test(the_last_window_starts_inside_the_input),
-        cmocka_unit_test(averages_count_the_padding_that_was_asked_for),
-        cmocka_unit_test(indices_of_maxima_are_flat_in_either_order),
-        cmocka_unit_test(maxima_keep_nan_and_infinity),
-        cmocka_unit_test(a_window_of_padding_only_has_the_lowest_maximum),
-        cmocka_unit_test(small_integers_have_maxima_too),
-        cmocka_unit_test(norms_of_windows_take_any_power),
-        cmocka_unit_test(products_follow_the_rules_of_numpy),
-        cmocka_unit_test(where_an_element_stands_does_not_show),
-        cmocka_unit_test(gemm_scales_transposes_and_spreads),
-        cmocka_unit_test(zero_points_go_by_row_and_column),
-        cmocka_unit_test(quantized_results_round_to_even_and_saturate),
-        cmocka_unit_test(the_wanted_shape_may_count_all_axes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

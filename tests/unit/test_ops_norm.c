@@ -6,8 +6,7 @@
     "init %x : f32[2,2] = {1, 2, 3, 4}\ninit %s : f32[2] = {2, 1}\ninit %b : f32[2] = {0, 10}\n"   \
     "init %m : f32[2] = {1, 4}\ninit %v : f32[2] = {3, 15}\n"
 
-static void batch_norm_uses_what_was_learnt(void **state) {
-    (void)state;
+TEST(batch_norm_uses_what_was_learnt) {
     gives(15, BATCH "%y = BatchNormalization(%x, %s, %b, %m, %v) {epsilon=1f}", "[2,2]",
           FLOATS(0, 9.5f, 2, 10));
     gives(1,
@@ -19,8 +18,7 @@ static void batch_norm_uses_what_was_learnt(void **state) {
           "[3]", FLOATS(1, 2, 3));
 }
 
-static void batch_norm_before_9_may_be_per_element(void **state) {
-    (void)state;
+TEST(batch_norm_before_9_may_be_per_element) {
     gives(8,
           "init %x : f32[2,1,2] = {1, 2, 3, 4}\ninit %s : f32[1,2] = {1, 2}\n"
           "init %z : f32[1,2] = {0, 0}\ninit %v : f32[1,2] = {1, 1}\n"
@@ -32,8 +30,7 @@ static void batch_norm_before_9_may_be_per_element(void **state) {
             TMK_SHAPE, "'scale' is [1], not [1,2]");
 }
 
-static void batch_norm_trains_only_where_that_is_well_defined(void **state) {
-    (void)state;
+TEST(batch_norm_trains_only_where_that_is_well_defined) {
     struct tmk_diag diag;
     struct tmk_tensor out[OPERANDS];
     const char *body = BATCH "%y, %rm, %rv = BatchNormalization(%x, %s, %b, %m, %v) "
@@ -49,8 +46,7 @@ static void batch_norm_trains_only_where_that_is_well_defined(void **state) {
             "training only");
 }
 
-static void groups_share_their_statistics(void **state) {
-    (void)state;
+TEST(groups_share_their_statistics) {
 #define X14 "init %x : f32[1,4,1] = {0, 2, 10, 30}\n"
     gives(6,
           "init %x : f32[1,2,2] = {0, 2, 10, 30}\ninit %s : f32[2] = {1, 2}\n"
@@ -72,8 +68,7 @@ static void groups_share_their_statistics(void **state) {
             TMK_RANGE, "does not divide");
 }
 
-static void layer_norm_tells_mean_and_inverse_deviation(void **state) {
-    (void)state;
+TEST(layer_norm_tells_mean_and_inverse_deviation) {
     struct tmk_diag diag;
     struct tmk_tensor out[OPERANDS];
     const char *body = "init %x : f32[2,1,2] = {0, 2, 10, 30}\ninit %s : f32[2] = {1, 2}\n"
@@ -98,8 +93,7 @@ static void layer_norm_tells_mean_and_inverse_deviation(void **state) {
             TMK_RANGE, "axis 1");
 }
 
-static void a_norm_of_zero_divides_nothing(void **state) {
-    (void)state;
+TEST(a_norm_of_zero_divides_nothing) {
 #define X23 "init %x : f32[2,3] = {0, 3, 1, 0, -4, 3}\n"
     gives(1, X23 "%y = LpNormalization(%x) {axis=0, p=1}", "[2,3]",
           FLOATS(0, 3 / 7.0f, 0.25f, 0, -4 / 7.0f, 0.75f));
@@ -107,8 +101,7 @@ static void a_norm_of_zero_divides_nothing(void **state) {
     refuses(1, X23 "%y = LpNormalization(%x) {p=3}", TMK_RANGE, "'p' is 3");
 }
 
-static void mean_and_variance_may_go_over_any_axes(void **state) {
-    (void)state;
+TEST(mean_and_variance_may_go_over_any_axes) {
 #define X222 "init %x : f32[2,1,2] = {0, 1, 2, 5}\n"
     gives_type(13, X222 "%y = MeanVarianceNormalization(%x) {axes=[0]}", TMK_FLOAT32, "[2,1,2]",
                FLOATS(-1, -1, 1, 1), 1e-6);
@@ -119,8 +112,7 @@ static void mean_and_variance_may_go_over_any_axes(void **state) {
     refuses(13, X222 "%y = MeanVarianceNormalization(%x)", TMK_RANGE, "axis 3");
 }
 
-static void an_even_neighbourhood_reaches_one_channel_further_up(void **state) {
-    (void)state;
+TEST(an_even_neighbourhood_reaches_one_channel_further_up) {
     /* channel c with its neighbour c + 1: 1 + (1 + 4) = 6, 1 + (4 + 9) = 14, 1 + 9 = 10 */
     gives_type(13,
                "init %x : f32[1,3] = {1, 2, 3}\n%y = LRN(%x) {alpha=2f, beta=1f, bias=1f, size=2}",
@@ -128,8 +120,7 @@ static void an_even_neighbourhood_reaches_one_channel_further_up(void **state) {
     refuses(13, "init %x : f32[1,3] = {1, 2, 3}\n%y = LRN(%x) {size=0}", TMK_RANGE, "'size' is 0");
 }
 
-static void dropout_passes_everything_on(void **state) {
-    (void)state;
+TEST(dropout_passes_everything_on) {
     struct tmk_diag diag;
     struct tmk_tensor out[OPERANDS];
 #define D2 "init %x : f32[2] = {3, 4}\ninit %r : f32[] = {0.5}\ninit %t : bool[] = {1}\n"
@@ -157,8 +148,7 @@ static void dropout_passes_everything_on(void **state) {
     refuses(13, D2 "%y = Dropout(%x, _, %t)", TMK_UNSUPPORTED, "'training_mode' is true");
 }
 
-static void n_grams_are_counted_and_weighed(void **state) {
-    (void)state;
+TEST(n_grams_are_counted_and_weighed) {
     /* 1-grams 5, 7 and the 2-gram 7 5, in the columns 2, 0 and 1 */
 #define GRAMS                                                                                      \
     "min_gram_length=1, max_gram_length=2, ngram_counts=[0,2], ngram_indexes=[2,0,1], "            \
@@ -189,8 +179,7 @@ static void n_grams_are_counted_and_weighed(void **state) {
 #undef GRAMS
 }
 
-static void pools_of_n_grams_must_add_up(void **state) {
-    (void)state;
+TEST(pools_of_n_grams_must_add_up) {
     static const struct {
         const char *attrs, *why;
     } cases[] = {
@@ -223,8 +212,7 @@ static void pools_of_n_grams_must_add_up(void **state) {
     }
 }
 
-static void the_first_mean_variance_normalization_may_leave_the_variance(void **state) {
-    (void)state;
+TEST(the_first_mean_variance_normalization_may_leave_the_variance) {
     const char *x = "init %x : f32[1,2,1,2] = {1, 3, 5, 11}\n";
     char body[256];
     snprintf(body, sizeof body, "%s%%y = MeanVarianceNormalization(%%x) {normalize_variance=0}", x);
@@ -234,22 +222,4 @@ static void the_first_mean_variance_normalization_may_leave_the_variance(void **
     gives(8, body, "[1,2,1,2]", FLOATS(-4, -2, 0, 6));
     snprintf(body, sizeof body, "%s%%y = MeanVarianceNormalization(%%x)", x);
     gives_type(8, body, TMK_FLOAT32, "[1,2,1,2]", FLOATS(-1, 1, -1, 1), 1e-6);
-}
-
-TEST_GROUP(ops_norm) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(batch_norm_uses_what_was_learnt),
-        cmocka_unit_test(batch_norm_before_9_may_be_per_element),
-        cmocka_unit_test(batch_norm_trains_only_where_that_is_well_defined),
-        cmocka_unit_test(groups_share_their_statistics),
-        cmocka_unit_test(layer_norm_tells_mean_and_inverse_deviation),
-        cmocka_unit_test(a_norm_of_zero_divides_nothing),
-        cmocka_unit_test(mean_and_variance_may_go_over_any_axes),
-        cmocka_unit_test(an_even_neighbourhood_reaches_one_channel_further_up),
-        cmocka_unit_test(dropout_passes_everything_on),
-        cmocka_unit_test(n_grams_are_counted_and_weighed),
-        cmocka_unit_test(pools_of_n_grams_must_add_up),
-        cmocka_unit_test(the_first_mean_variance_normalization_may_leave_the_variance),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,8 +20,7 @@ static void expect_same(const char *a, const char *b, bool same) {
     tmk_tensor_finish(&y);
 }
 
-static void equal_seeds_draw_equal_numbers(void **state) {
-    (void)state;
+TEST(equal_seeds_draw_equal_numbers) {
 #define UNIFORM(attrs) "%y = RandomUniform() {shape=[100]" attrs "}"
     expect_same(UNIFORM(", seed=3.0f"), UNIFORM(", seed=3.0f"), true);
     expect_same(UNIFORM(""), UNIFORM(""), true);
@@ -54,8 +53,7 @@ static void expect_moments(const char *body, double mean, double variance, doubl
     tmk_tensor_finish(&y);
 }
 
-static void numbers_are_spread_as_asked(void **state) {
-    (void)state;
+TEST(numbers_are_spread_as_asked) {
     expect_moments("%y = RandomUniform() {shape=[200,200]}", 0.5, 1 / 12.0, 0, 1);
     expect_moments("%y = RandomUniform() {shape=[200,200], low=-3.0f, high=1.0f, seed=7.0f}", -1,
                    16 / 12.0, -3, 1);
@@ -64,8 +62,7 @@ static void numbers_are_spread_as_asked(void **state) {
 }
 
 /* Outcomes 0, 1 and 2 have probabilities 1/4, 0 and 3/4. */
-static void classes_come_as_often_as_their_weights_say(void **state) {
-    (void)state;
+TEST(classes_come_as_often_as_their_weights_say) {
     struct tmk_tensor y =
         drawn(15, "init %x : f32[2,3] = {0, -inf, 1.0986123, 100, -inf, 101.0986}\n"
                   "%y = Multinomial(%x) {sample_size=10000}");
@@ -87,8 +84,7 @@ static void classes_come_as_often_as_their_weights_say(void **state) {
     refuses(15, "init %x : f32[2] = {0, 1}\n%y = Multinomial(%x)", TMK_SHAPE, "[batch, classes]");
 }
 
-static void coins_fall_as_their_probabilities_say(void **state) {
-    (void)state;
+TEST(coins_fall_as_their_probabilities_say) {
     gives_type(15, "init %x : f32[4] = {0, 1, 0, 1}\n%y = Bernoulli(%x) {dtype=9}", TMK_BOOL, "[4]",
                FLOATS(0, 1, 0, 1), 0);
     gives_type(22, "init %x : f32[2] = {1, 0}\n%y = Bernoulli(%x)", TMK_FLOAT32, "[2]",
@@ -97,20 +93,8 @@ static void coins_fall_as_their_probabilities_say(void **state) {
             "element 1 of the input is 1.5, not a probability");
 }
 
-static void what_is_no_number_of_a_float_is_refused(void **state) {
-    (void)state;
+TEST(what_is_no_number_of_a_float_is_refused) {
     refuses(15, "%y = RandomUniform() {shape=[2], dtype=7}", TMK_TYPE, "of type int64");
     refuses(15, "%y = RandomUniform() {shape=[2,-1]}", TMK_RANGE, "'shape' holds -1");
     refuses(15, "init %x : i64[1] = {1}\n%y = RandomNormalLike(%x)", TMK_TYPE, "of type int64");
-}
-
-TEST_GROUP(ops_random) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equal_seeds_draw_equal_numbers),
-        cmocka_unit_test(numbers_are_spread_as_asked),
-        cmocka_unit_test(classes_come_as_often_as_their_weights_say),
-        cmocka_unit_test(coins_fall_as_their_probabilities_say),
-        cmocka_unit_test(what_is_no_number_of_a_float_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,8 +5,7 @@
 #define LINE "activation_alpha=[1f], activation_beta=[0f], activations=[\"Affine\"]"
 #define ONE "init %w : f32[1,1,1] = {1}\ninit %r : f32[1,1,1] = {1}\n"
 
-static void sequences_end_where_they_say_in_either_direction(void **state) {
-    (void)state;
+TEST(sequences_end_where_they_say_in_either_direction) {
 #define LINES                                                                                      \
     "activations=[\"Affine\",\"Affine\"], direction=\"bidirectional\"" /* x itself by default */
 #define BOTH                                                                                       \
@@ -22,8 +21,7 @@ static void sequences_end_where_they_say_in_either_direction(void **state) {
           "[2,3,2,1]", FLOATS(1, 6, 3, 5, 6, 3, 10, 30, 30, 20, 0, 0));
 }
 
-static void the_last_states_are_those_of_each_sequence(void **state) {
-    (void)state;
+TEST(the_last_states_are_those_of_each_sequence) {
     const char *body = BOTH "init %x : f32[2,3,1] = {1, 2, 3, 10, 20, 99}\n"
                             "init %h : f32[2,2,1] = {100, 200, 300, 400}\n"
                             "%y, %last = RNN(%x, %w, %r, _, %n, %h) {" LINES ", layout=1}";
@@ -35,8 +33,7 @@ static void the_last_states_are_those_of_each_sequence(void **state) {
     finish_outputs(out);
 }
 
-static void a_sequence_without_steps_leaves_zeros(void **state) {
-    (void)state;
+TEST(a_sequence_without_steps_leaves_zeros) {
     const char *body = ONE "init %x : f32[2,2,1] = {1, 10, 2, 20}\ninit %n : i32[2] = {0, 2}\n"
                            "init %h : f32[1,2,1] = {100, 200}\n"
                            "%y, %last = RNN(%x, %w, %r, _, %n, %h) {" LINE "}";
@@ -49,8 +46,7 @@ static void a_sequence_without_steps_leaves_zeros(void **state) {
     finish_outputs(out);
 }
 
-static void a_state_starts_as_given_and_every_bias_counts(void **state) {
-    (void)state;
+TEST(a_state_starts_as_given_and_every_bias_counts) {
     gives(7,
           "init %x : f32[2,1,1] = {1, 2}\ninit %w : f32[1,1,1] = {3}\ninit %r : f32[1,1,1] = {2}\n"
           "init %b : f32[1,2] = {0.5, 0.25}\ninit %h : f32[1,1,1] = {10}\n"
@@ -58,8 +54,7 @@ static void a_state_starts_as_given_and_every_bias_counts(void **state) {
           "[2,1,1,1]", FLOATS(23.75f, 54.25f));
 }
 
-static void every_function_has_its_parameters(void **state) {
-    (void)state;
+TEST(every_function_has_its_parameters) {
     static const struct {
         const char *name, *more;
         float want[3]; /* of -2, 0.25 and 3 */
@@ -91,8 +86,7 @@ static void every_function_has_its_parameters(void **state) {
 }
 
 /* Gates are 0.5 whatever comes in; the candidate is a line. */
-static void the_reset_gate_stands_before_or_after_the_product(void **state) {
-    (void)state;
+TEST(the_reset_gate_stands_before_or_after_the_product) {
 #define GRU                                                                                        \
     "init %x : f32[2,1,1] = {1, 2}\ninit %w : f32[1,3,1] = {0, 0, 1}\n"                            \
     "init %r : f32[1,3,1] = {0, 0, 2}\ninit %b : f32[1,6] = {0, 0, 0, 0, 0, 4}\n"                  \
@@ -103,8 +97,7 @@ static void the_reset_gate_stands_before_or_after_the_product(void **state) {
 }
 
 /* All functions are lines: every gate is its own sum. */
-static void lstm_gates_peep_couple_and_clip(void **state) {
-    (void)state;
+TEST(lstm_gates_peep_couple_and_clip) {
     static const struct {
         const char *more;
         float h, c;
@@ -129,8 +122,7 @@ static void lstm_gates_peep_couple_and_clip(void **state) {
     }
 }
 
-static void odd_requests_are_refused(void **state) {
-    (void)state;
+TEST(odd_requests_are_refused) {
     static const struct {
         const char *inputs, *attrs;
         enum tmk_status status;
@@ -156,18 +148,4 @@ static void odd_requests_are_refused(void **state) {
                  ONE, cases[i].inputs, cases[i].attrs);
         refuses(14, body, cases[i].status, cases[i].why);
     }
-}
-
-TEST_GROUP(ops_recurrent) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sequences_end_where_they_say_in_either_direction),
-        cmocka_unit_test(the_last_states_are_those_of_each_sequence),
-        cmocka_unit_test(a_sequence_without_steps_leaves_zeros),
-        cmocka_unit_test(a_state_starts_as_given_and_every_bias_counts),
-        cmocka_unit_test(every_function_has_its_parameters),
-        cmocka_unit_test(the_reset_gate_stands_before_or_after_the_product),
-        cmocka_unit_test(lstm_gates_peep_couple_and_clip),
-        cmocka_unit_test(odd_requests_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

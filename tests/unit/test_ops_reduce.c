@@ -8,8 +8,7 @@
 
 /* ---- softmax ---- */
 
-static void softmax_flattens_before_operator_set_13(void **state) {
-    (void)state;
+TEST(softmax_flattens_before_operator_set_13) {
     const char *x = "init %x : f32[1,2,2] = {0, 0, 0, 0}";
     gives(12, x, "%y = Softmax(%x)", "f32[1,2,2] = {0.25, 0.25, 0.25, 0.25}");
     gives(13, x, "%y = Softmax(%x)", "f32[1,2,2] = {0.5, 0.5, 0.5, 0.5}");
@@ -19,16 +18,14 @@ static void softmax_flattens_before_operator_set_13(void **state) {
     refuses(13, "init %x : f32[] = {1}", "%y = Softmax(%x)", TMK_RANGE, "axis");
 }
 
-static void softmax_of_large_numbers_does_not_overflow(void **state) {
-    (void)state;
+TEST(softmax_of_large_numbers_does_not_overflow) {
     gives(13, "init %x : f32[2] = {1000, -1000}", "%y = Softmax(%x)", "f32[2] = {1, 0}");
     gives(13, "init %x : f32[2] = {1000, -1000}", "%y = LogSoftmax(%x)", "f32[2] = {0, -2000}");
     gives(13, "init %x : f32[2] = {nan, 1}", "%y = Softmax(%x)", "f32[2] = {nan, nan}");
     gives(13, "init %x : f32[0,3] = {}", "%y = Softmax(%x) {axis=0}", "f32[0,3] = {}");
 }
 
-static void hardmax_marks_the_first_largest(void **state) {
-    (void)state;
+TEST(hardmax_marks_the_first_largest) {
     const char *x = "init %x : f32[2,2] = {1, 3, 3, 3}";
     gives(13, x, "%y = Hardmax(%x)", "f32[2,2] = {0, 1, 1, 0}");
     gives(13, x, "%y = Hardmax(%x) {axis=0}", "f32[2,2] = {0, 1, 1, 0}");
@@ -37,8 +34,7 @@ static void hardmax_marks_the_first_largest(void **state) {
 
 /* ---- reductions ---- */
 
-static void reductions_take_axes_as_attribute_then_as_input(void **state) {
-    (void)state;
+TEST(reductions_take_axes_as_attribute_then_as_input) {
     const char *axes = X23 "init %axes : i64[1] = {-1}\ninit %none : i64[0] = {}\n"
                            "init %twice : i64[2] = {1, -1}\ninit %far : i64[1] = {2}";
     gives(11, X23, "%y = ReduceSum(%x) {axes=[0]}", "f32[1,3] = {5, 7, 9}");
@@ -55,8 +51,7 @@ static void reductions_take_axes_as_attribute_then_as_input(void **state) {
     refuses(17, X23, "%y = ReduceMax(%x) {axes=[-3]}", TMK_RANGE, "axis -3");
 }
 
-static void each_reduction_has_its_formula(void **state) {
-    (void)state;
+TEST(each_reduction_has_its_formula) {
     const char *x = "init %x : f32[3] = {-3, 4, 12}";
     gives(17, x, "%y = ReduceMax(%x)", "f32[1] = {12}");
     gives(17, x, "%y = ReduceMin(%x)", "f32[1] = {-3}");
@@ -74,8 +69,7 @@ static void each_reduction_has_its_formula(void **state) {
     gives(17, "init %x : f32[2] = {1e30, 1e30}", "%y = ReduceL2(%x)", "f32[1] = {1.41421356e30}");
 }
 
-static void integers_reduce_in_their_type(void **state) {
-    (void)state;
+TEST(integers_reduce_in_their_type) {
     gives(17, "init %x : i32[2] = {2147483647, 1}", "%y = ReduceMax(%x)", "i32[1] = {2147483647}");
     gives(11, "init %x : i32[2] = {2147483647, 1}", "%y = ReduceSum(%x)", "i32[1] = {-2147483648}");
     gives(17, "init %x : i32[2] = {-7, 0}", "%y = ReduceMean(%x)", "i32[1] = {-3}");
@@ -87,8 +81,7 @@ static void integers_reduce_in_their_type(void **state) {
     gives(17, "init %x : i8[3] = {-7, -128, 9}", "%y = ReduceMin(%x)", "i8[1] = {-128}");
 }
 
-static void reductions_of_nothing_give_the_neutral_element(void **state) {
-    (void)state;
+TEST(reductions_of_nothing_give_the_neutral_element) {
     const char *x = "init %x : f32[2,0] = {}\ninit %a : i64[1] = {1}";
     gives(18, x, "%y = ReduceSum(%x, %a)", "f32[2,1] = {0, 0}");
     gives(18, x, "%y = ReduceProd(%x, %a)", "f32[2,1] = {1, 1}");
@@ -105,8 +98,7 @@ static void reductions_of_nothing_give_the_neutral_element(void **state) {
 
 /* Every choice of axes of a [3,9,2,17] tensor: the sum of each result's elements, taken one by one.
  */
-static void sums_over_any_axes_agree_with_the_naive_way(void **state) {
-    (void)state;
+TEST(sums_over_any_axes_agree_with_the_naive_way) {
     static const int64_t dim[4] = {3, 9, 2, 17};
     enum { COUNT = 3 * 9 * 2 * 17 };
     struct tmk_graph *graph = NULL;
@@ -156,8 +148,7 @@ static void sums_over_any_axes_agree_with_the_naive_way(void **state) {
     }
 }
 
-static void cumulative_sums_run_both_ways(void **state) {
-    (void)state;
+TEST(cumulative_sums_run_both_ways) {
     const char *x = X23 "init %a : i64[] = {1}\ninit %b : i32[] = {-2}\ninit %c : i64[] = {2}";
     gives(14, x, "%y = CumSum(%x, %a)", "f32[2,3] = {1, 3, 6, 4, 9, 15}");
     gives(14, x, "%y = CumSum(%x, %a) {exclusive=1}", "f32[2,3] = {0, 1, 3, 0, 4, 9}");
@@ -168,8 +159,7 @@ static void cumulative_sums_run_both_ways(void **state) {
 
 /* ---- places ---- */
 
-static void arg_takes_the_first_or_the_last(void **state) {
-    (void)state;
+TEST(arg_takes_the_first_or_the_last) {
     const char *x = "init %x : f32[2,3] = {1, 3, 3, 2, 2, 0}";
     gives(13, x, "%y = ArgMax(%x) {axis=1}", "i64[2,1] = {1, 0}");
     gives(13, x, "%y = ArgMax(%x) {axis=1, keepdims=0, select_last_index=1}", "i64[2] = {2, 1}");
@@ -181,8 +171,7 @@ static void arg_takes_the_first_or_the_last(void **state) {
     refuses(13, x, "%y = ArgMax(%x) {axis=2}", TMK_RANGE, "axis 2");
 }
 
-static void top_k_breaks_ties_by_place(void **state) {
-    (void)state;
+TEST(top_k_breaks_ties_by_place) {
     const char *x = "init %x : f32[6] = {3, 1, 3, nan, -0, 0}\ninit %k : i64[1] = {4}\n"
                     "init %many : i64[1] = {7}\ninit %zero : i64[1] = {0}";
     gives(11, x, "%y, %i = TopK(%x, %k)", "f32[4] = {nan, 3, 3, 1}");
@@ -205,8 +194,7 @@ static int by_value_down(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-static void top_k_agrees_with_sorting(void **state) {
-    (void)state;
+TEST(top_k_agrees_with_sorting) {
     enum { N = 257 };
     struct tmk_graph *graph = NULL;
     struct tmk_diag diag = {0};
@@ -238,8 +226,7 @@ static void top_k_agrees_with_sorting(void **state) {
 
 /* ---- quantization ---- */
 
-static void quantizing_rounds_to_even_and_saturates(void **state) {
-    (void)state;
+TEST(quantizing_rounds_to_even_and_saturates) {
     const char *x = "init %x : f32[7] = {0, 1, 3, 5, 1000, -1000, nan}\ninit %s : f32[] = {2}\n"
                     "init %z : u8[] = {128}\ninit %i : i8[] = {-1}\ninit %two : f32[2] = {1, 2}";
     gives(10, x, "%y = QuantizeLinear(%x, %s, %z)", "u8[7] = {128, 128, 130, 130, 255, 0, 0}");
@@ -252,8 +239,7 @@ static void quantizing_rounds_to_even_and_saturates(void **state) {
     refuses(21, x, "%y = QuantizeLinear(%x, %s) {output_dtype=17}", TMK_UNSUPPORTED, "float8");
 }
 
-static void scales_lie_along_an_axis_or_in_blocks(void **state) {
-    (void)state;
+TEST(scales_lie_along_an_axis_or_in_blocks) {
     const char *x = "init %x : f32[2,3] = {2, 4, 6, 8, 10, 12}\ninit %rows : f32[2] = {1, 2}\n"
                     "init %columns : f32[3] = {1, 2, 4}\ninit %blocks : f32[2,2] = {1, 2, 2, 4}\n"
                     "init %down : f32[1,3] = {1, 2, 2}\ninit %z : u8[3] = {0, 1, 2}";
@@ -268,8 +254,7 @@ static void scales_lie_along_an_axis_or_in_blocks(void **state) {
     refuses(13, x, "%y = QuantizeLinear(%x, %rows, %z) {axis=0}", TMK_SHAPE, "zero point");
 }
 
-static void dequantizing_takes_the_zero_point_off(void **state) {
-    (void)state;
+TEST(dequantizing_takes_the_zero_point_off) {
     const char *x = "init %x : u8[2,2] = {0, 128, 130, 255}\ninit %s : f32[] = {0.5}\n"
                     "init %z : u8[] = {128}\ninit %c : f32[2] = {1, 2}\ninit %i : i8[] = {1}\n"
                     "init %blocks : f32[1,2] = {1, 2}";
@@ -282,33 +267,10 @@ static void dequantizing_takes_the_zero_point_off(void **state) {
     refuses(13, x, "%y = DequantizeLinear(%x, %s, %i)", TMK_TYPE, "zero point");
 }
 
-static void dynamic_quantization_keeps_zero_in_range(void **state) {
-    (void)state;
+TEST(dynamic_quantization_keeps_zero_in_range) {
     const char *x = "init %x : f32[6] = {0, 2, -3, -2.5, 1.34, 0.5}";
     gives(11, x, "%y, %s, %z = DynamicQuantizeLinear(%x)", "u8[6] = {153, 255, 0, 26, 221, 179}");
     gives(11, x, "_, %y, %z = DynamicQuantizeLinear(%x)", "f32[] = {0.0196078438}");
     gives(11, x, "_, _, %y = DynamicQuantizeLinear(%x)", "u8[] = {153}");
     gives(11, "init %x : f32[2] = {0, 0}", "_, %y, %z = DynamicQuantizeLinear(%x)", "f32[] = {1}");
-}
-
-TEST_GROUP(ops_reduce) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(softmax_flattens_before_operator_set_13),
-        cmocka_unit_test(softmax_of_large_numbers_does_not_overflow),
-        cmocka_unit_test(hardmax_marks_the_first_largest),
-        cmocka_unit_test(reductions_take_axes_as_attribute_then_as_input),
-        cmocka_unit_test(each_reduction_has_its_formula),
-        cmocka_unit_test(integers_reduce_in_their_type),
-        cmocka_unit_test(reductions_of_nothing_give_the_neutral_element),
-        cmocka_unit_test(sums_over_any_axes_agree_with_the_naive_way),
-        cmocka_unit_test(cumulative_sums_run_both_ways),
-        cmocka_unit_test(arg_takes_the_first_or_the_last),
-        cmocka_unit_test(top_k_breaks_ties_by_place),
-        cmocka_unit_test(top_k_agrees_with_sorting),
-        cmocka_unit_test(quantizing_rounds_to_even_and_saturates),
-        cmocka_unit_test(scales_lie_along_an_axis_or_in_blocks),
-        cmocka_unit_test(dequantizing_takes_the_zero_point_off),
-        cmocka_unit_test(dynamic_quantization_keeps_zero_in_range),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,8 +16,7 @@ static void gives_second(int version, const char *body, const char *shape, const
 /* 0 1 2 3 / 4 5 6 7 / 8 9 10 11 / 12 13 14 15 */
 #define IMAGE "init %x : f32[1,1,4,4] = {0,1,2,3, 4,5,6,7, 8,9,10,11, 12,13,14,15}\n"
 
-static void regions_are_aligned_or_rounded(void **state) {
-    (void)state;
+TEST(regions_are_aligned_or_rounded) {
 #define REGION IMAGE "init %r : f32[1,4] = {1, 1, 3, 3}\ninit %b : i64[1] = {0}\n"
     /* points (1.5, 1.5), (1.5, 2.5), ... before version 16; half an element less from then on */
     gives(10, REGION "%y = RoiAlign(%x, %r, %b) {output_height=2, output_width=2}", "[1,1,2,2]",
@@ -48,8 +47,7 @@ static void regions_are_aligned_or_rounded(void **state) {
             TMK_RANGE, "region 0 is from");
 }
 
-static void unpooled_elements_come_back_to_their_places(void **state) {
-    (void)state;
+TEST(unpooled_elements_come_back_to_their_places) {
 #define POOLED "init %x : f32[1,1,1,2] = {5, 6}\ninit %i : i64[1,1,1,2] = {1, 6}\n"
     gives(11, POOLED "%y = MaxUnpool(%x, %i) {kernel_shape=[2,2], strides=[2,2]}", "[1,1,2,4]",
           FLOATS(0, 5, 0, 0, 0, 0, 6, 0));
@@ -61,8 +59,7 @@ static void unpooled_elements_come_back_to_their_places(void **state) {
             "element 1 of the indices is 6; the output has 4 elements");
 }
 
-static void moved_taps_are_blended(void **state) {
-    (void)state;
+TEST(moved_taps_are_blended) {
     /* taps at (0, 0.5) of a kernel of one; then beyond the border; then halved by the mask */
 #define MOVED                                                                                      \
     "init %x : f32[1,1,1,3] = {1, 3, 7}\ninit %w : f32[1,1,1,1] = {2}\n"                           \
@@ -78,8 +75,7 @@ static void moved_taps_are_blended(void **state) {
             "input 'offset' has shape [1,2,1,3] instead of [1,2,1,5]");
 }
 
-static void losses_leave_ignored_places_out(void **state) {
-    (void)state;
+TEST(losses_leave_ignored_places_out) {
 #define PLACES                                                                                     \
     "init %x : f32[3,2] = {-1, -2, -3, -4, -5, -6}\ninit %t : i64[3] = {1, 0, -1}\n"               \
     "init %w : f32[2] = {1, 3}\n"
@@ -99,8 +95,7 @@ static void losses_leave_ignored_places_out(void **state) {
             "element 2 of input 1 is class -1 of 2");
 }
 
-static void states_are_carried_along(void **state) {
-    (void)state;
+TEST(states_are_carried_along) {
 #define CAUSAL                                                                                     \
     "init %x : f32[1,1,2] = {3, 4}\ninit %w : f32[1,1,3] = {100, 10, 1}\n"                         \
     "init %s : f32[1,1,2] = {1, 2}\n"
@@ -120,23 +115,20 @@ static void states_are_carried_along(void **state) {
             "update_rule 'delta' needs input 'beta'");
 }
 
-static void running_products_go_either_way(void **state) {
-    (void)state;
+TEST(running_products_go_either_way) {
 #define FACTORS "init %x : i32[3] = {2, 3, 4}\ninit %a : i64[] = {0}\n%y = CumProd(%x, %a)"
     gives_type(26, FACTORS, TMK_INT32, "[3]", FLOATS(2, 6, 24), 0);
     gives_type(26, FACTORS " {exclusive=1, reverse=1}", TMK_INT32, "[3]", FLOATS(12, 4, 1), 0);
 }
 
-static void bits_keep_their_places(void **state) {
-    (void)state;
+TEST(bits_keep_their_places) {
     gives_type(26, "init %x : f32[2] = {1, -0.0}\n%y = BitCast(%x) {to=12}", TMK_UINT32, "[2]",
                FLOATS(0x3f800000, 0x80000000), 0);
     refuses(26, "init %x : f32[1] = {1}\n%y = BitCast(%x) {to=7}", TMK_TYPE, "the same width");
     refuses(26, "init %x : i32[1] = {1}\n%y = BitCast(%x) {to=10}", TMK_UNSUPPORTED, "float16");
 }
 
-static void frames_are_transformed_one_by_one(void **state) {
-    (void)state;
+TEST(frames_are_transformed_one_by_one) {
     gives_type(17,
                "init %x : f32[1,5,1] = {1, 2, 3, 4, 5}\ninit %s : i64[] = {3}\n"
                "init %w : f32[2] = {1, 2}\n%y = STFT(%x, %s, %w)",
@@ -155,8 +147,7 @@ static void frames_are_transformed_one_by_one(void **state) {
             TMK_RANGE, "above half the sample rate");
 }
 
-static void optimizers_take_one_step(void **state) {
-    (void)state;
+TEST(optimizers_take_one_step) {
 #define STEP(count)                                                                                \
     "init %r : f32[] = {0.5}\ninit %t : i64[] = {" count "}\ninit %x : f32[2] = {1, 2}\n"          \
     "init %g : f32[2] = {0, 3}\ninit %h : f32[2] = {4, 7}\n"
@@ -182,19 +173,4 @@ static void optimizers_take_one_step(void **state) {
             STEP("0") "init %s : f32[1] = {1}\n"
                       "%y, %z = ai.onnx.preview.training::Adagrad.1(%r, %t, %x, %g, %s)",
             TMK_SHAPE, "input 4 has another shape");
-}
-
-TEST_GROUP(ops_regions) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(regions_are_aligned_or_rounded),
-        cmocka_unit_test(unpooled_elements_come_back_to_their_places),
-        cmocka_unit_test(moved_taps_are_blended),
-        cmocka_unit_test(losses_leave_ignored_places_out),
-        cmocka_unit_test(states_are_carried_along),
-        cmocka_unit_test(running_products_go_either_way),
-        cmocka_unit_test(bits_keep_their_places),
-        cmocka_unit_test(frames_are_transformed_one_by_one),
-        cmocka_unit_test(optimizers_take_one_step),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,8 +5,7 @@
 #define X4 "init %x : f32[4] = {0, 10, 20, 30}\n"
 #define X2 "init %x : f32[2] = {0, 10}\n"
 
-static void ties_go_where_the_nearest_mode_says(void **state) {
-    (void)state;
+TEST(ties_go_where_the_nearest_mode_says) {
     const struct {
         const char *mode;
         float want[2];
@@ -25,8 +24,7 @@ static void ties_go_where_the_nearest_mode_says(void **state) {
           "[3]", FLOATS(0, 10, 20)); /* at 1/6, 1.5 and 2 5/6 */
 }
 
-static void places_follow_the_transformation(void **state) {
-    (void)state;
+TEST(places_follow_the_transformation) {
     const struct {
         const char *mode, *size, *shape;
         float want[4];
@@ -50,8 +48,7 @@ static void places_follow_the_transformation(void **state) {
     }
 }
 
-static void a_fractional_scale_is_kept_beside_the_whole_size(void **state) {
-    (void)state;
+TEST(a_fractional_scale_is_kept_beside_the_whole_size) {
     /* 2 * 1.75 = 3.5: three elements. Places: (i + 0.5) / 1.75 - 0.5, symmetric: 1/7 further right
      */
     gives_type(19, X2 "init %s : f32[1] = {1.75}\n%y = Resize(%x, _, %s) {mode=\"linear\"}",
@@ -67,8 +64,7 @@ static void a_fractional_scale_is_kept_beside_the_whole_size(void **state) {
                TMK_FLOAT32, "[3]", FLOATS(0, 4, 8), 1e-5);
 }
 
-static void a_region_is_cut_out_and_extrapolated(void **state) {
-    (void)state;
+TEST(a_region_is_cut_out_and_extrapolated) {
 #define X5 "init %x : f32[1,5] = {0, 10, 20, 30, 40}\n"
 #define CROP "coordinate_transformation_mode=\"tf_crop_and_resize\", extrapolation_value=-1f"
     gives(13,
@@ -87,8 +83,7 @@ static void a_region_is_cut_out_and_extrapolated(void **state) {
             "'roi' is absent");
 }
 
-static void cubic_weights_are_those_of_the_kernel(void **state) {
-    (void)state;
+TEST(cubic_weights_are_those_of_the_kernel) {
     gives(13,
           "init %x : f32[5] = {0, 0, 1, 0, 0}\ninit %s : f32[1] = {2}\n"
           "%y = Resize(%x, _, %s) {mode=\"cubic\"}",
@@ -103,8 +98,7 @@ static void cubic_weights_are_those_of_the_kernel(void **state) {
                1e-6);
 }
 
-static void antialiasing_stretches_the_kernel(void **state) {
-    (void)state;
+TEST(antialiasing_stretches_the_kernel) {
     gives(18, X4 "init %s : f32[1] = {0.5}\n%y = Resize(%x, _, %s) {antialias=1, mode=\"linear\"}",
           "[2]", FLOATS(6.25f, 23.75f));
     gives_type(18,
@@ -113,8 +107,7 @@ static void antialiasing_stretches_the_kernel(void **state) {
                TMK_FLOAT32, "[2]", FLOATS(50 / 7.0f, 160 / 7.0f), 1e-5);
 }
 
-static void axes_are_interpolated_one_after_the_other(void **state) {
-    (void)state;
+TEST(axes_are_interpolated_one_after_the_other) {
     gives(
         13,
         "init %x : f32[2,2] = {0, 8, 16, 24}\ninit %n : i64[2] = {3, 3}\n%y = Resize(%x, _, _, %n)"
@@ -122,8 +115,7 @@ static void axes_are_interpolated_one_after_the_other(void **state) {
         "[3,3]", FLOATS(0, 4, 8, 8, 12, 16, 16, 20, 24));
 }
 
-static void one_scale_for_all_axes_keeps_the_aspect(void **state) {
-    (void)state;
+TEST(one_scale_for_all_axes_keeps_the_aspect) {
 #define X24 "init %x : i32[1,2,2] = {1, 2, 3, 4}\ninit %n : i64[2] = {4, 2}\n"
     gives_type(
         18, X24 "%y = Resize(%x, _, _, %n) {axes=[1,2], keep_aspect_ratio_policy=\"not_larger\"}",
@@ -133,8 +125,7 @@ static void one_scale_for_all_axes_keeps_the_aspect(void **state) {
         TMK_INT32, "[1,4,4]", FLOATS(1, 1, 2, 2, 1, 1, 2, 2, 3, 3, 4, 4, 3, 3, 4, 4), 0);
 }
 
-static void integers_are_cut_towards_zero(void **state) {
-    (void)state;
+TEST(integers_are_cut_towards_zero) {
     gives_type(13,
                "init %x : u8[2] = {0, 255}\ninit %s : f32[1] = {2}\n"
                "%y = Resize(%x, _, %s) {mode=\"linear\"}",
@@ -149,8 +140,7 @@ static void integers_are_cut_towards_zero(void **state) {
             TMK_TYPE, "bool");
 }
 
-static void old_versions_round_down_when_enlarging_and_up_when_shrinking(void **state) {
-    (void)state;
+TEST(old_versions_round_down_when_enlarging_and_up_when_shrinking) {
     const char *x = "init %x : f32[1,1,1,10] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}\n";
     char body[512];
     snprintf(body, sizeof body, "%sinit %%s : f32[4] = {1, 1, 1, 0.45}\n%%y = Resize(%%x, %%s)", x);
@@ -163,8 +153,7 @@ static void old_versions_round_down_when_enlarging_and_up_when_shrinking(void **
           "[1,1,2,4]", FLOATS(0, 4, 8, 8, 0, 4, 8, 8));
 }
 
-static void sizes_that_mean_nothing_are_refused(void **state) {
-    (void)state;
+TEST(sizes_that_mean_nothing_are_refused) {
     const struct {
         const char *rest, *why;
         enum tmk_status status;
@@ -199,8 +188,7 @@ static void sizes_that_mean_nothing_are_refused(void **state) {
 }
 
 /* A scale of an input that is not known yet gives no shape, and no error. */
-static void unknown_scales_leave_the_shape_open(void **state) {
-    (void)state;
+TEST(unknown_scales_leave_the_shape_open) {
     struct tmk_diag diag = {0};
     struct tmk_graph *graph = NULL;
     assert_ok(tmk_graph_parse("graph \"t\" opset 13 {\ninput %x : f32[2]\ninput %s : f32[1]\n"
@@ -219,8 +207,7 @@ static void unknown_scales_leave_the_shape_open(void **state) {
     tmk_graph_destroy(&graph);
 }
 
-static void blocks_move_between_depth_and_space(void **state) {
-    (void)state;
+TEST(blocks_move_between_depth_and_space) {
 #define DEPTH "init %x : i8[1,8,1,1] = {0, 1, 2, 3, 4, 5, 6, 7}\n"
 #define SPACE "init %x : i8[1,2,2,2] = {0, 1, 2, 3, 4, 5, 6, 7}\n"
     gives_type(11, DEPTH "%y = DepthToSpace(%x) {blocksize=2}", TMK_INT8, "[1,2,2,2]",
@@ -235,23 +222,4 @@ static void blocks_move_between_depth_and_space(void **state) {
     refuses(11, DEPTH "%y = DepthToSpace(%x) {blocksize=0}", TMK_RANGE, "'blocksize' is 0");
     refuses(11, SPACE "%y = SpaceToDepth(%x) {blocksize=3}", TMK_SHAPE, "no whole blocks");
     refuses(11, DEPTH "%y = DepthToSpace(%x) {blocksize=2, mode=\"RCD\"}", TMK_RANGE, "'RCD'");
-}
-
-TEST_GROUP(ops_resize) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ties_go_where_the_nearest_mode_says),
-        cmocka_unit_test(places_follow_the_transformation),
-        cmocka_unit_test(a_fractional_scale_is_kept_beside_the_whole_size),
-        cmocka_unit_test(a_region_is_cut_out_and_extrapolated),
-        cmocka_unit_test(cubic_weights_are_those_of_the_kernel),
-        cmocka_unit_test(antialiasing_stretches_the_kernel),
-        cmocka_unit_test(axes_are_interpolated_one_after_the_other),
-        cmocka_unit_test(one_scale_for_all_axes_keeps_the_aspect),
-        cmocka_unit_test(integers_are_cut_towards_zero),
-        cmocka_unit_test(old_versions_round_down_when_enlarging_and_up_when_shrinking),
-        cmocka_unit_test(sizes_that_mean_nothing_are_refused),
-        cmocka_unit_test(unknown_scales_leave_the_shape_open),
-        cmocka_unit_test(blocks_move_between_depth_and_space),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

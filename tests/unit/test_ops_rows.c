@@ -60,8 +60,7 @@ static void near(const struct tmk_tensor *y, size_t i, double want, double toler
 
 static const size_t lengths[] = {1, 2, 7, 15, 16, 17, 31, 32, 33, 64, 100, 700};
 
-static void softmax_sums_to_one_at_any_length(void **state) {
-    (void)state;
+TEST(softmax_sums_to_one_at_any_length) {
     for (size_t k = 0; k < TMK_COUNT(lengths); k++)
         for (int logarithm = 0; logarithm < 2; logarithm++)
             for (int inner = 1; inner <= 3; inner += 2) {
@@ -93,8 +92,7 @@ static void softmax_sums_to_one_at_any_length(void **state) {
             }
 }
 
-static void small_powers_are_powers(void **state) {
-    (void)state;
+TEST(small_powers_are_powers) {
     static const float exponents[] = {2, 3, 0.5f, -0.5f};
     const float special[] = {0, -0.0f, INFINITY, -INFINITY, NAN, 1, -1, 1e-15f, 1e30f, -2};
     for (size_t e = 0; e < TMK_COUNT(exponents); e++) {
@@ -117,8 +115,7 @@ static void small_powers_are_powers(void **state) {
     }
 }
 
-static void responses_are_normalised_with_any_power(void **state) {
-    (void)state;
+TEST(responses_are_normalised_with_any_power) {
     enum { CHANNELS = 7, AREA = 37, SIZE = 5 };
     for (int usual = 0; usual < 2; usual++) {
         double beta = usual ? 0.75 : 0.7;
@@ -143,8 +140,7 @@ static void responses_are_normalised_with_any_power(void **state) {
     }
 }
 
-static void slopes_apply_below_zero_only(void **state) {
-    (void)state;
+TEST(slopes_apply_below_zero_only) {
     struct tmk_tensor y;
     fill(0, 3 * 50, -1, 1);
     fill(1, 3, -2, 2);
@@ -159,8 +155,7 @@ static void slopes_apply_below_zero_only(void **state) {
     tmk_tensor_finish(&y);
 }
 
-static void long_rows_are_reduced(void **state) {
-    (void)state;
+TEST(long_rows_are_reduced) {
     for (size_t k = 0; k < TMK_COUNT(lengths); k++)
         for (int largest = 0; largest < 2; largest++) {
             char body[256];
@@ -183,8 +178,7 @@ static void long_rows_are_reduced(void **state) {
         }
 }
 
-static void mish_and_softplus_keep_their_tails(void **state) {
-    (void)state;
+TEST(mish_and_softplus_keep_their_tails) {
     struct tmk_tensor y;
     for (int mish = 0; mish < 2; mish++) {
         fill(0, 600, -100, 100);
@@ -198,16 +192,4 @@ static void mish_and_softplus_keep_their_tails(void **state) {
         }
         tmk_tensor_finish(&y);
     }
-}
-
-TEST_GROUP(ops_rows) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(softmax_sums_to_one_at_any_length),
-        cmocka_unit_test(small_powers_are_powers),
-        cmocka_unit_test(responses_are_normalised_with_any_power),
-        cmocka_unit_test(slopes_apply_below_zero_only),
-        cmocka_unit_test(long_rows_are_reduced),
-        cmocka_unit_test(mish_and_softplus_keep_their_tails),
-    };
-    return cmocka_run_group_tests_name("ops_rows", tests, NULL, NULL);
 }

@@ -2,8 +2,7 @@
 /* Transforms, windows, determinants, grids of places: cases worked out by hand. */
 #include "ops_nn.h"
 
-static void signals_become_spectra_and_come_back(void **state) {
-    (void)state;
+TEST(signals_become_spectra_and_come_back) {
     /* 1 2 3 4: 10, -2+2i, -2, -2-2i */
 #define REAL "init %x : f32[1,4,1] = {1, 2, 3, 4}\n"
     gives_type(17, REAL "%y = DFT(%x)", TMK_FLOAT32, "[1,4,2]", FLOATS(10, 0, -2, 2, -2, 0, -2, -2),
@@ -38,8 +37,7 @@ static void signals_become_spectra_and_come_back(void **state) {
     refuses(17, "init %x : f32[1,4] = {1, 2, 3, 4}\n%y = DFT(%x)", TMK_SHAPE, "1 or 2 parts");
 }
 
-static void windows_are_periodic_unless_told(void **state) {
-    (void)state;
+TEST(windows_are_periodic_unless_told) {
 #define SIZE "init %n : i64[] = {4}\n"
     gives_type(17, SIZE "%y = HannWindow(%n)", TMK_FLOAT32, "[4]", FLOATS(0, 0.5f, 1, 0.5f), 1e-6);
     gives_type(17, SIZE "%y = HannWindow(%n) {periodic=0}", TMK_FLOAT32, "[4]",
@@ -52,8 +50,7 @@ static void windows_are_periodic_unless_told(void **state) {
     refuses(17, SIZE "%y = HannWindow(%n) {output_datatype=7}", TMK_UNSUPPORTED, "float32 only");
 }
 
-static void determinants_know_pivots_and_signs(void **state) {
-    (void)state;
+TEST(determinants_know_pivots_and_signs) {
     gives(11,
           "init %x : f32[3,2,2] = {0, 2, 3, 5, 1, 2, 2, 4, 3, 1, 1, 2}\n"
           "%y = Det(%x)",
@@ -62,8 +59,7 @@ static void determinants_know_pivots_and_signs(void **state) {
     refuses(11, "init %x : f32[1,2] = {1, 2}\n%y = Det(%x)", TMK_SHAPE, "no square matrices");
 }
 
-static void a_grid_moves_the_middles_or_the_corners(void **state) {
-    (void)state;
+TEST(a_grid_moves_the_middles_or_the_corners) {
 #define THETA                                                                                      \
     "init %t : f32[1,2,3] = {1, 0, 10, 0, 2, 0}\ninit %n : i64[4] = {1, 9, 2, 2}\n"                \
     "%y = AffineGrid(%t, %n)"
@@ -73,14 +69,4 @@ static void a_grid_moves_the_middles_or_the_corners(void **state) {
             "init %t : f32[1,2,3] = {1, 0, 0, 0, 1, 0}\ninit %n : i64[4] = {2, 9, 2, 2}\n"
             "%y = AffineGrid(%t, %n)",
             TMK_SHAPE, "for 2 images");
-}
-
-TEST_GROUP(ops_signal) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(signals_become_spectra_and_come_back),
-        cmocka_unit_test(windows_are_periodic_unless_told),
-        cmocka_unit_test(determinants_know_pivots_and_signs),
-        cmocka_unit_test(a_grid_moves_the_middles_or_the_corners),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -257,8 +257,7 @@ static bool same_bytes(const struct tmk_tensor *a, const struct tmk_tensor *b) {
 
 /* ---- the rows themselves ---- */
 
-static void no_row_has_an_empty_field(void **state) {
-    (void)state;
+TEST(no_row_has_an_empty_field) {
     assert_non_null(tmk_op_list()[0]);
     for (const struct tmk_op *const *p = tmk_op_list(); *p; p++) {
         const struct tmk_op *row = *p;
@@ -270,8 +269,7 @@ static void no_row_has_an_empty_field(void **state) {
     }
 }
 
-static void versions_of_an_operator_follow_each_other(void **state) {
-    (void)state;
+TEST(versions_of_an_operator_follow_each_other) {
     for (const struct tmk_op *const *p = tmk_op_list(); *p; p++) {
         const struct tmk_op *row = *p, *next = NULL;
         for (const struct tmk_op *const *q = tmk_op_list(); *q; q++) {
@@ -288,8 +286,7 @@ static void versions_of_an_operator_follow_each_other(void **state) {
     }
 }
 
-static void every_row_is_found_by_its_versions(void **state) {
-    (void)state;
+TEST(every_row_is_found_by_its_versions) {
     for (const struct tmk_op *const *p = tmk_op_list(); *p; p++) {
         const struct tmk_op *row = *p;
         assert_ptr_equal(tmk_op_find(row->domain, row->name, row->since), row);
@@ -327,8 +324,7 @@ static void check_inference(struct sample *s) {
     release(&g);
 }
 
-static void inferred_shapes_are_those_of_the_run(void **state) {
-    (void)state;
+TEST(inferred_shapes_are_those_of_the_run) {
     each_sample(check_inference);
 }
 
@@ -357,8 +353,7 @@ static void check_unknown_elements(struct sample *s) {
     free(results);
 }
 
-static void inference_does_without_elements(void **state) {
-    (void)state;
+TEST(inference_does_without_elements) {
     each_sample(check_unknown_elements);
 }
 
@@ -398,8 +393,7 @@ static void check_twice(struct sample *s) {
     release(&second);
 }
 
-static void running_twice_gives_the_same_bytes(void **state) {
-    (void)state;
+TEST(running_twice_gives_the_same_bytes) {
     each_sample(check_twice);
 }
 
@@ -436,8 +430,7 @@ static void check_shared(struct sample *s) {
     release(&shared);
 }
 
-static void views_and_in_place_results_are_the_same_bytes(void **state) {
-    (void)state;
+TEST(views_and_in_place_results_are_the_same_bytes) {
     each_sample(check_shared);
 }
 
@@ -463,8 +456,7 @@ static void check_shape_only(struct sample *s) {
     release(&second);
 }
 
-static void operators_of_shapes_ignore_elements(void **state) {
-    (void)state;
+TEST(operators_of_shapes_ignore_elements) {
     each_sample(check_shape_only);
 }
 
@@ -540,22 +532,6 @@ static void check_hostile(struct sample *s) {
     free(in);
 }
 
-static void hostile_inputs_are_refused_or_survived(void **state) {
-    (void)state;
+TEST(hostile_inputs_are_refused_or_survived) {
     each_sample(check_hostile);
-}
-
-TEST_GROUP(ops_table) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(no_row_has_an_empty_field),
-        cmocka_unit_test(versions_of_an_operator_follow_each_other),
-        cmocka_unit_test(every_row_is_found_by_its_versions),
-        cmocka_unit_test(inferred_shapes_are_those_of_the_run),
-        cmocka_unit_test(inference_does_without_elements),
-        cmocka_unit_test(running_twice_gives_the_same_bytes),
-        cmocka_unit_test(views_and_in_place_results_are_the_same_bytes),
-        cmocka_unit_test(operators_of_shapes_ignore_elements),
-        cmocka_unit_test(hostile_inputs_are_refused_or_survived),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,11 +27,11 @@ struct sample {
     char label[128];
 };
 
-static uint64_t state = 1;
+static uint64_t random_state = 1;
 
 static float uniform(float from, float to) {
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return from + (to - from) * (float)(uint32_t)(state >> 32) * 0x1p-32f;
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return from + (to - from) * (float)(uint32_t)(random_state >> 32) * 0x1p-32f;
 }
 
 static void fill(struct tmk_tensor *tensor) {
@@ -178,8 +178,7 @@ static uint32_t each(unsigned trait, void (*check)(const struct sample *s)) {
 
 /* ---- the table ---- */
 
-static void every_operator_has_traits(void **context) {
-    (void)context;
+TEST(every_operator_has_traits) {
     for (const struct tmk_op *const *row = tmk_op_list(); *row; row++) {
         const struct tmk_traits *traits = tmk_traits_of((*row)->domain, (*row)->name);
         if (strcmp(traits->op, (*row)->name) != 0 || strcmp(traits->domain, (*row)->domain) != 0)
@@ -190,10 +189,9 @@ static void every_operator_has_traits(void **context) {
     assert_ptr_equal(tmk_traits_of("ai.onnx", "Conv"), tmk_traits_of("", "Conv"));
 }
 
-static void every_row_is_of_an_operator_and_in_order(void **context) {
+TEST(every_row_is_of_an_operator_and_in_order) {
     uint32_t n;
     const struct tmk_traits *rows = tmk_traits_list(&n);
-    (void)context;
     for (uint32_t i = 0; i < n; i++) {
         bool found = false;
         for (const struct tmk_op *const *row = tmk_op_list(); *row; row++)
@@ -208,8 +206,7 @@ static void every_row_is_of_an_operator_and_in_order(void **context) {
     }
 }
 
-static void traits_agree_with_what_rows_state(void **context) {
-    (void)context;
+TEST(traits_agree_with_what_rows_state) {
     for (const struct tmk_op *const *row = tmk_op_list(); *row; row++) {
         const struct tmk_traits *traits = tmk_traits_of((*row)->domain, (*row)->name);
         const bool view = (*row)->flags & TMK_OP_VIEW, pure = (*row)->flags & TMK_OP_PURE;
@@ -245,8 +242,7 @@ static void check_moves(const struct sample *s) {
     drop_pair(&pair);
 }
 
-static void what_moves_gives_its_operands_elements(void **context) {
-    (void)context;
+TEST(what_moves_gives_its_operands_elements) {
     assert_true(each(TMK_TRAIT_MOVES, check_moves) > 30);
 }
 
@@ -262,8 +258,7 @@ static void check_monotone(const struct sample *s) {
     assert_int_equal(tmk_node_traits(s->node)->batch, TMK_BATCH_POINTWISE);
 }
 
-static void monotone_operators_never_fall(void **context) {
-    (void)context;
+TEST(monotone_operators_never_fall) {
     assert_true(each(TMK_TRAIT_MONOTONE, check_monotone) > 25);
 }
 
@@ -285,8 +280,7 @@ static void check_linear(const struct sample *s) {
     check_scaled(s, -1.5f);
 }
 
-static void scales_pass_through_homogeneous_operators(void **context) {
-    (void)context;
+TEST(scales_pass_through_homogeneous_operators) {
     assert_true(each(TMK_TRAIT_HOMOGENEOUS, check_homogeneous) >= 4);
     assert_true(each(TMK_TRAIT_LINEAR, check_linear) >= 3);
 }
@@ -304,8 +298,7 @@ static void check_affine(const struct sample *s) {
     drop_pair(&two);
 }
 
-static void affine_operators_grow_evenly(void **context) {
-    (void)context;
+TEST(affine_operators_grow_evenly) {
     assert_true(each(TMK_TRAIT_AFFINE, check_affine) >= 6);
 }
 
@@ -330,8 +323,7 @@ static void check_pointwise(const struct sample *s, uint32_t input) {
     tmk_tensor_finish(&before);
 }
 
-static void pointwise_operators_look_at_one_element(void **context) {
-    (void)context;
+TEST(pointwise_operators_look_at_one_element) {
     for (const struct tmk_op *const *row = tmk_op_list(); *row; row++) {
         struct sample s;
         if (tmk_traits_of((*row)->domain, (*row)->name)->batch != TMK_BATCH_POINTWISE)
@@ -377,8 +369,7 @@ static void check_codes(const struct sample *s) {
     tmk_tensor_finish(&numbers);
 }
 
-static void codes_are_treated_as_numbers(void **context) {
-    (void)context;
+TEST(codes_are_treated_as_numbers) {
     n_of_codes = 0;
     each(TMK_TRAIT_CODES, check_codes);
     assert_true(n_of_codes > 20);
@@ -399,8 +390,7 @@ static void check_range(const struct sample *s) {
     tmk_tensor_finish(&twice);
 }
 
-static void classes_bound_their_results(void **context) {
-    (void)context;
+TEST(classes_bound_their_results) {
     each(0, check_range);
 }
 
@@ -436,24 +426,6 @@ static void check_product(const struct sample *s) {
     tmk_tensor_finish(&weights);
 }
 
-static void weights_have_their_channels_where_traits_say(void **context) {
-    (void)context;
+TEST(weights_have_their_channels_where_traits_say) {
     each(0, check_product);
-}
-
-TEST_GROUP(ops_traits) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_operator_has_traits),
-        cmocka_unit_test(every_row_is_of_an_operator_and_in_order),
-        cmocka_unit_test(traits_agree_with_what_rows_state),
-        cmocka_unit_test(what_moves_gives_its_operands_elements),
-        cmocka_unit_test(monotone_operators_never_fall),
-        cmocka_unit_test(scales_pass_through_homogeneous_operators),
-        cmocka_unit_test(affine_operators_grow_evenly),
-        cmocka_unit_test(pointwise_operators_look_at_one_element),
-        cmocka_unit_test(codes_are_treated_as_numbers),
-        cmocka_unit_test(classes_bound_their_results),
-        cmocka_unit_test(weights_have_their_channels_where_traits_say),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -61,8 +61,7 @@ static void assert_holds(const char *path, const char *text) {
     assert_memory_equal(bytes, text, strlen(text));
 }
 
-static void a_file_that_was_there_keeps_its_permissions(void **state) {
-    (void)state;
+TEST(a_file_that_was_there_keeps_its_permissions) {
     struct stat st;
     put("a", "old");
     assert_int_equal(chmod("a", 0606), 0);
@@ -77,8 +76,7 @@ static void a_file_that_was_there_keeps_its_permissions(void **state) {
     assert_int_equal(entries(false), 2);
 }
 
-static void links_stay_and_what_they_lead_to_is_written(void **state) {
-    (void)state;
+TEST(links_stay_and_what_they_lead_to_is_written) {
     struct stat st;
     assert_int_equal(mkdir("d", 0777), 0);
     assert_int_equal(symlink("d/there", "one"), 0);
@@ -92,8 +90,7 @@ static void links_stay_and_what_they_lead_to_is_written(void **state) {
     assert_int_equal(unlink("d/there"), 0);
 }
 
-static void links_of_others_in_shared_folders_are_not_followed(void **state) {
-    (void)state;
+TEST(links_of_others_in_shared_folders_are_not_followed) {
     struct tmk_diag diag = {0};
     if (geteuid() != 0)
         skip(); /* only root can make one */
@@ -116,8 +113,7 @@ static void links_of_others_in_shared_folders_are_not_followed(void **state) {
     assert_int_equal(unlink("shared/out") | unlink("shared/new"), 0);
 }
 
-static void folders_and_impossible_names_are_refused_at_once(void **state) {
-    (void)state;
+TEST(folders_and_impossible_names_are_refused_at_once) {
     struct tmk_outfile out;
     struct tmk_diag diag = {0};
     char name[300];
@@ -135,8 +131,7 @@ static void folders_and_impossible_names_are_refused_at_once(void **state) {
     assert_int_equal(entries(false), 1);
 }
 
-static void pipes_and_descriptors_are_written_straight(void **state) {
-    (void)state;
+TEST(pipes_and_descriptors_are_written_straight) {
     char path[32], bytes[8];
     int ends[2];
     assert_int_equal(pipe(ends), 0);
@@ -155,8 +150,7 @@ static void pipes_and_descriptors_are_written_straight(void **state) {
 }
 
 /* The last of the three can't be put in its place any more. */
-static void files_that_belong_together_appear_all_or_none(void **state) {
-    (void)state;
+TEST(files_that_belong_together_appear_all_or_none) {
     struct tmk_diag diag = {0};
     struct tmk_outfile files[3] = {{0}};
     static const char *const paths[] = {"old", "new", "third"};
@@ -186,8 +180,7 @@ static void assert_refused(const char *path) {
     assert_non_null(strstr(diag.text, path));
 }
 
-static void no_file_replaces_one_that_is_read(void **state) {
-    (void)state;
+TEST(no_file_replaces_one_that_is_read) {
     struct stat st;
     struct tmk_diag diag = {0};
     struct tmk_infile file;
@@ -225,8 +218,7 @@ static void no_file_replaces_one_that_is_read(void **state) {
     assert_holds("hard", "first");
 }
 
-static void many_files_are_remembered(void **state) {
-    (void)state;
+TEST(many_files_are_remembered) {
     enum { FILES = 300 };
     struct tmk_diag diag = {0};
     char name[16];
@@ -246,8 +238,7 @@ static void many_files_are_remembered(void **state) {
     put(name, "x");
 }
 
-static void the_same_file_has_several_names(void **state) {
-    (void)state;
+TEST(the_same_file_has_several_names) {
     put("in", "first");
     assert_int_equal(link("in", "hard"), 0);
     assert_int_equal(symlink("in", "soft"), 0);
@@ -274,8 +265,7 @@ static void make_temporary(const char *name, time_t age) {
     close(fd);
 }
 
-static void what_dead_processes_left_goes_after_a_day(void **state) {
-    (void)state;
+TEST(what_dead_processes_left_goes_after_a_day) {
     make_temporary(TMK_TEMPORARY "abcdefghijkl", 2 * 24 * 60 * 60);
     make_temporary(TMK_TEMPORARY "young2345678", 60);
     make_temporary(TMK_TEMPORARY "notes", 2 * 24 * 60 * 60);
@@ -287,19 +277,4 @@ static void what_dead_processes_left_goes_after_a_day(void **state) {
     assert_int_equal(entries(false), 3);
 }
 
-TEST_GROUP(outfile) {
-#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        TEST(a_file_that_was_there_keeps_its_permissions),
-        TEST(links_stay_and_what_they_lead_to_is_written),
-        TEST(links_of_others_in_shared_folders_are_not_followed),
-        TEST(folders_and_impossible_names_are_refused_at_once),
-        TEST(pipes_and_descriptors_are_written_straight),
-        TEST(files_that_belong_together_appear_all_or_none),
-        TEST(no_file_replaces_one_that_is_read),
-        TEST(many_files_are_remembered),
-        TEST(the_same_file_has_several_names),
-        TEST(what_dead_processes_left_goes_after_a_day),
-    };
-    return cmocka_run_group_tests_name("outfile", tests, NULL, NULL);
-}
+TEST_FIXTURE(set_up, tear_down)

@@ -12,8 +12,7 @@
 
 enum { SAMPLES = 40, WIDTH = 3 };
 
-static void the_first_batch_from_a_sample_on(void **state) {
-    (void)state;
+TEST(the_first_batch_from_a_sample_on) {
     for (uint64_t skip = 0; skip < 9; skip++)
         for (uint64_t batch = 1; batch < 6; batch++)
             for (uint64_t every = 1; every < 4; every++) {
@@ -62,8 +61,7 @@ static uint32_t make_up(struct tmk_profile_range *ranges, bool *samples, uint64_
     return n;
 }
 
-static void what_is_done_is_not_handed_out(void **state) {
-    (void)state;
+TEST(what_is_done_is_not_handed_out) {
     for (int round = 0; round < 2000; round++) {
         struct tmk_profile_range given[SAMPLES], done[SAMPLES];
         bool in_given[SAMPLES], in_done[SAMPLES], got[SAMPLES] = {false}, more = true;
@@ -172,8 +170,7 @@ static void read_all(struct stage *stage, bool *got, bool *covered, uint64_t bat
     assert_int_equal(run, counted);
 }
 
-static void what_is_assigned_runs_and_is_counted(void **state) {
-    (void)state;
+TEST(what_is_assigned_runs_and_is_counted) {
     for (int round = 0; round < 200; round++) {
         uint64_t batch = 1 + (uint64_t)rand() % 5;
         struct tmk_profile_range given[SAMPLES];
@@ -197,8 +194,7 @@ static void what_is_assigned_runs_and_is_counted(void **state) {
     }
 }
 
-static void shards_tile_the_run(void **state) {
-    (void)state;
+TEST(shards_tile_the_run) {
     for (uint32_t batch = 1; batch < 9; batch += 2)
         for (uint32_t shards = 1; shards < 50; shards += 6) {
             struct stage stage;
@@ -219,8 +215,7 @@ static void shards_tile_the_run(void **state) {
         }
 }
 
-static void parts_that_are_none_are_refused(void **state) {
-    (void)state;
+TEST(parts_that_are_none_are_refused) {
     static const struct tmk_profile_range wrong[][2] = {
         {{0, 6}, {6, 12}}, {{2, 8}, {8, 12}},    {{4, 8}, {0, 4}},    {{4, 8}, {4, 12}},
         {{4, 4}, {4, 8}},  {{36, 44}, {44, 48}}, {{12, 8}, {12, 16}}, {{0, 4}, {41, 44}},
@@ -245,13 +240,4 @@ static void parts_that_are_none_are_refused(void **state) {
     }
 }
 
-TEST_GROUP(parts) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_first_batch_from_a_sample_on),
-        cmocka_unit_test(what_is_done_is_not_handed_out),
-        cmocka_unit_test(what_is_assigned_runs_and_is_counted),
-        cmocka_unit_test(shards_tile_the_run),
-        cmocka_unit_test(parts_that_are_none_are_refused),
-    };
-    return cmocka_run_group_tests_name("parts", tests, make_folder, remove_folder);
-}
+GROUP_FIXTURE(make_folder, remove_folder)

@@ -2,8 +2,7 @@
 /* Passes that take out what is not needed. */
 #include "pass_case.h"
 
-static void what_no_output_needs_goes(void **state) {
-    (void)state;
+TEST(what_no_output_needs_goes) {
     struct pass_case c;
     pass_begin(&c, "graph \"g\" opset 17 {\n input %x : f32[\"N\",3]\n init %w : f32[3] = {1,2,3}\n"
                    " init %u : f32[3] = {1,2,3}\n"
@@ -17,8 +16,7 @@ static void what_no_output_needs_goes(void **state) {
     pass_end(&c);
 }
 
-static void pinned_results_stay(void **state) {
-    (void)state;
+TEST(pinned_results_stay) {
     struct pass_case c;
     pass_begin(&c, "graph \"g\" opset 17 {\n input %x : f32[\"N\",3]\n init %w : f32[3] = {1,2,3}\n"
                    " %a = Neg(%x)\n %b = Mul(%a, %w)\n %c = Relu(%x)\n output %c\n}");
@@ -50,8 +48,7 @@ static enum tmk_status run_unbound(const char *text, struct tmk_diag *diag) {
     return status;
 }
 
-static void unbound_graphs_are_bound_or_refused(void **state) {
-    (void)state;
+TEST(unbound_graphs_are_bound_or_refused) {
     struct tmk_diag diag;
     assert_ok(run_unbound("graph \"g\" opset 17 {\n input %x : f32[2]\n %y = Relu(%x)\n"
                           " %z = Identity(%y)\n output %z\n}",
@@ -62,13 +59,4 @@ static void unbound_graphs_are_bound_or_refused(void **state) {
                                  &diag),
                      TMK_UNSUPPORTED);
     assert_non_null(strstr(diag.text, "NeverHeardOf"));
-}
-
-TEST_GROUP(pass_clean) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_no_output_needs_goes),
-        cmocka_unit_test(pinned_results_stay),
-        cmocka_unit_test(unbound_graphs_are_bound_or_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

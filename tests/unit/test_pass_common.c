@@ -2,8 +2,7 @@
 /* eliminate-common-subexpressions. */
 #include "pass_case.h"
 
-static void equal_nodes_become_one(void **state) {
-    (void)state;
+TEST(equal_nodes_become_one) {
     struct pass_case c;
     pass_begin(&c, "graph \"g\" opset 17 {\n input %x : f32[\"N\",4]\n"
                    " %a = Softmax(%x) {axis=1}\n %b = Neg(%a)\n"
@@ -22,8 +21,7 @@ static void equal_nodes_become_one(void **state) {
     pass_end(&c);
 }
 
-static void the_order_of_operands_counts_and_that_of_attributes_does_not(void **state) {
-    (void)state;
+TEST(the_order_of_operands_counts_and_that_of_attributes_does_not) {
     struct pass_case c;
     pass_begin(&c, "graph \"g\" opset 17 {\n input %x : f32[1,1,4,4]\n input %y : f32[1,1,4,4]\n"
                    " %a = Add(%x, %y)\n %b = Add(%y, %x)\n"
@@ -38,8 +36,7 @@ static void the_order_of_operands_counts_and_that_of_attributes_does_not(void **
     pass_end(&c);
 }
 
-static void equal_weights_become_one_by_their_bits(void **state) {
-    (void)state;
+TEST(equal_weights_become_one_by_their_bits) {
     struct pass_case c;
     pass_begin(&c, "graph \"g\" opset 17 {\n input %x : f32[\"N\",2]\n"
                    " init %a : f32[2] = {0, nan}\n init %b : f32[2] = {0, nan}\n"
@@ -60,8 +57,7 @@ static void equal_weights_become_one_by_their_bits(void **state) {
     pass_end(&c);
 }
 
-static void constants_by_attribute_become_one(void **state) {
-    (void)state;
+TEST(constants_by_attribute_become_one) {
     struct pass_case c;
     pass_begin(&c,
                "graph \"g\" opset 17 {\n input %x : f32[\"N\",2]\n"
@@ -77,8 +73,7 @@ static void constants_by_attribute_become_one(void **state) {
     pass_end(&c);
 }
 
-static void outputs_keep_their_names(void **state) {
-    (void)state;
+TEST(outputs_keep_their_names) {
     struct pass_case c;
     pass_begin(&c, "graph \"g\" opset 17 {\n input %x : f32[\"N\",2]\n"
                    " %a = Neg(%x)\n %b = Neg(%x)\n %d = Neg(%x)\n %s = Exp(%a)\n %t = Exp(%x)\n"
@@ -92,8 +87,7 @@ static void outputs_keep_their_names(void **state) {
     pass_end(&c);
 }
 
-static void random_numbers_never_merge(void **state) {
-    (void)state;
+TEST(random_numbers_never_merge) {
     struct pass_case c;
     pass_begin(&c, "graph \"g\" opset 17 {\n input %x : f32[2]\n"
                    " %a = RandomNormalLike(%x) {seed=1f}\n %b = RandomNormalLike(%x) {seed=1f}\n"
@@ -103,8 +97,7 @@ static void random_numbers_never_merge(void **state) {
     pass_end(&c);
 }
 
-static void results_that_only_one_of_two_names_stay(void **state) {
-    (void)state;
+TEST(results_that_only_one_of_two_names_stay) {
     struct pass_case c;
     pass_begin(&c, "graph \"g\" opset 17 {\n input %x : f32[2,6]\n init %k : i64[1] = {2}\n"
                    " %v, %i = TopK(%x, %k)\n %w, %j = TopK(%x, %k)\n %_v, %l = TopK(%x, %k)\n"
@@ -121,8 +114,7 @@ static void results_that_only_one_of_two_names_stay(void **state) {
     pass_end(&c);
 }
 
-static void two_pinned_results_stay_two(void **state) {
-    (void)state;
+TEST(two_pinned_results_stay_two) {
     struct pass_case c;
     pass_begin(&c, "graph \"g\" opset 17 {\n input %x : f32[2]\n %a = Neg(%x)\n %b = Neg(%x)\n"
                    " %d = Neg(%x)\n %1 = Add(%a, %b)\n %2 = Add(%1, %d)\n output %2\n}");
@@ -135,8 +127,7 @@ static void two_pinned_results_stay_two(void **state) {
     pass_end(&c);
 }
 
-static void graphs_inside_reuse_what_stands_before_them(void **state) {
-    (void)state;
+TEST(graphs_inside_reuse_what_stands_before_them) {
     struct pass_case c;
     pass_begin(&c, "graph \"g\" opset 17 {\n input %x : f32[2]\n input %k : bool[]\n"
                    " init %w : f32[2] = {1,2}\n %a = Mul(%x, %w)\n"
@@ -160,19 +151,4 @@ static void graphs_inside_reuse_what_stands_before_them(void **state) {
     pass_run(&c, "eliminate-common-subexpressions");
     assert_false(c.progress);
     pass_end(&c);
-}
-
-TEST_GROUP(pass_common) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equal_nodes_become_one),
-        cmocka_unit_test(the_order_of_operands_counts_and_that_of_attributes_does_not),
-        cmocka_unit_test(equal_weights_become_one_by_their_bits),
-        cmocka_unit_test(constants_by_attribute_become_one),
-        cmocka_unit_test(outputs_keep_their_names),
-        cmocka_unit_test(random_numbers_never_merge),
-        cmocka_unit_test(results_that_only_one_of_two_names_stay),
-        cmocka_unit_test(two_pinned_results_stay_two),
-        cmocka_unit_test(graphs_inside_reuse_what_stands_before_them),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

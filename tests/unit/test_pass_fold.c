@@ -10,8 +10,7 @@ static void folded_is(const struct pass_case *c, const char *name, const void *b
     assert_memory_equal(origin->constant.data, bytes, n);
 }
 
-static void chains_of_constants_become_one(void **state) {
-    (void)state;
+TEST(chains_of_constants_become_one) {
     struct pass_case c;
     pass_begin(&c, "graph \"g\" opset 17 {\n input %x : f32[\"N\",3]\n init %a : f32[3] = {1,2,3}\n"
                    " init %b : f32[3] = {4,5,6}\n %s = Add(%a, %b)\n %n = Neg(%s)\n"
@@ -29,8 +28,7 @@ static void chains_of_constants_become_one(void **state) {
     pass_end(&c);
 }
 
-static void constant_nodes_of_every_form_become_initializers(void **state) {
-    (void)state;
+TEST(constant_nodes_of_every_form_become_initializers) {
     struct pass_case c;
     pass_begin(&c, "graph \"g\" opset 17 {\n input %x : f32[\"N\",2]\n"
                    " %a = Constant() {value=f32[2]{nan:0xffc00001, -0.0}}\n"
@@ -52,8 +50,7 @@ static void constant_nodes_of_every_form_become_initializers(void **state) {
     pass_end(&c);
 }
 
-static void outputs_stay_where_they_are_made(void **state) {
-    (void)state;
+TEST(outputs_stay_where_they_are_made) {
     struct pass_case c;
     pass_begin(&c, "graph \"g\" opset 17 {\n input %x : f32[2]\n init %a : f32[2] = {1,2}\n"
                    " %o = Neg(%a)\n %p = Add(%o, %x)\n %k = Constant() {value=f32[2]{3,4}}\n"
@@ -66,8 +63,7 @@ static void outputs_stay_where_they_are_made(void **state) {
     pass_end(&c);
 }
 
-static void certain_shapes_fold_and_others_do_not(void **state) {
-    (void)state;
+TEST(certain_shapes_fold_and_others_do_not) {
     struct pass_case c;
     pass_begin(&c,
                "graph \"g\" opset 17 {\n input %x : f32[2,6]\n input %u : f32[\"N\",6]\n"
@@ -86,8 +82,7 @@ static void certain_shapes_fold_and_others_do_not(void **state) {
     pass_end(&c);
 }
 
-static void numbers_make_shapes_certain(void **state) {
-    (void)state;
+TEST(numbers_make_shapes_certain) {
     struct pass_case c;
     /* more elements than shape inference follows */
     pass_begin(&c, "graph \"g\" opset 17 {\n input %x : f32[8]\n init %many : i64[1] = {2000}\n"
@@ -102,8 +97,7 @@ static void numbers_make_shapes_certain(void **state) {
     pass_end(&c);
 }
 
-static void random_numbers_pairs_and_large_results_stay(void **state) {
-    (void)state;
+TEST(random_numbers_pairs_and_large_results_stay) {
     struct pass_case c;
     pass_begin(
         &c, "graph \"g\" opset 17 {\n input %x : f32[1]\n init %w : i8[2] = {1,2}\n"
@@ -129,8 +123,7 @@ static void random_numbers_pairs_and_large_results_stay(void **state) {
     pass_end(&c);
 }
 
-static void what_a_kernel_refuses_stays(void **state) {
-    (void)state;
+TEST(what_a_kernel_refuses_stays) {
     struct pass_case c;
     pass_begin(&c, "graph \"g\" opset 17 {\n input %x : f32[2]\n init %a : f32[2] = {1,2}\n"
                    " init %i : i64[1] = {9}\n init %b : f32[3] = {1,2,3}\n"
@@ -145,8 +138,7 @@ static void what_a_kernel_refuses_stays(void **state) {
     pass_end(&c);
 }
 
-static void several_results_fold_together(void **state) {
-    (void)state;
+TEST(several_results_fold_together) {
     struct pass_case c;
     pass_begin(&c, "graph \"g\" opset 17 {\n input %x : f32[2]\n init %a : f32[6] = {1,2,3,4,5,6}\n"
                    " init %k : i64[3] = {2,2,2}\n %p, %q, %r = Split(%a, %k) {axis=0}\n"
@@ -158,8 +150,7 @@ static void several_results_fold_together(void **state) {
     pass_end(&c);
 }
 
-static void pinned_results_fold_and_stay(void **state) {
-    (void)state;
+TEST(pinned_results_fold_and_stay) {
     struct pass_case c;
     pass_begin(&c, "graph \"g\" opset 17 {\n input %x : f32[2]\n init %a : f32[2] = {1,2}\n"
                    " %b = Neg(%a)\n %d = Exp(%a)\n %y = Add(%x, %b)\n output %y\n}");
@@ -173,8 +164,7 @@ static void pinned_results_fold_and_stay(void **state) {
     pass_end(&c);
 }
 
-static void graphs_inside_fold_with_what_is_around_them(void **state) {
-    (void)state;
+TEST(graphs_inside_fold_with_what_is_around_them) {
     struct pass_case c;
     pass_begin(&c, "graph \"g\" opset 17 {\n input %x : f32[2]\n input %k : bool[]\n"
                    " init %a : f32[2] = {1,2}\n %n = Neg(%a)\n"
@@ -189,20 +179,4 @@ static void graphs_inside_fold_with_what_is_around_them(void **state) {
     pass_run(&c, "fold-constant");
     assert_false(c.progress);
     pass_end(&c);
-}
-
-TEST_GROUP(pass_fold) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chains_of_constants_become_one),
-        cmocka_unit_test(constant_nodes_of_every_form_become_initializers),
-        cmocka_unit_test(outputs_stay_where_they_are_made),
-        cmocka_unit_test(certain_shapes_fold_and_others_do_not),
-        cmocka_unit_test(numbers_make_shapes_certain),
-        cmocka_unit_test(random_numbers_pairs_and_large_results_stay),
-        cmocka_unit_test(what_a_kernel_refuses_stays),
-        cmocka_unit_test(several_results_fold_together),
-        cmocka_unit_test(pinned_results_fold_and_stay),
-        cmocka_unit_test(graphs_inside_fold_with_what_is_around_them),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

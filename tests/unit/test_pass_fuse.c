@@ -20,8 +20,7 @@ static void fuses(const char *text) {
     pass_end(&c);
 }
 
-static void the_convolution_is_inside(void **state) {
-    (void)state;
+TEST(the_convolution_is_inside) {
     fuses(MODEL " %a = Relu(%c)\n %n = Neg(%a)\n output %n\n}");
     fuses(MODEL " %a = Tanh(%c)\n output %a\n}");
     fuses(MODEL " %a = LeakyRelu(%c)\n output %a\n}");
@@ -30,8 +29,7 @@ static void the_convolution_is_inside(void **state) {
                 " output %a\n}");
 }
 
-static void what_others_see_or_nobody_knows_stays(void **state) {
-    (void)state;
+TEST(what_others_see_or_nobody_knows_stays) {
     const char *texts[] = {
         MODEL " %a = Relu(%c)\n output %a\n output %c\n}",
         MODEL " %a = Relu(%c)\n %n = Neg(%c)\n output %a\n output %n\n}",
@@ -51,12 +49,4 @@ static void what_others_see_or_nobody_knows_stays(void **state) {
     pass_run_pinned(&c, "fuse-conv-activation", &pinned, 1);
     assert_false(c.progress);
     pass_end(&c);
-}
-
-TEST_GROUP(pass_fuse) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_convolution_is_inside),
-        cmocka_unit_test(what_others_see_or_nobody_knows_stays),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,8 +4,7 @@
 
 #define IMAGE "graph \"g\" opset 17 {\n input %x : f32[\"N\",2,3,4]\n"
 
-static void between_two_such_operators_a_value_is_a_view(void **state) {
-    (void)state;
+TEST(between_two_such_operators_a_value_is_a_view) {
     struct pass_case c;
     pass_begin(&c, IMAGE " init %s : f32[2,1,1] = {2, -3}\n %a = Erf(%x)\n %b = Mul(%a, %s)\n"
                          " %c = Add(%b, %a)\n output %c\n}");
@@ -21,8 +20,7 @@ static void between_two_such_operators_a_value_is_a_view(void **state) {
     pass_end(&c);
 }
 
-static void what_lies_otherwise_stays(void **state) {
-    (void)state;
+TEST(what_lies_otherwise_stays) {
     const char *texts[] = {
         "graph \"g\" opset 17 {\n input %x : f32[2,3]\n %a = Relu(%x)\n output %a\n}",
         IMAGE
@@ -39,12 +37,4 @@ static void what_lies_otherwise_stays(void **state) {
             fail_msg("case %zu was changed", i);
         pass_end(&c);
     }
-}
-
-TEST_GROUP(pass_layout) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(between_two_such_operators_a_value_is_a_view),
-        cmocka_unit_test(what_lies_otherwise_stays),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,8 +28,7 @@ static void fuses_to(const char *text, const char *op) {
     pass_end(&c);
 }
 
-static void a_convolution_between_pairs_is_one_of_integers(void **state) {
-    (void)state;
+TEST(a_convolution_between_pairs_is_one_of_integers) {
     struct pass_case c;
     pass_begin(&c, IMAGE WEIGHTS
                " %c = Conv(%xd, %wd, %bd) {strides=[2,2]}\n" BACK("%c") " output %y\n}");
@@ -51,8 +50,7 @@ static void a_convolution_between_pairs_is_one_of_integers(void **state) {
     pass_end(&c);
 }
 
-static void other_operators_have_forms_of_integers_too(void **state) {
-    (void)state;
+TEST(other_operators_have_forms_of_integers_too) {
 #define PAIR                                                                                       \
     GRAPH " input %x : f32[2,3]\n input %v : f32[2,3]\n" SCALES                                    \
           " %xq = QuantizeLinear(%x, %s, %z)\n %xd = DequantizeLinear(%xq, %s, %z)\n"              \
@@ -76,8 +74,7 @@ static void other_operators_have_forms_of_integers_too(void **state) {
              "QLinearMatMul");
 }
 
-static void a_relu_goes_where_the_lowest_code_is_zero(void **state) {
-    (void)state;
+TEST(a_relu_goes_where_the_lowest_code_is_zero) {
     struct pass_case c;
     pass_begin(&c, IMAGE WEIGHTS
                " %c = Conv(%xd, %wd, %bd)\n %r = Relu(%c)\n %yq = QuantizeLinear(%r, %t, %o)\n"
@@ -93,8 +90,7 @@ static void a_relu_goes_where_the_lowest_code_is_zero(void **state) {
     pass_end(&c);
 }
 
-static void what_moves_elements_moves_codes(void **state) {
-    (void)state;
+TEST(what_moves_elements_moves_codes) {
     struct pass_case c;
     pass_begin(&c, IMAGE " %m = MaxPool(%xd) {kernel_shape=[2,2], strides=[2,2]}\n"
                          " %mq = QuantizeLinear(%m, %s, %z)\n"
@@ -112,8 +108,7 @@ static void what_moves_elements_moves_codes(void **state) {
     pass_end(&c);
 }
 
-static void pairs_that_stay_say_why(void **state) {
-    (void)state;
+TEST(pairs_that_stay_say_why) {
     const struct {
         const char *text, *value, *why;
     } cases[] = {
@@ -140,8 +135,7 @@ static void pairs_that_stay_say_why(void **state) {
 }
 
 /* Not what anybody exports; a hostile file may have it. */
-static void scales_that_fit_nothing_fuse_nothing(void **state) {
-    (void)state;
+TEST(scales_that_fit_nothing_fuse_nothing) {
     const char *texts[] = {
         /* more scales of the bias than of the weights */
         IMAGE " init %wq : i8[3,2,1,1] = {1,2,3,4,5,6}\n init %ws : f32[3] = {0.01, 0.02, 0.005}\n"
@@ -172,8 +166,7 @@ static void scales_that_fit_nothing_fuse_nothing(void **state) {
     }
 }
 
-static void quantizing_what_was_dequantized_alike_is_nothing(void **state) {
-    (void)state;
+TEST(quantizing_what_was_dequantized_alike_is_nothing) {
     struct pass_case c;
     pass_begin(&c, IMAGE " %a = QuantizeLinear(%xd, %s, %z)\n %y = DequantizeLinear(%a, %s, %z)\n"
                          " output %y\n}");
@@ -183,8 +176,7 @@ static void quantizing_what_was_dequantized_alike_is_nothing(void **state) {
     pass_end(&c);
 }
 
-static void an_operand_that_others_read_keeps_its_floats(void **state) {
-    (void)state;
+TEST(an_operand_that_others_read_keeps_its_floats) {
     struct pass_case c;
     pass_begin(&c, IMAGE WEIGHTS " %c = Conv(%xd, %wd, %bd)\n" BACK(
                        "%c") " %n = Neg(%xd)\n output %y\n output %n\n}");
@@ -192,18 +184,4 @@ static void an_operand_that_others_read_keeps_its_floats(void **state) {
     pass_fate_is(&c, "xd", TMK_FATE_SAME);
     assert_int_equal(pass_count(&c, "QLinearConv"), 1);
     pass_end(&c);
-}
-
-TEST_GROUP(pass_qdq) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_convolution_between_pairs_is_one_of_integers),
-        cmocka_unit_test(other_operators_have_forms_of_integers_too),
-        cmocka_unit_test(a_relu_goes_where_the_lowest_code_is_zero),
-        cmocka_unit_test(what_moves_elements_moves_codes),
-        cmocka_unit_test(pairs_that_stay_say_why),
-        cmocka_unit_test(scales_that_fit_nothing_fuse_nothing),
-        cmocka_unit_test(quantizing_what_was_dequantized_alike_is_nothing),
-        cmocka_unit_test(an_operand_that_others_read_keeps_its_floats),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

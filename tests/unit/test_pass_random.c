@@ -265,8 +265,7 @@ static uint64_t asked(const char *name, uint64_t otherwise) {
     return text ? strtoull(text, NULL, 10) : otherwise;
 }
 
-static void random_graphs_survive_random_passes(void **state) {
-    (void)state;
+TEST(random_graphs_survive_random_passes) {
     const uint64_t first = asked("TIDEMARK_RANDOM_FIRST", 1);
     const uint64_t n = asked("TIDEMARK_RANDOM_GRAPHS", USUAL);
     for (uint64_t i = 0; i < n; i++)
@@ -288,9 +287,4 @@ static int tell_where(void **state) {
     return 0;
 }
 
-TEST_GROUP(pass_random) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(random_graphs_survive_random_passes, tell_where),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_FIXTURE(NULL, tell_where)

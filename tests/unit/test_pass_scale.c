@@ -29,8 +29,7 @@ static void stays(const char *text) {
     pass_end(&c);
 }
 
-static void a_scale_behind_a_convolution_goes_into_its_weights(void **state) {
-    (void)state;
+TEST(a_scale_behind_a_convolution_goes_into_its_weights) {
     struct pass_case c;
     pass_begin(&c, GRAPH IMAGE WEIGHTS
                " init %s : f32[3,1,1] = {2, -0.5, 0}\n" CONV
@@ -51,8 +50,7 @@ static void a_scale_behind_a_convolution_goes_into_its_weights(void **state) {
     pass_end(&c);
 }
 
-static void an_output_keeps_its_name_and_the_convolution_its_chain(void **state) {
-    (void)state;
+TEST(an_output_keeps_its_name_and_the_convolution_its_chain) {
     folds(GRAPH IMAGE WEIGHTS
           " init %s : f32[1,3,1,1] = {2, 0.5, 4}\n" CONV " %r = Relu(%c) : f32[\"N\",3,4,4]\n"
           " %p = MaxPool(%r) {kernel_shape=[2,2], pads=[1,1,1,1]} : f32[\"N\",3,5,5]\n"
@@ -65,8 +63,7 @@ static void an_output_keeps_its_name_and_the_convolution_its_chain(void **state)
           0);
 }
 
-static void signs_don_t_pass_activations_but_go_before_them(void **state) {
-    (void)state;
+TEST(signs_don_t_pass_activations_but_go_before_them) {
     stays(GRAPH IMAGE WEIGHTS
           " init %s : f32[3,1,1] = {2, -0.5, 1}\n" CONV
           " %r = Relu(%c) : f32[\"N\",3,4,4]\n %m = Mul(%r, %s) : f32[\"N\",3,4,4]\n output %m\n}");
@@ -75,8 +72,7 @@ static void signs_don_t_pass_activations_but_go_before_them(void **state) {
                               " %m = Mul(%r, %s) : f32[\"N\",3,4,4]\n output %m\n}");
 }
 
-static void what_others_read_keeps_its_numbers(void **state) {
-    (void)state;
+TEST(what_others_read_keeps_its_numbers) {
     const char *scale = " init %s : f32[3,1,1] = {2, 0.5, 1}\n";
     char text[2048];
     const char *tails[] = {" %n = Neg(%c) : f32[\"N\",3,4,4]\n output %n\n", " output %c\n"};
@@ -95,8 +91,7 @@ static void what_others_read_keeps_its_numbers(void **state) {
     pass_end(&c);
 }
 
-static void a_sum_is_scaled_when_all_its_operands_are(void **state) {
-    (void)state;
+TEST(a_sum_is_scaled_when_all_its_operands_are) {
     folds(
         GRAPH IMAGE WEIGHTS
         " init %s : f32[3,1,1] = {2, -0.5, 1}\n" CONV " %d = Conv(%x, %w) : f32[\"N\",3,4,4]\n"
@@ -108,8 +103,7 @@ static void a_sum_is_scaled_when_all_its_operands_are(void **state) {
                       " %m = Mul(%a, %s) : f32[\"N\",3,4,4]\n output %m\n}");
 }
 
-static void matrices_take_scales_in_rows_and_columns(void **state) {
-    (void)state;
+TEST(matrices_take_scales_in_rows_and_columns) {
 #define VECTOR GRAPH " input %x : f32[\"N\",2]\n init %w : f32[2,3] = {1,2,3,4,5,6}\n"
 #define COLUMN GRAPH " input %x : f32[\"N\",2]\n init %w : f32[3,2] = {1,2,3,4,5,6}\n"
     folds(VECTOR " init %b : f32[3] = {1,2,3}\n init %s : f32[3] = {2,-1,0.5}\n"
@@ -135,8 +129,7 @@ static void matrices_take_scales_in_rows_and_columns(void **state) {
                 " %m = Mul(%g, %s) : f32[2,3]\n output %m\n}");
 }
 
-static void forward_the_product_is_affine_in_what_it_was_made_of(void **state) {
-    (void)state;
+TEST(forward_the_product_is_affine_in_what_it_was_made_of) {
     struct pass_case c;
     pass_begin(&c, GRAPH IMAGE WEIGHTS
                " init %s : f32[2,1,1] = {2, 4}\n"
@@ -162,8 +155,7 @@ static void forward_the_product_is_affine_in_what_it_was_made_of(void **state) {
                               " %c = Conv(%r, %w) : f32[\"N\",3,4,4]\n output %c\n}");
 }
 
-static void depthwise_and_transposed_windows_know_their_channels(void **state) {
-    (void)state;
+TEST(depthwise_and_transposed_windows_know_their_channels) {
     folds(GRAPH IMAGE
           " init %w : f32[2,1,2,2] = {1,2,3,4,5,6,7,8}\n init %s : f32[2,1,1] = {3,-2}\n"
           " %m = Mul(%x, %s) : f32[\"N\",2,5,5]\n"
@@ -181,8 +173,7 @@ static void depthwise_and_transposed_windows_know_their_channels(void **state) {
                 " %c = Conv(%m, %w) {group=2} : f32[1,2,3,3]\n output %c\n}");
 }
 
-static void products_that_overflow_are_left(void **state) {
-    (void)state;
+TEST(products_that_overflow_are_left) {
     stays(GRAPH IMAGE
           " init %w : f32[1,2,1,1] = {3e38, 1}\n init %s : f32[] = {2}\n"
           " %c = Conv(%x, %w) : f32[\"N\",1,5,5]\n %m = Mul(%c, %s) : f32[\"N\",1,5,5]\n"
@@ -193,16 +184,14 @@ static void products_that_overflow_are_left(void **state) {
           " output %m\n}");
 }
 
-static void one_scale_after_another_is_one(void **state) {
-    (void)state;
+TEST(one_scale_after_another_is_one) {
     folds(GRAPH " input %x : f32[2,3]\n init %s : f32[3] = {2,3,4}\n init %t : f32[] = {0.5}\n"
                 " %r = Relu(%x) : f32[2,3]\n %m = Mul(%r, %s) : f32[2,3]\n"
                 " %n = Mul(%m, %t) : f32[2,3]\n output %n\n}",
           1);
 }
 
-static void sums_behind_convolutions_and_gemms_become_their_bias(void **state) {
-    (void)state;
+TEST(sums_behind_convolutions_and_gemms_become_their_bias) {
     struct pass_case c;
     pass_begin(&c,
                GRAPH IMAGE WEIGHTS " init %t : f32[3,1,1] = {2, -0.5, 0}\n" CONV
@@ -230,21 +219,4 @@ static void sums_behind_convolutions_and_gemms_become_their_bias(void **state) {
     pass_run(&c, "fold-bias"); /* along rows, not channels */
     assert_false(c.progress);
     pass_end(&c);
-}
-
-TEST_GROUP(pass_scale) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_scale_behind_a_convolution_goes_into_its_weights),
-        cmocka_unit_test(an_output_keeps_its_name_and_the_convolution_its_chain),
-        cmocka_unit_test(signs_don_t_pass_activations_but_go_before_them),
-        cmocka_unit_test(what_others_read_keeps_its_numbers),
-        cmocka_unit_test(a_sum_is_scaled_when_all_its_operands_are),
-        cmocka_unit_test(matrices_take_scales_in_rows_and_columns),
-        cmocka_unit_test(forward_the_product_is_affine_in_what_it_was_made_of),
-        cmocka_unit_test(depthwise_and_transposed_windows_know_their_channels),
-        cmocka_unit_test(products_that_overflow_are_left),
-        cmocka_unit_test(one_scale_after_another_is_one),
-        cmocka_unit_test(sums_behind_convolutions_and_gemms_become_their_bias),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,8 +43,7 @@ static void type_is(const struct typed *t, const char *name, const char *want) {
     assert_string_equal(have, want);
 }
 
-static void free_dimensions_stay_free_and_channels_are_found(void **state) {
-    (void)state;
+TEST(free_dimensions_stay_free_and_channels_are_found) {
     struct typed t;
     fill(&t, "graph \"g\" opset 17 {\n input %x : f32[\"N\",3,\"H\",\"W\"]\n"
              " input %w : f32[8,3,3,3]\n"
@@ -59,8 +58,7 @@ static void free_dimensions_stay_free_and_channels_are_found(void **state) {
     tmk_graph_destroy(&t.graph);
 }
 
-static void shapes_that_are_computed_are_followed(void **state) {
-    (void)state;
+TEST(shapes_that_are_computed_are_followed) {
     struct typed t;
     fill(&t, "graph \"g\" opset 17 {\n input %x : f32[\"N\",\"T\",12]\n"
              " init %zero : i64[1] = {0}\n init %one : i64[1] = {1}\n init %h : i64[1] = {3}\n"
@@ -73,8 +71,7 @@ static void shapes_that_are_computed_are_followed(void **state) {
     tmk_graph_destroy(&t.graph);
 }
 
-static void a_batch_that_is_fixed_inside_is_found(void **state) {
-    (void)state;
+TEST(a_batch_that_is_fixed_inside_is_found) {
     struct typed t;
     fill(&t, "graph \"g\" opset 17 {\n input %x : f32[\"N\",4,\"W\"]\n"
              " init %to : i64[3] = {1,2,-1}\n init %f : i64[2] = {1,256}\n"
@@ -86,8 +83,7 @@ static void a_batch_that_is_fixed_inside_is_found(void **state) {
     tmk_graph_destroy(&t.graph);
 }
 
-static void declarations_stay_unless_they_are_wrong(void **state) {
-    (void)state;
+TEST(declarations_stay_unless_they_are_wrong) {
     struct typed t;
     fill(&t, "graph \"g\" opset 17 {\n input %x : f32[2,\"M\"]\n init %i : i64[1] = {0}\n"
              " %a = Relu(%x) : f32[\"q\",\"M\"]\n %b = Neg(%x) : f32[7,7]\n"
@@ -110,9 +106,7 @@ static void declarations_stay_unless_they_are_wrong(void **state) {
     tmk_graph_destroy(&t.graph);
 }
 
-static void
-what_depends_on_elements_stays_unknown_and_what_follows_a_declaration_goes_on(void **s) {
-    (void)s;
+TEST(what_depends_on_elements_stays_unknown_and_what_follows_a_declaration_goes_on) {
     struct typed t;
     fill(&t, "graph \"g\" opset 17 {\n input %x : f32[2,3]\n input %u : ?\n init %r : f32[3,2] = "
              "{1,2,3,4,5,6}\n"
@@ -127,8 +121,7 @@ what_depends_on_elements_stays_unknown_and_what_follows_a_declaration_goes_on(vo
     tmk_graph_destroy(&t.graph);
 }
 
-static void unknown_operators_make_what_is_declared(void **state) {
-    (void)state;
+TEST(unknown_operators_make_what_is_declared) {
     struct typed t = {0};
     assert_ok(tmk_graph_parse("graph \"g\" opset 17 \"com.example\" 1 {\n input %x : f32[2,3]\n"
                               " %a = \"com.example::Foo\"(%x)\n %b = Neg(%a)\n"
@@ -143,16 +136,14 @@ static void unknown_operators_make_what_is_declared(void **state) {
     tmk_graph_destroy(&t.graph);
 }
 
-static void ranks_that_depend_on_sizes_stay_unknown(void **state) {
-    (void)state;
+TEST(ranks_that_depend_on_sizes_stay_unknown) {
     struct typed t;
     fill(&t, "graph \"g\" opset 17 {\n input %x : f32[\"N\",3]\n %y = Squeeze(%x)\n output %y\n}");
     type_is(&t, "y", "float32");
     tmk_graph_destroy(&t.graph);
 }
 
-static void branches_are_typed_and_agree_or_are_chosen(void **state) {
-    (void)state;
+TEST(branches_are_typed_and_agree_or_are_chosen) {
     struct typed t;
     fill(&t, "graph \"g\" opset 17 {\n input %x : f32[\"N\",3]\n input %c : bool[]\n"
              " init %yes : bool[] = {1}\n init %k : i64[1] = {0}\n"
@@ -171,8 +162,7 @@ static void branches_are_typed_and_agree_or_are_chosen(void **state) {
     tmk_graph_destroy(&t.graph);
 }
 
-static void bodies_are_typed_as_far_as_nothing_is_carried(void **state) {
-    (void)state;
+TEST(bodies_are_typed_as_far_as_nothing_is_carried) {
     struct typed t;
     fill(&t, "graph \"g\" opset 17 {\n input %x : f32[2,3]\n init %n : i64[] = {3}\n"
              " init %on : bool[] = {1}\n"
@@ -186,8 +176,7 @@ static void bodies_are_typed_as_far_as_nothing_is_carried(void **state) {
     tmk_graph_destroy(&t.graph);
 }
 
-static void sizes_that_are_too_large_are_left_alone(void **state) {
-    (void)state;
+TEST(sizes_that_are_too_large_are_left_alone) {
     struct typed t;
     fill(&t,
          "graph \"g\" opset 17 {\n"
@@ -202,8 +191,7 @@ static void sizes_that_are_too_large_are_left_alone(void **state) {
     tmk_graph_destroy(&t.graph);
 }
 
-static void certain_is_what_no_size_was_made_up_for(void **state) {
-    (void)state;
+TEST(certain_is_what_no_size_was_made_up_for) {
     struct typed t;
     struct tmk_certain certain;
     fill(&t, "graph \"g\" opset 17 {\n input %x : f32[2,3]\n input %u : f32[\"N\",3]\n"
@@ -223,22 +211,4 @@ static void certain_is_what_no_size_was_made_up_for(void **state) {
         assert_int_equal(certain.tensors[find_in(t.graph, unsure[i])->index].dtype, TMK_UNDEFINED);
     tmk_certain_finish(&certain);
     tmk_graph_destroy(&t.graph);
-}
-
-TEST_GROUP(pass_shapes) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(free_dimensions_stay_free_and_channels_are_found),
-        cmocka_unit_test(shapes_that_are_computed_are_followed),
-        cmocka_unit_test(a_batch_that_is_fixed_inside_is_found),
-        cmocka_unit_test(declarations_stay_unless_they_are_wrong),
-        cmocka_unit_test(
-            what_depends_on_elements_stays_unknown_and_what_follows_a_declaration_goes_on),
-        cmocka_unit_test(unknown_operators_make_what_is_declared),
-        cmocka_unit_test(ranks_that_depend_on_sizes_stay_unknown),
-        cmocka_unit_test(branches_are_typed_and_agree_or_are_chosen),
-        cmocka_unit_test(bodies_are_typed_as_far_as_nothing_is_carried),
-        cmocka_unit_test(certain_is_what_no_size_was_made_up_for),
-        cmocka_unit_test(sizes_that_are_too_large_are_left_alone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

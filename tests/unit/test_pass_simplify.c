@@ -8,8 +8,7 @@
     " init %s : f32[3] = {1,-2,0.5}\n init %b : f32[3] = {0,1,-1}\n"                               \
     " init %m : f32[3] = {0.25,-1,4}\n init %v : f32[3] = {1,0.04,9}\n"
 
-static void norms_become_two_steps_at_any_rank(void **state) {
-    (void)state;
+TEST(norms_become_two_steps_at_any_rank) {
     static const char *const shapes[] = {"\"N\",3", "\"N\",3,5", "\"N\",3,\"H\",\"W\"",
                                          "1,3,2,2,2"};
     for (size_t i = 0; i < 4; i++) {
@@ -32,8 +31,7 @@ static void norms_become_two_steps_at_any_rank(void **state) {
     }
 }
 
-static void every_operator_set_has_its_form(void **state) {
-    (void)state;
+TEST(every_operator_set_has_its_form) {
     static const struct {
         int opset;
         const char *attrs;
@@ -53,8 +51,7 @@ static void every_operator_set_has_its_form(void **state) {
     }
 }
 
-static void statistics_of_each_element_keep_their_shape(void **state) {
-    (void)state;
+TEST(statistics_of_each_element_keep_their_shape) {
     for (int opset = 6; opset <= 8; opset += 2) {
         char text[512];
         struct pass_case c;
@@ -71,8 +68,7 @@ static void statistics_of_each_element_keep_their_shape(void **state) {
     }
 }
 
-static void norms_that_train_or_vary_or_overflow_stay(void **state) {
-    (void)state;
+TEST(norms_that_train_or_vary_or_overflow_stay) {
     static const char *const texts[] = {
         /* trains */
         "graph \"g\" opset 17 {\n input %x : f32[2,3]\n" MOMENTS
@@ -99,8 +95,7 @@ static void norms_that_train_or_vary_or_overflow_stay(void **state) {
     }
 }
 
-static void the_mean_becomes_the_bias_also_where_it_is_large(void **state) {
-    (void)state;
+TEST(the_mean_becomes_the_bias_also_where_it_is_large) {
     struct pass_case c;
     struct pass_values values;
     pass_begin(&c, "graph \"g\" opset 17 {\n input %u : f32[1,1]\n init %x : f32[1,1] = {1000003}\n"
@@ -118,8 +113,7 @@ static void the_mean_becomes_the_bias_also_where_it_is_large(void **state) {
     pass_end(&c);
 }
 
-static void what_does_nothing_goes(void **state) {
-    (void)state;
+TEST(what_does_nothing_goes) {
     struct pass_case c;
     pass_begin(&c,
                "graph \"g\" opset 17 {\n input %x : f32[\"N\",4]\n init %w0 : f32[4] = {1,2,3,4}\n"
@@ -138,8 +132,7 @@ static void what_does_nothing_goes(void **state) {
     pass_end(&c);
 }
 
-static void what_does_something_stays(void **state) {
-    (void)state;
+TEST(what_does_something_stays) {
     struct pass_case c;
     pass_begin(&c,
                "graph \"g\" opset 17 {\n input %x : f32[\"N\",4,4]\n input %t : bool[]\n"
@@ -160,8 +153,7 @@ static void what_does_something_stays(void **state) {
     pass_end(&c);
 }
 
-static void shapes_that_are_certain_tell_what_does_nothing(void **state) {
-    (void)state;
+TEST(shapes_that_are_certain_tell_what_does_nothing) {
     struct pass_case c;
     pass_begin(&c,
                "graph \"g\" opset 17 {\n input %x : f32[2,6]\n input %u : f32[\"N\",6]\n"
@@ -178,8 +170,7 @@ static void shapes_that_are_certain_tell_what_does_nothing(void **state) {
     pass_end(&c);
 }
 
-static void inputs_keep_the_type_that_is_declared(void **state) {
-    (void)state;
+TEST(inputs_keep_the_type_that_is_declared) {
     struct pass_case c;
     pass_begin(&c, "graph \"g\" opset 17 {\n input %x : f32\n input %u : f32\n"
                    " %a = Identity(%x)\n %b = Neg(%a)\n %d = Identity(%u) : f32[4]\n"
@@ -193,8 +184,7 @@ static void inputs_keep_the_type_that_is_declared(void **state) {
     pass_end(&c);
 }
 
-static void pinned_edges_keep_their_own_value(void **state) {
-    (void)state;
+TEST(pinned_edges_keep_their_own_value) {
     struct pass_case c;
     pass_begin(&c, "graph \"g\" opset 17 {\n input %x : f32[\"N\",3]\n" MOMENTS
                    " %a = Neg(%x)\n %d = Identity(%a)\n %e = Identity(%d)\n"
@@ -211,8 +201,7 @@ static void pinned_edges_keep_their_own_value(void **state) {
     pass_end(&c);
 }
 
-static void graphs_inside_are_simplified(void **state) {
-    (void)state;
+TEST(graphs_inside_are_simplified) {
     struct pass_case c;
     pass_begin(&c, "graph \"g\" opset 17 {\n input %x : f32[\"N\",3]\n input %k : bool[]\n" MOMENTS
                    " %i = Identity(%x)\n"
@@ -227,21 +216,4 @@ static void graphs_inside_are_simplified(void **state) {
     pass_run(&c, "simplify-inference");
     assert_false(c.progress);
     pass_end(&c);
-}
-
-TEST_GROUP(pass_simplify) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(norms_become_two_steps_at_any_rank),
-        cmocka_unit_test(every_operator_set_has_its_form),
-        cmocka_unit_test(statistics_of_each_element_keep_their_shape),
-        cmocka_unit_test(norms_that_train_or_vary_or_overflow_stay),
-        cmocka_unit_test(the_mean_becomes_the_bias_also_where_it_is_large),
-        cmocka_unit_test(what_does_nothing_goes),
-        cmocka_unit_test(what_does_something_stays),
-        cmocka_unit_test(shapes_that_are_certain_tell_what_does_nothing),
-        cmocka_unit_test(inputs_keep_the_type_that_is_declared),
-        cmocka_unit_test(pinned_edges_keep_their_own_value),
-        cmocka_unit_test(graphs_inside_are_simplified),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

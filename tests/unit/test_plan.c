@@ -15,8 +15,7 @@ static uint32_t noise(uint32_t *state) {
 
 /* ---- the memory planner ---- */
 
-static void blocks_alive_together_never_overlap(void **state) {
-    (void)state;
+TEST(blocks_alive_together_never_overlap) {
     uint32_t seed = 7;
     for (int round = 0; round < 200; round++) {
         struct tmk_block blocks[60];
@@ -50,8 +49,7 @@ static void blocks_alive_together_never_overlap(void **state) {
     }
 }
 
-static void a_leading_gap_is_used_again(void **state) {
-    (void)state;
+TEST(a_leading_gap_is_used_again) {
     size_t end = 0;
     struct tmk_block blocks[] = {{4096, 0, 1, 0}, {4096, 1, 2, 0}, {4096, 2, 3, 0}};
     assert_int_equal(tmk_place_blocks(blocks, 3, &end, NULL), TMK_OK);
@@ -59,8 +57,7 @@ static void a_leading_gap_is_used_again(void **state) {
     assert_int_equal(blocks[2].offset, blocks[0].offset);
 }
 
-static void sizes_that_overflow_are_refused(void **state) {
-    (void)state;
+TEST(sizes_that_overflow_are_refused) {
     size_t end = 0;
     struct tmk_block blocks[] = {{SIZE_MAX - 8, 0, 1, 0}, {64, 0, 1, 0}};
     assert_int_equal(tmk_place_blocks(blocks, 2, &end, NULL), TMK_RANGE);
@@ -100,8 +97,7 @@ static const struct tmk_plan_value *planned(const struct fixture *f, const char 
 
 static const struct tmk_shape two_by_three = {2, {2, 3}};
 
-static void elementwise_chains_run_in_place(void **state) {
-    (void)state;
+TEST(elementwise_chains_run_in_place) {
     struct fixture f;
     assert_ok(make(&f,
                    "graph \"g\" opset 17 {\n input %x : f32[2,3]\n %a = Exp(%x)\n %b = Relu(%a)\n"
@@ -115,8 +111,7 @@ static void elementwise_chains_run_in_place(void **state) {
     drop(&f);
 }
 
-static void a_value_that_is_read_again_is_not_overwritten(void **state) {
-    (void)state;
+TEST(a_value_that_is_read_again_is_not_overwritten) {
     struct fixture f;
     assert_ok(make(&f,
                    "graph \"g\" opset 17 {\n input %x : f32[2,3]\n %a = Exp(%x)\n %b = Relu(%a)\n"
@@ -127,8 +122,7 @@ static void a_value_that_is_read_again_is_not_overwritten(void **state) {
     drop(&f);
 }
 
-static void a_kept_output_is_not_overwritten(void **state) {
-    (void)state;
+TEST(a_kept_output_is_not_overwritten) {
     struct fixture f;
     assert_ok(make(&f,
                    "graph \"g\" opset 17 {\n input %x : f32[2,3]\n %a = Exp(%x)\n %b = Relu(%a)\n"
@@ -139,8 +133,7 @@ static void a_kept_output_is_not_overwritten(void **state) {
     drop(&f);
 }
 
-static void a_view_keeps_the_memory_it_shows_alive(void **state) {
-    (void)state;
+TEST(a_view_keeps_the_memory_it_shows_alive) {
     struct fixture f;
     assert_ok(make(&f,
                    "graph \"g\" opset 17 {\n input %x : f32[2,3]\n %a = Exp(%x)\n"
@@ -154,8 +147,7 @@ static void a_view_keeps_the_memory_it_shows_alive(void **state) {
     drop(&f);
 }
 
-static void arithmetic_on_shapes_is_done_while_planning(void **state) {
-    (void)state;
+TEST(arithmetic_on_shapes_is_done_while_planning) {
     struct fixture f;
     assert_ok(make(&f,
                    "graph \"g\" opset 17 {\n input %x : f32[\"N\",3]\n"
@@ -171,8 +163,7 @@ static void arithmetic_on_shapes_is_done_while_planning(void **state) {
     drop(&f);
 }
 
-static void shapes_that_depend_on_elements_are_left_to_the_run(void **state) {
-    (void)state;
+TEST(shapes_that_depend_on_elements_are_left_to_the_run) {
     struct fixture f;
     assert_ok(make(&f,
                    "graph \"g\" opset 17 {\n input %x : f32[2,3]\n %i = NonZero(%x)\n"
@@ -186,8 +177,7 @@ static void shapes_that_depend_on_elements_are_left_to_the_run(void **state) {
     drop(&f);
 }
 
-static void an_observer_is_a_tap_and_no_step(void **state) {
-    (void)state;
+TEST(an_observer_is_a_tap_and_no_step) {
     struct fixture f;
     assert_ok(make(&f,
                    "graph \"g\" opset 17 \"ai.tidemark\" 1 {\n input %x : f32[2,3]\n"
@@ -207,8 +197,7 @@ static void an_observer_is_a_tap_and_no_step(void **state) {
     drop(&f);
 }
 
-static void data_that_does_not_fit_the_input_is_refused(void **state) {
-    (void)state;
+TEST(data_that_does_not_fit_the_input_is_refused) {
     struct fixture f;
     const struct tmk_shape wrong = {2, {2, 4}};
     assert_int_equal(make(&f,
@@ -220,8 +209,7 @@ static void data_that_does_not_fit_the_input_is_refused(void **state) {
     drop(&f);
 }
 
-static void an_error_names_its_node(void **state) {
-    (void)state;
+TEST(an_error_names_its_node) {
     struct fixture f;
     assert_int_equal(make(&f,
                           "graph \"g\" opset 17 {\n input %x : f32[2,3]\n"
@@ -231,22 +219,4 @@ static void an_error_names_its_node(void **state) {
                      TMK_SHAPE);
     assert_non_null(strstr(f.diag.text, "Add #0"));
     drop(&f);
-}
-
-TEST_GROUP(plan) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocks_alive_together_never_overlap),
-        cmocka_unit_test(a_leading_gap_is_used_again),
-        cmocka_unit_test(sizes_that_overflow_are_refused),
-        cmocka_unit_test(elementwise_chains_run_in_place),
-        cmocka_unit_test(a_value_that_is_read_again_is_not_overwritten),
-        cmocka_unit_test(a_kept_output_is_not_overwritten),
-        cmocka_unit_test(a_view_keeps_the_memory_it_shows_alive),
-        cmocka_unit_test(arithmetic_on_shapes_is_done_while_planning),
-        cmocka_unit_test(shapes_that_depend_on_elements_are_left_to_the_run),
-        cmocka_unit_test(an_observer_is_a_tap_and_no_step),
-        cmocka_unit_test(data_that_does_not_fit_the_input_is_refused),
-        cmocka_unit_test(an_error_names_its_node),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -76,8 +76,7 @@ static void convert(const char *from, const char *to) {
     tmk_profile_destroy(&profile);
 }
 
-static void reading_then_writing_gives_the_same_bytes(void **state) {
-    (void)state;
+TEST(reading_then_writing_gives_the_same_bytes) {
     struct tmk_diag diag = {0};
     char a[128], b[128], c[128];
     struct tmk_profile *profile = sample();
@@ -94,8 +93,7 @@ static void reading_then_writing_gives_the_same_bytes(void **state) {
     tmk_profile_destroy(&profile);
 }
 
-static void a_profile_without_values_is_one(void **state) {
-    (void)state;
+TEST(a_profile_without_values_is_one) {
     struct tmk_diag diag = {0};
     char a[128], b[128], c[128];
     struct tmk_profile *profile = NULL;
@@ -114,8 +112,7 @@ static void a_profile_without_values_is_one(void **state) {
     tmk_profile_destroy(&profile);
 }
 
-static void every_released_version_still_reads(void **state) {
-    (void)state;
+TEST(every_released_version_still_reads) {
     static const char *const versions[] = {"1.0", "1.1", "1.2", "1.3", "1.4"};
     char newest[16];
     snprintf(newest, sizeof newest, "%d.%d", TMK_PROFILE_MAJOR, TMK_PROFILE_MINOR);
@@ -146,8 +143,7 @@ static void every_released_version_still_reads(void **state) {
     }
 }
 
-static void the_format_is_told_by_content(void **state) {
-    (void)state;
+TEST(the_format_is_told_by_content) {
     char json[128], named_h5[128], other[128];
     size_t len;
     struct tmk_diag diag = {0};
@@ -164,8 +160,7 @@ static void the_format_is_told_by_content(void **state) {
     assert_int_equal(tmk_profile_read(in_folder("absent", other), &profile, NULL), TMK_READ);
 }
 
-static void a_failed_write_leaves_nothing_behind(void **state) {
-    (void)state;
+TEST(a_failed_write_leaves_nothing_behind) {
     char path[128];
     struct tmk_diag diag = {0};
     struct tmk_profile *profile = sample();
@@ -198,8 +193,7 @@ static void assert_inconsistent(struct tmk_profile *profile, const char *word) {
         assert_int_equal(tmk_profile_validate(profile, NULL), TMK_OK);                             \
     } while (0)
 
-static void inconsistent_profiles_are_rejected(void **state) {
-    (void)state;
+TEST(inconsistent_profiles_are_rejected) {
     struct tmk_profile *profile = sample();
     struct tmk_profile_tensor *t = profile->tensors;
     WITH(profile->ledger.offered, 7, "7 samples offered");
@@ -326,8 +320,7 @@ static const struct {
     {"\n{\"id\":\"p1\"", " x{\"id\":\"p1\"", "tensors[1]", TMK_FORMAT},
 };
 
-static void errors_name_the_field(void **state) {
-    (void)state;
+TEST(errors_name_the_field) {
     size_t len;
     char *text = sample_text(&len);
     for (size_t i = 0; i < TMK_COUNT(replacements); i++) {
@@ -350,8 +343,7 @@ static void errors_name_the_field(void **state) {
     free(text);
 }
 
-static void newer_minor_versions_may_know_more(void **state) {
-    (void)state;
+TEST(newer_minor_versions_may_know_more) {
     size_t len;
     char *text = sample_text(&len);
     char *at = strstr(text, "\"minor\":4"), *key = strstr(text, "\"path\":");
@@ -366,8 +358,7 @@ static void newer_minor_versions_may_know_more(void **state) {
     free(text);
 }
 
-static void cut_files_are_errors(void **state) {
-    (void)state;
+TEST(cut_files_are_errors) {
     size_t len;
     char *text = sample_text(&len);
     for (size_t n = 0; n + 2 < len; n += n < 1200 ? 7 : 61)
@@ -376,8 +367,7 @@ static void cut_files_are_errors(void **state) {
 }
 
 /* Whatever the bytes, reading answers; a memory checker sees that it does so cleanly. */
-static void changed_bytes_never_crash(void **state) {
-    (void)state;
+TEST(changed_bytes_never_crash) {
     size_t len;
     char *text = sample_text(&len);
     uint64_t seed = 42;
@@ -392,8 +382,7 @@ static void changed_bytes_never_crash(void **state) {
     free(text);
 }
 
-static void deep_nesting_is_an_error(void **state) {
-    (void)state;
+TEST(deep_nesting_is_an_error) {
     struct tmk_text text = {0};
     tmk_text_puts(&text, "{\"tensors\":[");
     for (int i = 0; i < 100000; i++)
@@ -406,8 +395,7 @@ static void deep_nesting_is_an_error(void **state) {
     tmk_text_finish(&text);
 }
 
-static void values_are_found_by_id_name_and_pattern(void **state) {
-    (void)state;
+TEST(values_are_found_by_id_name_and_pattern) {
     struct tmk_diag diag = {0};
     struct tmk_profile *p = NULL;
     static const char *const names[] = {"a/conv", "b/conv", "p7", "we[ir]d*", "p1"};
@@ -438,8 +426,7 @@ static void values_are_found_by_id_name_and_pattern(void **state) {
     tmk_profile_destroy(&p);
 }
 
-static void kept_shapes_do_not_depend_on_their_order(void **state) {
-    (void)state;
+TEST(kept_shapes_do_not_depend_on_their_order) {
     struct tmk_diag diag = {0};
     struct tmk_profile *p = NULL;
     assert_ok(tmk_profile_create(&p, &diag), &diag);
@@ -466,8 +453,7 @@ static void kept_shapes_do_not_depend_on_their_order(void **state) {
     tmk_profile_destroy(&p);
 }
 
-static void floats_read_back_directly_and_through_doubles(void **state) {
-    (void)state;
+TEST(floats_read_back_directly_and_through_doubles) {
     uint32_t seed = 7;
     for (int i = 0; i < 100000; i++) {
         seed = seed * 1664525u + 1013904223u;
@@ -493,8 +479,7 @@ static void floats_read_back_directly_and_through_doubles(void **state) {
     tmk_text_finish(&text);
 }
 
-static void the_programs_locale_has_no_part(void **state) {
-    (void)state;
+TEST(the_programs_locale_has_no_part) {
     static const char *const commas[] = {"de_DE.UTF-8", "fr_FR.UTF-8", "de_DE", "C.UTF-8"};
     char a[128], b[128], c[128];
     struct tmk_diag diag = {0};
@@ -513,8 +498,7 @@ static void the_programs_locale_has_no_part(void **state) {
     tmk_profile_destroy(&profile);
 }
 
-static void only_wellformed_utf8_is_text(void **state) {
-    (void)state;
+TEST(only_wellformed_utf8_is_text) {
     static const char *const good[] = {"",
                                        "a",
                                        "\x7f",
@@ -534,8 +518,7 @@ static void only_wellformed_utf8_is_text(void **state) {
         assert_false(tmk_utf8_valid(bad[i], strlen(bad[i])));
 }
 
-static void hdf5_that_is_damaged_or_absent_is_an_error(void **state) {
-    (void)state;
+TEST(hdf5_that_is_damaged_or_absent_is_an_error) {
     char path[128];
     struct tmk_diag diag = {0};
     struct tmk_profile *profile = sample();
@@ -555,25 +538,4 @@ static void hdf5_that_is_damaged_or_absent_is_an_error(void **state) {
     free(bytes);
 }
 
-TEST_GROUP(profile) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reading_then_writing_gives_the_same_bytes),
-        cmocka_unit_test(a_profile_without_values_is_one),
-        cmocka_unit_test(every_released_version_still_reads),
-        cmocka_unit_test(the_format_is_told_by_content),
-        cmocka_unit_test(a_failed_write_leaves_nothing_behind),
-        cmocka_unit_test(inconsistent_profiles_are_rejected),
-        cmocka_unit_test(errors_name_the_field),
-        cmocka_unit_test(newer_minor_versions_may_know_more),
-        cmocka_unit_test(cut_files_are_errors),
-        cmocka_unit_test(changed_bytes_never_crash),
-        cmocka_unit_test(deep_nesting_is_an_error),
-        cmocka_unit_test(values_are_found_by_id_name_and_pattern),
-        cmocka_unit_test(kept_shapes_do_not_depend_on_their_order),
-        cmocka_unit_test(floats_read_back_directly_and_through_doubles),
-        cmocka_unit_test(the_programs_locale_has_no_part),
-        cmocka_unit_test(only_wellformed_utf8_is_text),
-        cmocka_unit_test(hdf5_that_is_damaged_or_absent_is_an_error),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+GROUP_FIXTURE(make_folder, remove_folder)

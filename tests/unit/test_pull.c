@@ -49,8 +49,7 @@ static struct tmk_source *open_source(struct given *given, const struct tmk_sour
 static const struct tmk_source_input want = {"x", TMK_FLOAT32, true, {2, {-1, 3}}};
 static const float numbers[12] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
 
-static void test_entries_are_where_they_lie(void **state) {
-    (void)state;
+TEST(test_entries_are_where_they_lie) {
     int released = 0;
     const struct tmk_record records[] = {
         {TMK_FLOAT32, {2, {3, 3}}, numbers, count_release, &released},
@@ -68,8 +67,7 @@ static void test_entries_are_where_they_lie(void **state) {
     assert_int_equal(released, 1);
 }
 
-static void test_records_are_joined(void **state) {
-    (void)state;
+TEST(test_records_are_joined) {
     int released = 0;
     const struct tmk_record records[] = {
         {TMK_FLOAT32, {2, {1, 3}}, numbers, count_release, &released},
@@ -92,8 +90,7 @@ static void test_records_are_joined(void **state) {
     assert_int_equal(released, 3);
 }
 
-static void test_types_are_made_float32(void **state) {
-    (void)state;
+TEST(test_types_are_made_float32) {
     static const double wide[3] = {1, 2, 1e300};
     int released = 0;
     const struct tmk_record record = {TMK_FLOAT64, {1, {3}}, wide, count_release, &released};
@@ -110,8 +107,7 @@ static void test_types_are_made_float32(void **state) {
     tmk_source_close(&source);
 }
 
-static void test_inputs_take_turns(void **state) {
-    (void)state;
+TEST(test_inputs_take_turns) {
     const struct tmk_source_input wants[] = {want, {"y", TMK_FLOAT32, true, {2, {-1, 2}}}};
     const struct tmk_record records[] = {{TMK_FLOAT32, {2, {1, 3}}, numbers, NULL, NULL},
                                          {TMK_FLOAT32, {2, {1, 2}}, numbers, NULL, NULL},
@@ -132,8 +128,7 @@ static void test_inputs_take_turns(void **state) {
     tmk_source_close(&source);
 }
 
-static void test_whole_records_are_samples(void **state) {
-    (void)state;
+TEST(test_whole_records_are_samples) {
     const struct tmk_record records[] = {{TMK_FLOAT32, {2, {4, 3}}, numbers, NULL, NULL},
                                          {TMK_FLOAT32, {2, {1, 3}}, numbers + 3, NULL, NULL},
                                          {TMK_FLOAT32, {2, {0, 3}}, NULL, NULL, NULL}};
@@ -157,8 +152,7 @@ static void test_whole_records_are_samples(void **state) {
     tmk_source_close(&source);
 }
 
-static void test_what_is_refused(void **state) {
-    (void)state;
+TEST(test_what_is_refused) {
     int released = 0;
     const struct {
         struct tmk_record record;
@@ -181,8 +175,7 @@ static void test_what_is_refused(void **state) {
     }
 }
 
-static void test_a_failure_is_the_runs(void **state) {
-    (void)state;
+TEST(test_a_failure_is_the_runs) {
     const struct tmk_record record = {TMK_FLOAT32, {2, {1, 3}}, numbers, NULL, NULL};
     struct given given = {.records = &record, .n = 1, .failure = {TMK_READ, "lens cap on"}};
     struct tmk_diag diag = {0};
@@ -196,17 +189,4 @@ static void test_a_failure_is_the_runs(void **state) {
     source = open_source(&given, &want, 1, TMK_FORMAT, &diag);
     assert_non_null(strstr(diag.text, "camera: is empty"));
     tmk_source_close(&source);
-}
-
-TEST_GROUP(pull) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_entries_are_where_they_lie),
-        cmocka_unit_test(test_records_are_joined),
-        cmocka_unit_test(test_types_are_made_float32),
-        cmocka_unit_test(test_inputs_take_turns),
-        cmocka_unit_test(test_whole_records_are_samples),
-        cmocka_unit_test(test_what_is_refused),
-        cmocka_unit_test(test_a_failure_is_the_runs),
-    };
-    return cmocka_run_group_tests_name("pull", tests, NULL, NULL);
 }

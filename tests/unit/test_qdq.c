@@ -140,8 +140,7 @@ static const struct tmk_quantized_value *entry(const struct qdq_case *c, const c
 
 static const float w_scales[] = {0.0078125f, 0.00390625f};
 
-static void a_convolution_gets_pairs_codes_and_an_int32_bias(void **state) {
-    (void)state;
+TEST(a_convolution_gets_pairs_codes_and_an_int32_bias) {
     struct qdq_case c;
     const float none = 1;
     begin(&c, CONV " output %c\n}");
@@ -179,8 +178,7 @@ static void a_convolution_gets_pairs_codes_and_an_int32_bias(void **state) {
     end(&c);
 }
 
-static void without_encodings_nothing_changes(void **state) {
-    (void)state;
+TEST(without_encodings_nothing_changes) {
     struct qdq_case c;
     begin(&c, CONV " %y = Relu(%c)\n output %y\n}");
     assert_ok(quantize(&c), &c.diag);
@@ -191,8 +189,7 @@ static void without_encodings_nothing_changes(void **state) {
     end(&c);
 }
 
-static void a_bias_stays_float_with_an_operand(void **state) {
-    (void)state;
+TEST(a_bias_stays_float_with_an_operand) {
     struct qdq_case c;
     const float one = 1;
     begin(&c, CONV " output %c\n}");
@@ -204,8 +201,7 @@ static void a_bias_stays_float_with_an_operand(void **state) {
     end(&c);
 }
 
-static void relu_goes_where_the_codes_clip(void **state) {
-    (void)state;
+TEST(relu_goes_where_the_codes_clip) {
     struct qdq_case c;
     for (int zero = 0; zero < 2; zero++) {
         begin(&c, CONV " %y = Relu(%c)\n output %y\n}");
@@ -224,8 +220,7 @@ static void relu_goes_where_the_codes_clip(void **state) {
 }
 
 /* A second reader would see what was not clipped; so would a grid that reaches below. */
-static void clip_stays_where_it_is_needed(void **state) {
-    (void)state;
+TEST(clip_stays_where_it_is_needed) {
 #define CLIP(bounds, more)                                                                         \
     CONV " init %l : f32[] = {" bounds "}\n init %h : f32[] = {6}\n %y = Clip(%c, %l, %h)\n" more  \
          " output %y\n}"
@@ -252,8 +247,7 @@ static void clip_stays_where_it_is_needed(void **state) {
     }
 }
 
-static void what_moves_shares_the_scale_where_it_is_the_same(void **state) {
-    (void)state;
+TEST(what_moves_shares_the_scale_where_it_is_the_same) {
     struct qdq_case c;
     for (int same = 0; same < 2; same++) {
         begin(&c, CONV " %t = Transpose(%c) {perm=[0,2,3,1]}\n output %t\n}");
@@ -268,8 +262,7 @@ static void what_moves_shares_the_scale_where_it_is_the_same(void **state) {
     }
 }
 
-static void a_reader_may_have_an_encoding_of_its_own(void **state) {
-    (void)state;
+TEST(a_reader_may_have_an_encoding_of_its_own) {
     struct qdq_case c;
     const float fine = 0.001f;
     begin(&c, CONV " %y = Sigmoid(%c) \"one\"\n %z = Sigmoid(%c) \"two\"\n output %y\n"
@@ -295,8 +288,7 @@ static void a_reader_may_have_an_encoding_of_its_own(void **state) {
     end(&c);
 }
 
-static void two_nodes_with_one_bias_get_one_each(void **state) {
-    (void)state;
+TEST(two_nodes_with_one_bias_get_one_each) {
     struct qdq_case c;
     const float one = 1;
     begin(&c, CONV " %d = Conv(%x, %w, %b) \"other\"\n output %c\n output %d\n}");
@@ -311,8 +303,7 @@ static void two_nodes_with_one_bias_get_one_each(void **state) {
 }
 
 /* 3 / (1e-12 * 2^-8) is no int32: the scale of that channel becomes larger, the other's stays. */
-static void scales_of_weights_make_room_for_the_bias(void **state) {
-    (void)state;
+TEST(scales_of_weights_make_room_for_the_bias) {
     struct qdq_case c;
     const float one = 1;
     begin(&c, CONV " output %c\n}");
@@ -329,8 +320,7 @@ static void scales_of_weights_make_room_for_the_bias(void **state) {
     end(&c);
 }
 
-static void beta_goes_into_the_codes(void **state) {
-    (void)state;
+TEST(beta_goes_into_the_codes) {
     struct qdq_case c;
     const float scale = 0.0078125f, one = 1;
     begin(&c, "graph \"g\" opset 17 {\n input %x : f32[1,2]\n init %w : f32[2,1] = {1, -0.5}\n"
@@ -347,8 +337,7 @@ static void beta_goes_into_the_codes(void **state) {
 }
 
 /* Codes of an accumulator are no operand of Add: its own range decides, on the grid beside. */
-static void a_bias_that_is_added_alone_gets_the_type_of_the_others(void **state) {
-    (void)state;
+TEST(a_bias_that_is_added_alone_gets_the_type_of_the_others) {
     struct qdq_case c;
     const float one = 1;
     begin(&c, "graph \"g\" opset 17 {\n input %x : f32[1,2]\n init %b : f32[2] = {-0.5, 2.05}\n"
@@ -366,8 +355,7 @@ static void a_bias_that_is_added_alone_gets_the_type_of_the_others(void **state)
     end(&c);
 }
 
-static void an_input_that_is_returned_stays_what_it_is(void **state) {
-    (void)state;
+TEST(an_input_that_is_returned_stays_what_it_is) {
     struct qdq_case c;
     begin(&c, CONV " output %c\n output %x\n}");
     encode_u8(&c, "x", 0.5f, 3);
@@ -378,8 +366,7 @@ static void an_input_that_is_returned_stays_what_it_is(void **state) {
     end(&c);
 }
 
-static void encodings_that_fit_nothing_are_refused_or_told(void **state) {
-    (void)state;
+TEST(encodings_that_fit_nothing_are_refused_or_told) {
     struct qdq_case c;
     begin(&c, CONV " %e = Exp(%c)\n output %e\n}");
     encode_u8(&c, "e", 0.5f, 0);
@@ -411,8 +398,7 @@ static void encodings_that_fit_nothing_are_refused_or_told(void **state) {
 
 /* ---- weights and biases where they can't be seen ---- */
 
-static void weights_behind_operators_on_constants_become_codes(void **state) {
-    (void)state;
+TEST(weights_behind_operators_on_constants_become_codes) {
     struct qdq_case c;
     const float scale = 0.0078125f;
     begin(&c, "graph \"g\" opset 17 {\n input %x : f32[1,2]\n init %w : f32[1,2] = {1, -0.5}\n"
@@ -430,8 +416,7 @@ static void weights_behind_operators_on_constants_become_codes(void **state) {
     end(&c);
 }
 
-static void an_added_bias_joins_the_product(void **state) {
-    (void)state;
+TEST(an_added_bias_joins_the_product) {
     static const struct {
         const char *product, *bias, *joined;
     } cases[] = {
@@ -492,8 +477,7 @@ static void raise(struct qdq_case *c, const char *text, int64_t to) {
         assert_int_equal(node->version, to);
 }
 
-static void attributes_become_inputs(void **state) {
-    (void)state;
+TEST(attributes_become_inputs) {
     struct qdq_case c;
     raise(&c,
           "graph \"g\" opset 9 {\n input %x : f32[1,4,4,4]\n"
@@ -516,8 +500,7 @@ static void attributes_become_inputs(void **state) {
     end(&c);
 }
 
-static void what_has_another_meaning_is_refused(void **state) {
-    (void)state;
+TEST(what_has_another_meaning_is_refused) {
     struct qdq_case c;
     begin(&c, "graph \"g\" opset 11 {\n input %x : f32[2,3,4]\n"
               " %y = Softmax(%x) \"soft\"\n output %y\n}");
@@ -528,27 +511,4 @@ static void what_has_another_meaning_is_refused(void **state) {
           13);
     assert_int_equal(tmk_node_int(c.graph->outputs[0]->producer, "axis", 9), 1);
     end(&c);
-}
-
-TEST_GROUP(qdq) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_convolution_gets_pairs_codes_and_an_int32_bias),
-        cmocka_unit_test(without_encodings_nothing_changes),
-        cmocka_unit_test(a_bias_stays_float_with_an_operand),
-        cmocka_unit_test(relu_goes_where_the_codes_clip),
-        cmocka_unit_test(clip_stays_where_it_is_needed),
-        cmocka_unit_test(what_moves_shares_the_scale_where_it_is_the_same),
-        cmocka_unit_test(a_reader_may_have_an_encoding_of_its_own),
-        cmocka_unit_test(two_nodes_with_one_bias_get_one_each),
-        cmocka_unit_test(scales_of_weights_make_room_for_the_bias),
-        cmocka_unit_test(beta_goes_into_the_codes),
-        cmocka_unit_test(a_bias_that_is_added_alone_gets_the_type_of_the_others),
-        cmocka_unit_test(an_input_that_is_returned_stays_what_it_is),
-        cmocka_unit_test(encodings_that_fit_nothing_are_refused_or_told),
-        cmocka_unit_test(weights_behind_operators_on_constants_become_codes),
-        cmocka_unit_test(an_added_bias_joins_the_product),
-        cmocka_unit_test(attributes_become_inputs),
-        cmocka_unit_test(what_has_another_meaning_is_refused),
-    };
-    return cmocka_run_group_tests_name("qdq", tests, NULL, NULL);
 }

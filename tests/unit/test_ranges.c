@@ -59,8 +59,7 @@ static const char *put(const char *name, const char *text, size_t len) {
     return path;
 }
 
-static void test_what_each_says(void **state) {
-    (void)state;
+TEST(test_what_each_says) {
     for (size_t i = 0; i < TMK_COUNT(samples); i++) {
         const struct sample *s = &samples[i];
         struct tmk_ranges *ranges = NULL;
@@ -79,8 +78,7 @@ static void test_what_each_says(void **state) {
     }
 }
 
-static void test_what_is_refused(void **state) {
-    (void)state;
+TEST(test_what_is_refused) {
     static const struct {
         const char *text, *told;
     } bad[] = {
@@ -119,8 +117,7 @@ static void test_what_is_refused(void **state) {
 }
 
 /* Any bytes give ranges or one line, and no number that is not finite. */
-static void test_damaged(void **state) {
-    (void)state;
+TEST(test_damaged) {
     uint32_t random = 1;
     for (size_t i = 0; i < TMK_COUNT(samples); i++)
         for (int round = 0; round < 250; round++) {
@@ -157,8 +154,7 @@ static struct tmk_range_difference compare(enum tmk_range_meaning meaning, doubl
     return difference;
 }
 
-static void test_comparing(void **state) {
-    (void)state;
+TEST(test_comparing) {
     assert_true(compare(TMK_RANGE_EXACT, -1, 2, 0).equal);
     assert_false(compare(TMK_RANGE_EXACT, -1, 2.00002, 0).equal);
     assert_float_equal(compare(TMK_RANGE_EXACT, -1.3, 2, 0).share, 0.1, 1e-12);
@@ -172,8 +168,7 @@ static void test_comparing(void **state) {
     assert_float_equal(compare(TMK_RANGE_LARGEST, -1, 1, 0).share, 0.5, 0);
 }
 
-static void test_channels(void **state) {
-    (void)state;
+TEST(test_channels) {
     double low[3] = {-1, -2, -3}, high[3] = {1, 2, 3}, step[3] = {0};
     double other_low[3] = {-1, -2, -6}, other_high[3] = {1, 2, 3};
     struct tmk_range a = {"w", TMK_RANGE_OF_TENSOR, TMK_RANGE_EXACT, 3, low, high, step};
@@ -201,8 +196,7 @@ static struct tmk_stats *state_of(const float *x, int64_t n) {
     return stats;
 }
 
-static void test_distance(void **state) {
-    (void)state;
+TEST(test_distance) {
     static const float a[] = {1, 2, 0, -3}, twice[] = {1, 1, 2, 2, 0, 0, -3, -3},
                        apart[] = {5, 6, 7}, half[] = {1, 2, 9, 10};
     struct tmk_stats *x = state_of(a, 4), *y = state_of(twice, 8), *z = state_of(apart, 3),
@@ -222,11 +216,4 @@ static void test_distance(void **state) {
     tmk_stats_destroy(&h);
 }
 
-TEST_GROUP(ranges) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_each_says), cmocka_unit_test(test_what_is_refused),
-        cmocka_unit_test(test_damaged),        cmocka_unit_test(test_comparing),
-        cmocka_unit_test(test_channels),       cmocka_unit_test(test_distance),
-    };
-    return cmocka_run_group_tests_name("ranges", tests, make_folder, remove_folder);
-}
+GROUP_FIXTURE(make_folder, remove_folder)

@@ -69,8 +69,7 @@ static void says_with(int opset, const char *body, const struct tmk_relay_export
 #define X "input %x : f32[1,4,8,8]\n"
 #define M "input %x : f32[2,6]\n"
 
-static void convolutions_say_what_is_not_the_default(void **state) {
-    (void)state;
+TEST(convolutions_say_what_is_not_the_default) {
     SAYS(13, X "init %w : f32[2,4,1,1] = {1,2,3,4,5,6,7,8}\n%y = Conv(%x, %w)",
          "%w: Tensor[(2, 4, 1, 1), float32]",
          "nn.conv2d(%x, %w, channels=2, kernel_size=[1, 1]) /* ty=Tensor[(1, 2, 8, 8), float32]");
@@ -82,8 +81,7 @@ static void convolutions_say_what_is_not_the_default(void **state) {
          "nn.bias_add(%0, %b)");
 }
 
-static void pools_round_up_only_where_relay_means_the_same(void **state) {
-    (void)state;
+TEST(pools_round_up_only_where_relay_means_the_same) {
     SAYS(13,
          "input %x : f32[1,1,5,5]\n%y = MaxPool(%x) {ceil_mode=1, kernel_shape=[2,2], "
          "strides=[2,2]}",
@@ -96,8 +94,7 @@ static void pools_round_up_only_where_relay_means_the_same(void **state) {
     SAYS(13, X "%y = GlobalAveragePool(%x)", "nn.global_avg_pool2d(%x)");
 }
 
-static void matrices_are_turned_where_relay_wants_them_turned(void **state) {
-    (void)state;
+TEST(matrices_are_turned_where_relay_wants_them_turned) {
     SAYS(13,
          M "init %w : f32[3,6] = " ZEROS_18 "\ninit %b : f32[3] = " ZEROS_3
            "\n%y = Gemm(%x, %w, %b) {transB=1}",
@@ -110,8 +107,7 @@ static void matrices_are_turned_where_relay_wants_them_turned(void **state) {
          "multiply(%1, 0.5f", "add(%2, %b)");
 }
 
-static void tuples_are_projected(void **state) {
-    (void)state;
+TEST(tuples_are_projected) {
     SAYS(13,
          X "init %g : f32[4] = " ZEROS_4
            "\n%n = BatchNormalization(%x, %g, %g, %g, %g) {epsilon=0.001f}\n"
@@ -124,16 +120,14 @@ static void tuples_are_projected(void **state) {
          "concatenate((%2, %1), axis=1)");
 }
 
-static void computed_shapes_are_put_in_place(void **state) {
-    (void)state;
+TEST(computed_shapes_are_put_in_place) {
     SAYS(13,
          X "init %i : i64[1] = {0}\ninit %m : i64[1] = {-1}\n%s = Shape(%x)\n%n = Gather(%s, %i)\n"
            "%c = Concat(%n, %m) {axis=0}\n%y = Reshape(%x, %c)",
          "def @main(%x: Tensor[(1, 4, 8, 8), float32])", "reshape(%x, newshape=[1, -1])");
 }
 
-static void integers_are_said_by_plain_operators(void **state) {
-    (void)state;
+TEST(integers_are_said_by_plain_operators) {
 #define SUM                                                                                        \
     "input %x : u8[2,6]\ninit %z : u8[] = {128}\ninit %w : i8[6,3] = " ZEROS_18 "\n"               \
     "%a = MatMulInteger(%x, %w, %z)\n"
@@ -153,8 +147,7 @@ static void integers_are_said_by_plain_operators(void **state) {
          "16i64", "right_shift(", "5i64", "a_min=0f, a_max=255f)");
 }
 
-static void ties_go_to_even_unless_qnn_is_wanted(void **state) {
-    (void)state;
+TEST(ties_go_to_even_unless_qnn_is_wanted) {
     const char *body =
         M "init %s : f32[] = {0.5}\ninit %z : u8[] = {3}\n%y = QuantizeLinear(%x, %s, %z)";
     const struct tmk_relay_export_options qnn = {.qnn = true};
@@ -163,16 +156,14 @@ static void ties_go_to_even_unless_qnn_is_wanted(void **state) {
               (const char *const[]){"qnn.quantize(%x, 0.5f", "out_dtype=\"uint8\")", NULL});
 }
 
-static void weights_may_stand_in_the_metadata(void **state) {
-    (void)state;
+TEST(weights_may_stand_in_the_metadata) {
     const struct tmk_relay_export_options options = {.metadata = true};
     says_with(13, M "init %w : f32[3,6] = " ZEROS_18 "\n%y = Gemm(%x, %w) {transB=1}", &options,
               (const char *const[]){"def @main(%x: Tensor[(2, 6), float32])",
                                     "nn.dense(%x, meta[relay.Constant][0]", "#[metadata]", NULL});
 }
 
-static void what_cannot_be_said_is_told_at_once(void **state) {
-    (void)state;
+TEST(what_cannot_be_said_is_told_at_once) {
     struct tmk_diag diag = {0};
     struct tmk_relay_module *module = NULL;
     struct tmk_relay_params *params = NULL;
@@ -197,8 +188,7 @@ static void refuses(const char *body, const char *why) {
     tmk_graph_destroy(&graph);
 }
 
-static void attributes_that_make_no_sense_are_told(void **state) {
-    (void)state;
+TEST(attributes_that_make_no_sense_are_told) {
     refuses(M "%y = Softmax(%x) {axis=7}", "out of range");
     refuses(M "%y = Flatten(%x) {axis=-9}", "out of range");
     refuses(M "%y, %z = Split(%x) {axis=5}", "out of range");
@@ -215,8 +205,7 @@ static void attributes_that_make_no_sense_are_told(void **state) {
             "shifts make no sense");
 }
 
-static void names_go_and_come_back(void **state) {
-    (void)state;
+TEST(names_go_and_come_back) {
     static const char *const names[][2] = {
         {"fc1", "fc1"},
         {"conv1/kernel", "conv1/kernel"},
@@ -238,21 +227,4 @@ static void names_go_and_come_back(void **state) {
     tmk_arena_finish(&arena);
     SAYS(13, M "init %w : f32[3,6] = " ZEROS_18 " \"w.0\"\n%y = Gemm(%x, %w) {transB=1}",
          "%w_x2e0: Tensor", "nn.dense(%x, %w_x2e0");
-}
-
-TEST_GROUP(relay_emit) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(convolutions_say_what_is_not_the_default),
-        cmocka_unit_test(pools_round_up_only_where_relay_means_the_same),
-        cmocka_unit_test(matrices_are_turned_where_relay_wants_them_turned),
-        cmocka_unit_test(tuples_are_projected),
-        cmocka_unit_test(computed_shapes_are_put_in_place),
-        cmocka_unit_test(integers_are_said_by_plain_operators),
-        cmocka_unit_test(ties_go_to_even_unless_qnn_is_wanted),
-        cmocka_unit_test(weights_may_stand_in_the_metadata),
-        cmocka_unit_test(what_cannot_be_said_is_told_at_once),
-        cmocka_unit_test(attributes_that_make_no_sense_are_told),
-        cmocka_unit_test(names_go_and_come_back),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -63,8 +63,7 @@ static void check(const char *kernel, const char *attrs, uint32_t inputs, const 
     tmk_relay_module_destroy(&module);
 }
 
-static void test_plain_kernels(void **state) {
-    (void)state;
+TEST(test_plain_kernels) {
     check("tvmgen_default_fused_nn_relu", "", 1, "[2, 3], [2, 3]", "%0 = nn.relu(%a)");
     check("fused_subtract_12", "", 2, "[2, 3], [3], [2, 3]", "%0 = subtract(%a, %b)");
     check("fused_where", "", 3, "[2], [2], [2], [2]", "%0 = where(%a, %b, %c)");
@@ -82,8 +81,7 @@ static void test_plain_kernels(void **state) {
 }
 
 /* Where the bias stands is told by the shapes. */
-static void test_dense_with_its_bias(void **state) {
-    (void)state;
+TEST(test_dense_with_its_bias) {
     check("fused_nn_dense_add_nn_relu", "", 3, "[4, 8], [6, 8], [6], [4, 6]",
           "%0 = nn.dense(%a, %b, units=6)\n%1 = add(%0, %c)\n%2 = nn.relu(%1)");
     check("fused_nn_dense_add", "", 3, "[6], [4, 8], [6, 8], [4, 6]",
@@ -94,8 +92,7 @@ static void test_dense_with_its_bias(void **state) {
     check("fused_nn_dense_nn_bias_add", "", 3, "[6, 8], [6, 8], [6], [6, 6]", NULL);
 }
 
-static void test_kernels_that_lost_their_meaning(void **state) {
-    (void)state;
+TEST(test_kernels_that_lost_their_meaning) {
     check("fused_nn_conv2d", "", 2, "[1, 1, 4, 4], [1, 1, 3, 3], [1, 1, 2, 2]", NULL);
     check("fused_nn_softmax", "", 1, "[4, 10, 2], [4, 10, 2]", NULL);
     check("fused_nn_relu_add", "", 2, "[4], [4], [4]", NULL);
@@ -106,8 +103,7 @@ static void test_kernels_that_lost_their_meaning(void **state) {
     check("fused_nn_relux", "", 1, "[4], [4]", NULL);
 }
 
-static void test_errors(void **state) {
-    (void)state;
+TEST(test_errors) {
     static const struct {
         const char *json, *error;
     } cases[] = {
@@ -150,14 +146,4 @@ static void test_errors(void **state) {
         if (!strstr(diag.text, cases[i].error))
             fail_msg("expected '%s' in '%s'", cases[i].error, diag.text);
     }
-}
-
-TEST_GROUP(relay_graph) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain_kernels),
-        cmocka_unit_test(test_dense_with_its_bias),
-        cmocka_unit_test(test_kernels_that_lost_their_meaning),
-        cmocka_unit_test(test_errors),
-    };
-    return cmocka_run_group_tests_name("relay_graph", tests, NULL, NULL);
 }

@@ -34,8 +34,7 @@ static void gives(const char *json, const char *expected) {
     tmk_relay_module_destroy(&module);
 }
 
-static void test_expressions(void **state) {
-    (void)state;
+TEST(test_expressions) {
     gives(FUNCTION(CALL("6", "7", "0") ", " OP("nn.relu") ", " LIST("3")), BODY("  nn.relu(%x)\n"));
     /* a value that is used twice gets one number; operands come first */
     gives(FUNCTION(CALL("6", "7", "0") ", " OP("add") ", " LIST("8, 8") ", " CALL(
@@ -57,8 +56,7 @@ static void test_expressions(void **state) {
 }
 
 /* "1" is the number 1 or node 1, as the field's type has it. */
-static void test_attributes(void **state) {
-    (void)state;
+TEST(test_attributes) {
     gives(FUNCTION(CALL("6", "7", "8") ", " OP("nn.conv2d") ", " LIST(
               "3") ", {\"type_key\": \"relay.attrs.Conv2DAttrs\", \"attrs\": {\"groups\": \"2\", "
                    "\"channels\": \"9\", \"data_layout\": \"NCHW\", \"strides\": \"10\", "
@@ -73,8 +71,7 @@ static void test_attributes(void **state) {
           BODY("  nn.lrn(%x, axis=1, bias=2f, alpha=0.3333333333333333f)\n"));
 }
 
-static void test_errors(void **state) {
-    (void)state;
+TEST(test_errors) {
     static const struct {
         const char *json, *error;
     } cases[] = {
@@ -112,8 +109,7 @@ static void test_errors(void **state) {
 }
 
 /* A long chain of calls is a loop, not a recursion. */
-static void test_long_chains(void **state) {
-    (void)state;
+TEST(test_long_chains) {
     enum { CALLS = 20000 };
     struct tmk_text json = {0};
     struct tmk_relay_module *module = NULL;
@@ -133,14 +129,4 @@ static void test_long_chains(void **state) {
     assert_int_equal(tmk_relay_function(module, "main")->body.n, CALLS - 1);
     tmk_relay_module_destroy(&module);
     tmk_text_finish(&json);
-}
-
-TEST_GROUP(relay_json) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_expressions),
-        cmocka_unit_test(test_attributes),
-        cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_long_chains),
-    };
-    return cmocka_run_group_tests_name("relay_json", tests, NULL, NULL);
 }

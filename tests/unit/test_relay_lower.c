@@ -31,8 +31,7 @@ static const struct tmk_value *named(const struct tmk_graph *graph, const char *
     return NULL;
 }
 
-static void names_are_the_texts(void **state) {
-    (void)state;
+TEST(names_are_the_texts) {
     struct tmk_relay_module *module =
         module_of("#[version = \"0.0.5\"]\n"
                   "def @main(%data: Tensor[(2, 4), float32], %b: Tensor[(4), float32]) {\n"
@@ -61,8 +60,7 @@ static void names_are_the_texts(void **state) {
     tmk_relay_module_destroy(&module);
 }
 
-static void parameters_are_bound_by_name(void **state) {
-    (void)state;
+TEST(parameters_are_bound_by_name) {
     static float numbers[] = {1, 2, 3, 4};
     struct tmk_relay_param items[] = {{.name = "_b", .dtype = "float32"}};
     struct tmk_relay_params params = {.items = items, .n = 1};
@@ -85,8 +83,7 @@ static void parameters_are_bound_by_name(void **state) {
     tmk_relay_module_destroy(&module);
 }
 
-static void numbers_that_no_node_needs_are_no_values(void **state) {
-    (void)state;
+TEST(numbers_that_no_node_needs_are_no_values) {
     struct tmk_relay_module *module = module_of("def @main(%x: Tensor[(2, 4), int8]) {\n"
                                                 "  %0 = qnn.dequantize(%x, 0.5f, 0);\n"
                                                 "  nn.pad(%0, 0, pad_width=[[0, 0], [1, 0]])\n}\n");
@@ -99,8 +96,7 @@ static void numbers_that_no_node_needs_are_no_values(void **state) {
     tmk_relay_module_destroy(&module);
 }
 
-static void attributes_may_go_by_position(void **state) {
-    (void)state;
+TEST(attributes_may_go_by_position) {
     struct tmk_relay_module *module = module_of("def @main(%x: Tensor[(2, 4), float32]) {\n"
                                                 "  %0 = cast(%x, \"int8\");\n"
                                                 "  reshape(%0, [4, 2])\n}\n");
@@ -111,8 +107,7 @@ static void attributes_may_go_by_position(void **state) {
     tmk_relay_module_destroy(&module);
 }
 
-static void functions_are_inlined_and_end(void **state) {
-    (void)state;
+TEST(functions_are_inlined_and_end) {
     static const char deep[] = "def @main(%x: Tensor[(2), float32]) { @f(@f(%x)) }\n"
                                "def @f(%y) { %0 = nn.relu(%y); abs(%0) }\n";
     struct tmk_relay_module *module = module_of(deep);
@@ -132,8 +127,7 @@ static void functions_are_inlined_and_end(void **state) {
 }
 
 /* Each says its place and what is wrong. */
-static void refusals_have_a_place(void **state) {
-    (void)state;
+TEST(refusals_have_a_place) {
     static const struct {
         const char *body, *says[3];
         enum tmk_status status;
@@ -165,16 +159,4 @@ static void refusals_have_a_place(void **state) {
         }
         tmk_relay_module_destroy(&module);
     }
-}
-
-TEST_GROUP(relay_lower) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_are_the_texts),
-        cmocka_unit_test(parameters_are_bound_by_name),
-        cmocka_unit_test(numbers_that_no_node_needs_are_no_values),
-        cmocka_unit_test(attributes_may_go_by_position),
-        cmocka_unit_test(functions_are_inlined_and_end),
-        cmocka_unit_test(refusals_have_a_place),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -52,8 +52,7 @@ static void same_bytes(const struct tmk_relay_params *params, const void *bytes,
     tmk_text_finish(&out);
 }
 
-static void test_there_and_back(void **state) {
-    (void)state;
+TEST(test_there_and_back) {
     struct tmk_relay_params *params = parsed(mini, sizeof mini);
     assert_int_equal(params->n, 2);
     assert_string_equal(params->items[0].name, "b");
@@ -72,8 +71,7 @@ static void test_there_and_back(void **state) {
     assert_null(params);
 }
 
-static void test_made_ones_are_the_same(void **state) {
-    (void)state;
+TEST(test_made_ones_are_the_same) {
     struct tmk_relay_params *params = NULL;
     struct tmk_diag diag = {0};
     int8_t three = 3;
@@ -92,8 +90,7 @@ static void test_made_ones_are_the_same(void **state) {
 }
 
 /* TVM puts a v before names that begin with no letter. */
-static void test_names_with_a_v(void **state) {
-    (void)state;
+TEST(test_names_with_a_v) {
     struct tmk_relay_params *params = NULL;
     struct tmk_diag diag = {0};
     float one = 1;
@@ -112,8 +109,7 @@ static void test_names_with_a_v(void **state) {
 }
 
 /* Types that Tidemark does not have keep their bytes; so do ranks beyond its own. */
-static void test_foreign_types(void **state) {
-    (void)state;
+TEST(test_foreign_types) {
     static const struct {
         unsigned char code, bits, lanes;
         const char *dtype;
@@ -142,8 +138,7 @@ static void test_foreign_types(void **state) {
     }
 }
 
-static void test_bools(void **state) {
-    (void)state;
+TEST(test_bools) {
     static const unsigned char spellings[][2] = {{1, 1}, {6, 8}};
     for (size_t i = 0; i < TMK_COUNT(spellings); i++) {
         unsigned char bytes[sizeof mini];
@@ -157,8 +152,7 @@ static void test_bools(void **state) {
     }
 }
 
-static void test_errors(void **state) {
-    (void)state;
+TEST(test_errors) {
     static const struct {
         size_t at;
         unsigned char byte;
@@ -210,8 +204,7 @@ static void test_errors(void **state) {
 }
 
 /* RFC 4648, section 10. */
-static void test_base64(void **state) {
-    (void)state;
+TEST(test_base64) {
     static const char *const plain[] = {"", "f", "fo", "foo", "foob", "fooba", "foobar"};
     static const char *const coded[] = {"",         "Zg==",     "Zm8=",    "Zm9v",
                                         "Zm9vYg==", "Zm9vYmE=", "Zm9vYmFy"};
@@ -236,14 +229,4 @@ static void test_base64(void **state) {
     for (size_t i = 0; i < TMK_COUNT(wrong); i++)
         assert_int_equal(tmk_base64_decode(wrong[i], strlen(wrong[i]), &buf, &n, &diag),
                          TMK_FORMAT);
-}
-
-TEST_GROUP(relay_params) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_there_and_back), cmocka_unit_test(test_made_ones_are_the_same),
-        cmocka_unit_test(test_names_with_a_v), cmocka_unit_test(test_foreign_types),
-        cmocka_unit_test(test_bools),          cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_base64),
-    };
-    return cmocka_run_group_tests_name("relay_params", tests, NULL, NULL);
 }

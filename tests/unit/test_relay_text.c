@@ -49,8 +49,7 @@ static const struct tmk_relay_expr *result_of(const struct tmk_relay_module *mod
 
 /* ---- what is printed as it was ---- */
 
-static void test_printed_as_it_was(void **state) {
-    (void)state;
+TEST(test_printed_as_it_was) {
     static const char *const texts[] = {
         HEADER "def @main(%x: Tensor[(1, ?), float32] /* ty=Tensor[(1, ?), float32] */) -> "
                "Tensor[(1, 8), float32] {\n"
@@ -133,8 +132,7 @@ static void test_printed_as_it_was(void **state) {
 /* ---- what is printed another way ---- */
 
 #define MAIN "def @main(%x: float32, %y: float32) {\n  "
-static void test_other_spellings(void **state) {
-    (void)state;
+TEST(test_other_spellings) {
     static const struct {
         const char *text, *printed;
     } cases[] = {
@@ -190,8 +188,7 @@ static void test_other_spellings(void **state) {
 
 /* ---- names ---- */
 
-static void test_names_are_as_long_as_declared(void **state) {
-    (void)state;
+TEST(test_names_are_as_long_as_declared) {
     static const char *const names[] = {"a.b", "conv/kernel:0", "layer1.0.weight", "x-1", "a"};
     for (size_t i = 0; i < TMK_COUNT(names); i++) {
         struct tmk_text text = {0};
@@ -209,8 +206,7 @@ static void test_names_are_as_long_as_declared(void **state) {
 }
 
 /* An inner function's numbers are its own, and hide those outside. */
-static void test_scopes(void **state) {
-    (void)state;
+TEST(test_scopes) {
     struct tmk_relay_module *module = parsed("def @main(%x: int32) {\n"
                                              "  %0 = f(%x);\n"
                                              "  %1 = fn (%x: int8) { %0 = g(%x); %0 };\n"
@@ -237,8 +233,7 @@ static void test_scopes(void **state) {
 
 /* ---- numbers ---- */
 
-static void test_numbers(void **state) {
-    (void)state;
+TEST(test_numbers) {
     static const struct {
         const char *text, *dtype;
         double value;
@@ -316,8 +311,7 @@ static void test_numbers(void **state) {
 }
 
 /* A constant that no text was given for gets the shortest that reads back. */
-static void test_made_scalars(void **state) {
-    (void)state;
+TEST(test_made_scalars) {
     struct tmk_relay_module *module =
         parsed("def @main() { (1f, 1f16, 1f64, 1, 1i64, 1i16, True) }");
     struct tmk_relay_expr *items = tmk_relay_function(module, "main")->body.result;
@@ -371,15 +365,13 @@ static void check_constants(const char *text) {
 }
 
 #define CONSTANTS "(meta[relay.Constant][1], meta[relay.Constant][0])\n"
-static void test_metadata(void **state) {
-    (void)state;
+TEST(test_metadata) {
     check_constants("def @main() { " CONSTANTS "}\n#[metadata]\n" SECTION("", ""));
     check_constants("v0.0.4\ndef @main() { " CONSTANTS "}\nMETADATA: \n" SECTION("", "") "\n");
     check_constants("def @main() { " CONSTANTS "}\n#[metadata]" SECTION(", \"Other\"", ", 0"));
 }
 
-static void test_metadata_errors(void **state) {
-    (void)state;
+TEST(test_metadata_errors) {
     static const struct {
         const char *section, *error;
     } cases[] = {
@@ -415,8 +407,7 @@ static void test_metadata_errors(void **state) {
 
 /* ---- errors ---- */
 
-static void test_errors(void **state) {
-    (void)state;
+TEST(test_errors) {
     static const struct {
         const char *text, *error;
     } cases[] = {
@@ -478,8 +469,7 @@ static char *repeated(const char *begin, const char *part, size_t n, const char 
     return text.data;
 }
 
-static void test_deep_nesting_is_refused(void **state) {
-    (void)state;
+TEST(test_deep_nesting_is_refused) {
     static const struct {
         const char *begin, *part, *end, *error;
     } cases[] = {
@@ -515,8 +505,7 @@ static void test_deep_nesting_is_refused(void **state) {
 }
 
 /* Brackets on both sides of a chain may not add up to more than the limit. */
-static void test_the_limit_is_of_the_whole_tree(void **state) {
-    (void)state;
+TEST(test_the_limit_is_of_the_whole_tree) {
     char *left = repeated("def @main() { ", "(", 150, "1"),
          *text = repeated(left, "+1)", 150, " }");
     struct tmk_relay_module *module = parsed(text);
@@ -529,8 +518,7 @@ static void test_the_limit_is_of_the_whole_tree(void **state) {
     free(left);
 }
 
-static void test_long_names_are_refused(void **state) {
-    (void)state;
+TEST(test_long_names_are_refused) {
     char *text = repeated("def @main() { %", "a.0.", 1000, " }");
     refused(text, strlen(text), "m:1:15: a name of 4000 bytes");
     free(text);
@@ -539,8 +527,7 @@ static void test_long_names_are_refused(void **state) {
     free(text);
 }
 
-static void test_many_nodes(void **state) {
-    (void)state;
+TEST(test_many_nodes) {
     enum { NODES = 24000 };
     struct tmk_text text = {0};
     tmk_text_puts(&text, "def @main(%x: Tensor[(1, 8), float32]) {\n  %0 = nn.relu(%x);\n");
@@ -571,8 +558,7 @@ static bool equal(const char *one, const char *other, bool names) {
     return same;
 }
 
-static void test_equality(void **state) {
-    (void)state;
+TEST(test_equality) {
     const char *one = "def @main(%x: int8) { %0 = f(%x, a=0.001f); let %y = (%x, 1); g(%0, %y) }";
     static const struct {
         const char *other;
@@ -600,8 +586,7 @@ static void test_equality(void **state) {
     }
 }
 
-static void test_names_that_text_cannot_hold(void **state) {
-    (void)state;
+TEST(test_names_that_text_cannot_hold) {
     static const char *const names[] = {"a b", "", "\xc3\xa9", "1", "a,"};
     struct tmk_relay_module *module = parsed("def @main(%x: int8) { %x }");
     for (size_t i = 0; i < TMK_COUNT(names); i++) {
@@ -612,25 +597,4 @@ static void test_names_that_text_cannot_hold(void **state) {
         tmk_text_finish(&text);
     }
     tmk_relay_module_destroy(&module);
-}
-
-TEST_GROUP(relay_text) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_printed_as_it_was),
-        cmocka_unit_test(test_other_spellings),
-        cmocka_unit_test(test_names_are_as_long_as_declared),
-        cmocka_unit_test(test_scopes),
-        cmocka_unit_test(test_numbers),
-        cmocka_unit_test(test_made_scalars),
-        cmocka_unit_test(test_metadata),
-        cmocka_unit_test(test_metadata_errors),
-        cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_deep_nesting_is_refused),
-        cmocka_unit_test(test_the_limit_is_of_the_whole_tree),
-        cmocka_unit_test(test_long_names_are_refused),
-        cmocka_unit_test(test_many_nodes),
-        cmocka_unit_test(test_equality),
-        cmocka_unit_test(test_names_that_text_cannot_hold),
-    };
-    return cmocka_run_group_tests_name("relay_text", tests, NULL, NULL);
 }

@@ -8,8 +8,7 @@
 #define HALF "init %q : i32[] = {1073741824}\ninit %s : i32[] = {0}\ninit %r : f32[] = {0.5}\n"
 #define X "init %x : i32[5] = {-1000, -5, -4, 5, 1000}\n"
 
-static void codes_are_clamped_to_their_type_and_to_what_is_asked(void **state) {
-    (void)state;
+TEST(codes_are_clamped_to_their_type_and_to_what_is_asked) {
     gives(13, X HALF "init %z : u8[] = {10}\n", NODE(""), "u8[5] = {0, 8, 8, 13, 255}");
     gives(13, X HALF "init %z : i8[] = {-3}\n", NODE(""), "i8[5] = {-128, -5, -5, 0, 127}");
     gives(13, X HALF "init %z : i8[] = {-3}\n", NODE(", lowest=-3, highest=4"),
@@ -18,8 +17,7 @@ static void codes_are_clamped_to_their_type_and_to_what_is_asked(void **state) {
     gives(13, X HALF "init %z : u16[] = {400}\n", NODE(""), "u16[5] = {0, 398, 398, 403, 900}");
 }
 
-static void ties_follow_the_named_rounding(void **state) {
-    (void)state;
+TEST(ties_follow_the_named_rounding) {
 #define ROUNDED(name) "%y = ai.tidemark::Requantize(%x, %q, %s, %r, %z) {rounding=\"" name "\"}"
     const char *const operands =
         "init %x : i32[4] = {-5, -3, 3, 5}\n" HALF "init %z : i8[] = {0}\n";
@@ -29,8 +27,7 @@ static void ties_follow_the_named_rounding(void **state) {
     gives(13, operands, ROUNDED("gemmlowp_double"), "i8[4] = {-2, -1, 2, 3}");
 }
 
-static void channels_have_multipliers_of_their_own(void **state) {
-    (void)state;
+TEST(channels_have_multipliers_of_their_own) {
     gives(13,
           "init %x : i32[1,2,2] = {10, 20, 10, 20}\ninit %q : i32[2] = {1073741824, 1610612736}\n"
           "init %s : i32[2] = {1, 0}\ninit %r : f32[2] = {1, 0.75}\ninit %z : u8[2] = {0, 100}\n",
@@ -41,16 +38,14 @@ static void channels_have_multipliers_of_their_own(void **state) {
           NODE(""), "u8[2,2] = {10, 10, 10, 10}");
 }
 
-static void codes_are_taken_from_their_own_zero_point(void **state) {
-    (void)state;
+TEST(codes_are_taken_from_their_own_zero_point) {
     gives(13,
           "init %x : u8[3] = {0, 128, 255}\n" HALF "init %z : i8[] = {1}\ninit %a : u8[] = {128}\n",
           "%y = ai.tidemark::Requantize(%x, %q, %s, %r, %z, %a) {rounding=\"single_half_up\"}",
           "i8[3] = {-63, 1, 65}");
 }
 
-static void what_makes_no_sense_is_refused(void **state) {
-    (void)state;
+TEST(what_makes_no_sense_is_refused) {
     const char *const zero = "init %z : u8[] = {0}\n";
     char text[512];
 #define REFUSES(multipliers, node, status, why)                                                    \
@@ -72,15 +67,4 @@ static void what_makes_no_sense_is_refused(void **state) {
             NODE(""), TMK_RANGE, "axis");
     REFUSES("init %q : i64[] = {1}\ninit %s : i32[] = {0}\ninit %r : f32[] = {0.5}\n", NODE(""),
             TMK_TYPE, "the multiplier");
-}
-
-TEST_GROUP(requantize) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(codes_are_clamped_to_their_type_and_to_what_is_asked),
-        cmocka_unit_test(ties_follow_the_named_rounding),
-        cmocka_unit_test(channels_have_multipliers_of_their_own),
-        cmocka_unit_test(codes_are_taken_from_their_own_zero_point),
-        cmocka_unit_test(what_makes_no_sense_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

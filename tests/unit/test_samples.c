@@ -89,8 +89,7 @@ static void see(struct tmk_account *account, const struct tmk_slot_config *confi
     assert_ok(tmk_account_end(account, config, &diag), &diag);
 }
 
-static void layouts_and_pieces_do_not_show(void **state) {
-    (void)state;
+TEST(layouts_and_pieces_do_not_show) {
     static const uint32_t blocks[] = {0, 2, 5, 8, 16, 32};
     for (int round = 0; round < 600; round++) {
         struct tmk_shape shape = random_shape();
@@ -122,8 +121,7 @@ static void layouts_and_pieces_do_not_show(void **state) {
     }
 }
 
-static void nothing_is_kept_that_was_not_asked_for(void **state) {
-    (void)state;
+TEST(nothing_is_kept_that_was_not_asked_for) {
     const float x[4] = {1, 2, 3, 4};
     const struct tmk_shape shape = {2, {1, 4}};
     const struct tmk_slot_config config = {.level = TMK_STATS_MINMAX, .label = "x"};
@@ -142,8 +140,7 @@ static struct tmk_minmax of_clamped(const struct tmk_clamp *clamp, const float *
     return range;
 }
 
-static void clamped_extents_are_those_of_clamped_elements(void **state) {
-    (void)state;
+TEST(clamped_extents_are_those_of_clamped_elements) {
     static const struct tmk_clamp clamps[] = {{0, INFINITY},  {0, 6},     {-1, 1},
                                               {-INFINITY, 0}, {-0.0f, 2}, {-INFINITY, INFINITY}};
     for (int round = 0; round < 5000; round++) {
@@ -170,8 +167,7 @@ static void fill(struct tmk_samples *samples, const bool *has, size_t n, float *
     }
 }
 
-static void merging_joins_what_each_worker_saw(void **state) {
-    (void)state;
+TEST(merging_joins_what_each_worker_saw) {
     enum { MOST = 300 };
     struct tmk_diag diag = {0};
     for (int round = 0; round < 300; round++) {
@@ -205,8 +201,7 @@ static void merging_joins_what_each_worker_saw(void **state) {
     }
 }
 
-static void samples_cannot_be_put_between_others(void **state) {
-    (void)state;
+TEST(samples_cannot_be_put_between_others) {
     struct tmk_diag diag = {0};
     struct tmk_samples samples = {0};
     struct tmk_minmax *range;
@@ -222,8 +217,7 @@ static void samples_cannot_be_put_between_others(void **state) {
 }
 
 /* A value, its Relu, and the two side by side. */
-static void derived_values_have_extents_too(void **state) {
-    (void)state;
+TEST(derived_values_have_extents_too) {
     struct tmk_diag diag = {0};
     uint32_t relu_from[] = {0}, concat_from[] = {0, 1};
     const struct tmk_clamp relu = {0, INFINITY};
@@ -275,16 +269,4 @@ static void derived_values_have_extents_too(void **state) {
     for (size_t i = 0; i < 3; i++)
         tmk_account_finish(&accounts[i]);
     free(x);
-}
-
-TEST_GROUP(samples) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(layouts_and_pieces_do_not_show),
-        cmocka_unit_test(nothing_is_kept_that_was_not_asked_for),
-        cmocka_unit_test(clamped_extents_are_those_of_clamped_elements),
-        cmocka_unit_test(merging_joins_what_each_worker_saw),
-        cmocka_unit_test(samples_cannot_be_put_between_others),
-        cmocka_unit_test(derived_values_have_extents_too),
-    };
-    return cmocka_run_group_tests_name("samples", tests, NULL, NULL);
 }

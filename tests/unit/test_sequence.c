@@ -103,8 +103,7 @@ static void refuses(const char *body, enum tmk_status status, const char *why) {
     "init %a : f32[2] = {1, 2}\n init %b : f32[1] = {3}\n init %minus : i64[] = {-1}\n"            \
     "init %zero : i32[] = {0}\n init %three : i64[] = {3}\n %s = SequenceConstruct(%a, %b)\n"
 
-static void tensors_come_out_as_they_went_in(void **state) {
-    (void)state;
+TEST(tensors_come_out_as_they_went_in) {
     gives(TWO "init %want : f32[2] = {1, 2}\n %y = SequenceAt(%s, %zero)\n output %y");
     gives(TWO "init %want : f32[1] = {3}\n %y = SequenceAt(%s, %minus)\n output %y");
     gives(TWO "init %want : i64[] = {2}\n %y = SequenceLength(%s)\n output %y");
@@ -119,8 +118,7 @@ static void tensors_come_out_as_they_went_in(void **state) {
             TMK_TYPE, "input 1 is int64, but input 0 is float32");
 }
 
-static void inserting_and_erasing_leave_the_old_sequence_alone(void **state) {
-    (void)state;
+TEST(inserting_and_erasing_leave_the_old_sequence_alone) {
     gives(TWO "init %c : f32[1] = {9}\n init %want : f32[1] = {9}\n"
               "%t = SequenceInsert(%s, %c, %minus)\n init %one : i64[] = {1}\n"
               "%y = SequenceAt(%t, %one)\n output %y");
@@ -136,8 +134,7 @@ static void inserting_and_erasing_leave_the_old_sequence_alone(void **state) {
     refuses("%s = SequenceEmpty()\n %y = SequenceErase(%s)\n output %y", TMK_RANGE, "is empty");
 }
 
-static void what_is_cut_can_be_laid_side_by_side_again(void **state) {
-    (void)state;
+TEST(what_is_cut_can_be_laid_side_by_side_again) {
     static const char matrix[] = "init %x : f32[2,3] = {1, 2, 3, 4, 5, 6}\n";
     char body[1024];
     snprintf(body, sizeof body,
@@ -172,8 +169,7 @@ static void what_is_cut_can_be_laid_side_by_side_again(void **state) {
             "does not go beside");
 }
 
-static void other_operators_are_refused_sequences(void **state) {
-    (void)state;
+TEST(other_operators_are_refused_sequences) {
     refuses(TWO "%y = Relu(%s)\n output %y", TMK_TYPE,
             "input 0 must be a tensor, but is a sequence");
     refuses(TWO "%y = Add(%a, %s)\n output %y", TMK_TYPE, "node Add");
@@ -192,8 +188,7 @@ static void other_operators_are_refused_sequences(void **state) {
             TMK_TYPE, "to be stacked must be a tensor, but is a sequence");
 }
 
-static void optionals_hold_something_or_nothing(void **state) {
-    (void)state;
+TEST(optionals_hold_something_or_nothing) {
     gives(TWO "init %want : bool[] = {1}\n %o = Optional(%s)\n %y = OptionalHasElement(%o)\n"
               "output %y");
     gives("init %want : bool[] = {0}\n %o = Optional() {type=:sequence(f32[2])}\n"
@@ -212,8 +207,7 @@ static void optionals_hold_something_or_nothing(void **state) {
     ", kind=\"histogram\", tensor_name=\"" from "\"}\n"
 
 /* The sequence grows by a tensor an iteration; an observer sees those, not the sequence. */
-static void a_loop_carries_a_sequence(void **state) {
-    (void)state;
+TEST(a_loop_carries_a_sequence) {
     static const char body[] =
         "input %m : i64[]\n init %two : f32[] = {2}\n %e = SequenceEmpty()\n"
         " %s = Loop(%m, _, %e) {body=graph \"b\" {\n input %i : i64[]\n input %c : bool[]\n"
@@ -239,8 +233,7 @@ static void a_loop_carries_a_sequence(void **state) {
     }
 }
 
-static void a_branch_gives_a_sequence_or_nothing(void **state) {
-    (void)state;
+TEST(a_branch_gives_a_sequence_or_nothing) {
     static const char body[] =
         "init %a : f32[1] = {1}\n %o = If(%c) {then_branch=graph \"t\" {\n"
         " %s = SequenceConstruct(%a, %a)\n %p = Optional(%s)\n output %p\n },"
@@ -259,8 +252,7 @@ static void a_branch_gives_a_sequence_or_nothing(void **state) {
     " %y = SequenceMap(%s, %b) {body=graph \"m\" {\n input %e : f32[?]\n input %k : f32[1]\n"      \
     " %r = Add(%e, %k)\n output %r\n }}\n"
 
-static void a_graph_maps_a_sequence(void **state) {
-    (void)state;
+TEST(a_graph_maps_a_sequence) {
     gives(TWO MAPPED "init %want : f32[3] = {4, 5, 6}\n %z = ConcatFromSequence(%y) {axis=0}\n"
                      "output %z");
     gives("init %b : f32[1] = {3}\n %s = SequenceEmpty()\n" MAPPED
@@ -273,8 +265,7 @@ static void a_graph_maps_a_sequence(void **state) {
             TMK_TYPE, "what its graph makes must be a tensor");
 }
 
-static void a_sequence_can_be_an_input(void **state) {
-    (void)state;
+TEST(a_sequence_can_be_an_input) {
     static const char body[] = "input %s : optional(sequence(f32))\n %y = Identity(%s)\n output %y";
     struct tmk_diag diag = {0};
     struct tmk_tensor inputs[3];
@@ -301,19 +292,4 @@ static void a_sequence_can_be_an_input(void **state) {
         clear(&scene);
         tmk_tensor_finish(&inputs[i]);
     }
-}
-
-TEST_GROUP(sequence) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tensors_come_out_as_they_went_in),
-        cmocka_unit_test(inserting_and_erasing_leave_the_old_sequence_alone),
-        cmocka_unit_test(what_is_cut_can_be_laid_side_by_side_again),
-        cmocka_unit_test(other_operators_are_refused_sequences),
-        cmocka_unit_test(optionals_hold_something_or_nothing),
-        cmocka_unit_test(a_loop_carries_a_sequence),
-        cmocka_unit_test(a_branch_gives_a_sequence_or_nothing),
-        cmocka_unit_test(a_graph_maps_a_sequence),
-        cmocka_unit_test(a_sequence_can_be_an_input),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,15 +20,13 @@ static uint32_t take_all(uint64_t batches, uint32_t ranks) {
     return n;
 }
 
-static void every_batch_is_handed_out_once(void **state) {
-    (void)state;
+TEST(every_batch_is_handed_out_once) {
     for (uint64_t batches = 0; batches < 1000; batches++)
         for (uint32_t ranks = 1; ranks < 40; ranks += 3)
             take_all(batches, ranks);
 }
 
-static void ranges_shrink_to_one_batch_and_are_few(void **state) {
-    (void)state;
+TEST(ranges_shrink_to_one_batch_and_are_few) {
     struct tmk_share share = tmk_share_of(1000000, NULL, 0, 8);
     uint64_t begin, end, last = 0;
     while (tmk_share_next(&share, &begin, &end))
@@ -38,14 +36,12 @@ static void ranges_shrink_to_one_batch_and_are_few(void **state) {
     assert_true(n >= 16 * 8 && n < 70 * 8);
 }
 
-static void the_largest_numbers_do_not_overflow(void **state) {
-    (void)state;
+TEST(the_largest_numbers_do_not_overflow) {
     take_all(UINT64_MAX, 1);
     take_all(UINT64_MAX, 4096);
 }
 
-static void what_was_done_is_left_out(void **state) {
-    (void)state;
+TEST(what_was_done_is_left_out) {
     const struct tmk_batches done[] = {{0, 3}, {10, 11}, {11, 400}, {700, 1000}};
     for (uint32_t ranks = 1; ranks < 9; ranks++) {
         struct tmk_share share = tmk_share_of(1000, done, 4, ranks);
@@ -60,21 +56,9 @@ static void what_was_done_is_left_out(void **state) {
     }
 }
 
-static void nothing_is_left_of_what_was_done(void **state) {
-    (void)state;
+TEST(nothing_is_left_of_what_was_done) {
     const struct tmk_batches done[] = {{0, 5}};
     struct tmk_share share = tmk_share_of(5, done, 1, 2);
     uint64_t begin, end;
     assert_false(tmk_share_next(&share, &begin, &end));
-}
-
-TEST_GROUP(share) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_batch_is_handed_out_once),
-        cmocka_unit_test(ranges_shrink_to_one_batch_and_are_few),
-        cmocka_unit_test(the_largest_numbers_do_not_overflow),
-        cmocka_unit_test(what_was_done_is_left_out),
-        cmocka_unit_test(nothing_is_left_of_what_was_done),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -105,8 +105,7 @@ static void check(const struct tmk_simd *lanes, const struct tmk_pool_blocked *p
 }
 
 /* Rows of up to 24 windows, of which several are taken together where they are alike. */
-static void pools_take_every_tap_of_every_window(void **state) {
-    (void)state;
+TEST(pools_take_every_tap_of_every_window) {
     static float x[ROOM], y[ROOM];
     for (uint32_t block = 8; block <= 16; block += 8)
         for (size_t i = 0; tmk_simd_at(block, i); i++)
@@ -130,11 +129,4 @@ static void pools_take_every_tap_of_every_window(void **state) {
                 lanes->pool_mean(&pool, x, y);
                 check(lanes, &pool, x, y, mean);
             }
-}
-
-TEST_GROUP(simd) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pools_take_every_tap_of_every_window),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,8 +2,7 @@
 /* The statistics against naive counting. */
 #include "stats_data.h"
 
-static void counts_are_those_of_naive_counting(void **state) {
-    (void)state;
+TEST(counts_are_those_of_naive_counting) {
     enum { N = 30011 };
     for (each_family(f))
         for (size_t l = 0; l < 2; l++) {
@@ -58,8 +57,7 @@ static void counts_are_those_of_naive_counting(void **state) {
         }
 }
 
-static void sums_are_exact_and_squares_bracketed(void **state) {
-    (void)state;
+TEST(sums_are_exact_and_squares_bracketed) {
     enum { N = 4000 };
     for (size_t l = 0; l < 2; l++)
         for (int round = 0; round < 40; round++) {
@@ -88,8 +86,7 @@ static void sums_are_exact_and_squares_bracketed(void **state) {
         }
 }
 
-static void sums_round_once_to_nearest_even(void **state) {
-    (void)state;
+TEST(sums_round_once_to_nearest_even) {
     struct tmk_summary s;
     /* 2^53 + 1 is a tie that goes to the even 2^53; one more bit far below breaks it */
     const float tie[] = {0x1p53f, 1, 0x1p-149f};
@@ -108,8 +105,7 @@ static void sums_round_once_to_nearest_even(void **state) {
     tmk_stats_destroy(&stats);
 }
 
-static void a_constant_has_no_variance(void **state) {
-    (void)state;
+TEST(a_constant_has_no_variance) {
     for (size_t l = 0; l < 2; l++) {
         float x[777];
         for (size_t i = 0; i < TMK_COUNT(x); i++)
@@ -126,8 +122,7 @@ static void a_constant_has_no_variance(void **state) {
 }
 
 /* The largest sum of dropped bits, in the largest words, in usual ones and in the smallest. */
-static void packed_words_never_overflow(void **state) {
-    (void)state;
+TEST(packed_words_never_overflow) {
     static const uint32_t values[] = {0xff7fffffu, 0xbfffffffu, 0x0000ffffu};
     size_t n = ((size_t)1 << 24) + 4099;
     float *x = malloc(n * sizeof *x);
@@ -156,8 +151,7 @@ static void packed_words_never_overflow(void **state) {
     free(x);
 }
 
-static void the_earliest_sample_then_the_lowest_index_wins_a_tie(void **state) {
-    (void)state;
+TEST(the_earliest_sample_then_the_lowest_index_wins_a_tie) {
     struct tmk_diag diag = {0};
     float x[3 * 5] = {0, 7, 7, -2, 0, 7, -2, -2, 0, 7, 0, 0, NAN, 0, INFINITY};
     struct tmk_shape batch = {2, {3, 5}}, one = {2, {1, 5}};
@@ -200,8 +194,7 @@ static void the_earliest_sample_then_the_lowest_index_wins_a_tie(void **state) {
     tmk_stats_destroy(&backwards);
 }
 
-static void minus_zero_is_below_zero(void **state) {
-    (void)state;
+TEST(minus_zero_is_below_zero) {
     const float x[] = {0.0f, -0.0f, 0.0f};
     struct tmk_stats *stats = state_of(TMK_STATS_RANGE, x, 3);
     struct tmk_summary s;
@@ -215,8 +208,7 @@ static void minus_zero_is_below_zero(void **state) {
     tmk_stats_destroy(&stats);
 }
 
-static void a_tensor_without_elements_counts_its_sample(void **state) {
-    (void)state;
+TEST(a_tensor_without_elements_counts_its_sample) {
     struct tmk_diag diag = {0};
     struct tmk_stats *stats = empty(TMK_STATS_HISTOGRAM);
     struct tmk_shape none = {3, {1, 0, 4}}, bad = {1, {-1}};
@@ -240,8 +232,7 @@ static void a_tensor_without_elements_counts_its_sample(void **state) {
     tmk_stats_destroy(&stats);
 }
 
-static void channels_are_those_of_naive_scanning(void **state) {
-    (void)state;
+TEST(channels_are_those_of_naive_scanning) {
     struct tmk_diag diag = {0};
     static const struct tmk_shape shapes[] = {
         {4, {2, 5, 7, 9}}, {4, {1, 3, 40, 50}}, {2, {37, 3}},  {2, {3, 700}}, {3, {2, 600, 3}},
@@ -285,8 +276,7 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static void quantiles_lie_in_their_enclosure(void **state) {
-    (void)state;
+TEST(quantiles_lie_in_their_enclosure) {
     struct tmk_diag diag = {0};
     enum { N = 20011 };
     for (each_family(f))
@@ -316,8 +306,7 @@ static void quantiles_lie_in_their_enclosure(void **state) {
         }
 }
 
-static void linear_histograms_keep_every_element(void **state) {
-    (void)state;
+TEST(linear_histograms_keep_every_element) {
     struct tmk_diag diag = {0};
     enum { N = 50000, BINS = 128 };
     float *x = data_of(0, N);
@@ -359,8 +348,7 @@ static void linear_histograms_keep_every_element(void **state) {
     free(x);
 }
 
-static void bins_tile_the_line(void **state) {
-    (void)state;
+TEST(bins_tile_the_line) {
     double lo, hi, next_lo, next_hi;
     for (unsigned bin = 0; bin < 0x7f7f; bin++) {
         tmk_bin_edges((uint16_t)bin, &lo, &hi);
@@ -379,8 +367,7 @@ static void bins_tile_the_line(void **state) {
     assert_true(tmk_bin_mean(0, 1, 1) == 0x1p-149);
 }
 
-static void integers_are_counted_with_their_places(void **state) {
-    (void)state;
+TEST(integers_are_counted_with_their_places) {
     struct tmk_diag diag = {0};
     struct tmk_int_stats a = {0}, b = {0}, back;
     struct tmk_shape shape = {2, {2, 3}}, none = {1, {0}};
@@ -426,8 +413,7 @@ static void integers_are_counted_with_their_places(void **state) {
     tmk_text_finish(&y);
 }
 
-static void floating_point_modes_do_not_show(void **state) {
-    (void)state;
+TEST(floating_point_modes_do_not_show) {
 #if defined(__x86_64__)
     for (each_family(f)) {
         float *x = data_of(f, 5000);
@@ -443,24 +429,4 @@ static void floating_point_modes_do_not_show(void **state) {
         free(x);
     }
 #endif
-}
-
-TEST_GROUP(stats) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(counts_are_those_of_naive_counting),
-        cmocka_unit_test(sums_are_exact_and_squares_bracketed),
-        cmocka_unit_test(sums_round_once_to_nearest_even),
-        cmocka_unit_test(a_constant_has_no_variance),
-        cmocka_unit_test(packed_words_never_overflow),
-        cmocka_unit_test(the_earliest_sample_then_the_lowest_index_wins_a_tie),
-        cmocka_unit_test(minus_zero_is_below_zero),
-        cmocka_unit_test(a_tensor_without_elements_counts_its_sample),
-        cmocka_unit_test(channels_are_those_of_naive_scanning),
-        cmocka_unit_test(quantiles_lie_in_their_enclosure),
-        cmocka_unit_test(linear_histograms_keep_every_element),
-        cmocka_unit_test(bins_tile_the_line),
-        cmocka_unit_test(integers_are_counted_with_their_places),
-        cmocka_unit_test(floating_point_modes_do_not_show),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

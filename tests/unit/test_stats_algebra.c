@@ -4,8 +4,7 @@
 
 /* The pieces of a data set, each its own sample, over shards that merge in a random tree, with
  * encoding between. */
-static void order_shards_and_merge_trees_do_not_show(void **state) {
-    (void)state;
+TEST(order_shards_and_merge_trees_do_not_show) {
     enum { N = 20011, PIECES = 40, SHARDS = 7 };
     for (each_family(f))
         for (int round = 0; round < 4; round++) {
@@ -39,8 +38,7 @@ static void order_shards_and_merge_trees_do_not_show(void **state) {
         }
 }
 
-static void the_order_of_elements_shows_in_places_only(void **state) {
-    (void)state;
+TEST(the_order_of_elements_shows_in_places_only) {
     enum { N = 20011 };
     for (each_family(f)) {
         float *x = data_of(f, N), *y = malloc(N * sizeof *y);
@@ -63,8 +61,7 @@ static void the_order_of_elements_shows_in_places_only(void **state) {
     }
 }
 
-static void times_k_is_k_observations(void **state) {
-    (void)state;
+TEST(times_k_is_k_observations) {
     struct tmk_diag diag = {0};
     enum { N = 5001, K = 9 };
     struct tmk_shape shape = {2, {N / 3, 3}};
@@ -93,8 +90,7 @@ static void times_k_is_k_observations(void **state) {
     }
 }
 
-static void levels_do_not_mix(void **state) {
-    (void)state;
+TEST(levels_do_not_mix) {
     struct tmk_stats *range = empty(TMK_STATS_RANGE), *histogram = empty(TMK_STATS_HISTOGRAM);
     double out[3];
     assert_int_equal(tmk_stats_merge(range, histogram, NULL), TMK_MISMATCH);
@@ -107,8 +103,7 @@ static void levels_do_not_mix(void **state) {
     assert_int_equal(tmk_stats_create((enum tmk_stats_level)0, &range, NULL), TMK_ARGUMENT);
 }
 
-static void channels_that_disagree_are_dropped_in_any_order(void **state) {
-    (void)state;
+TEST(channels_that_disagree_are_dropped_in_any_order) {
     struct tmk_diag diag = {0};
     static const struct {
         struct tmk_shape shape;
@@ -144,8 +139,7 @@ static void channels_that_disagree_are_dropped_in_any_order(void **state) {
         }
 }
 
-static void hostile_bytes_are_refused(void **state) {
-    (void)state;
+TEST(hostile_bytes_are_refused) {
     struct tmk_diag diag = {0};
     for (each_family(f))
         for (size_t l = 0; l < 2; l++) {
@@ -216,8 +210,7 @@ static void finish(struct listing *list) {
     free(list->squares);
 }
 
-static void a_listing_restores_its_state(void **state) {
-    (void)state;
+TEST(a_listing_restores_its_state) {
     struct tmk_diag diag = {0};
     struct tmk_shape shape = {2, {7, 300}};
     struct tmk_stats_at at = {0, 7, 1, false, 0};
@@ -251,8 +244,7 @@ static bool same_bins(const struct tmk_stats *a, const struct tmk_stats *b) {
 }
 
 /* A table is mapped once there are many, and given back when the state is settled. */
-static void few_at_a_time_are_counted_as_many_at_once(void **state) {
-    (void)state;
+TEST(few_at_a_time_are_counted_as_many_at_once) {
     struct tmk_diag diag = {0};
     enum { N = 4 * TMK_FEW };
     for (each_family(f))
@@ -282,8 +274,7 @@ static void few_at_a_time_are_counted_as_many_at_once(void **state) {
         }
 }
 
-static void inconsistent_counts_are_refused(void **state) {
-    (void)state;
+TEST(inconsistent_counts_are_refused) {
     struct tmk_diag diag = {0};
     float *x = data_of(0, 500);
     struct tmk_shape shape = {2, {100, 5}};
@@ -327,19 +318,4 @@ static void inconsistent_counts_are_refused(void **state) {
     tmk_stats_destroy(&stats);
     finish(&t);
     free(x);
-}
-
-TEST_GROUP(stats_algebra) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(order_shards_and_merge_trees_do_not_show),
-        cmocka_unit_test(the_order_of_elements_shows_in_places_only),
-        cmocka_unit_test(times_k_is_k_observations),
-        cmocka_unit_test(levels_do_not_mix),
-        cmocka_unit_test(channels_that_disagree_are_dropped_in_any_order),
-        cmocka_unit_test(hostile_bytes_are_refused),
-        cmocka_unit_test(a_listing_restores_its_state),
-        cmocka_unit_test(few_at_a_time_are_counted_as_many_at_once),
-        cmocka_unit_test(inconsistent_counts_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -79,8 +79,7 @@ static void as_derived(struct tmk_stats *y, const struct tmk_stats *x) {
         tmk_stats_coarsen(y);
 }
 
-static void the_state_of_a_clamp_follows_from_its_input(void **state) {
-    (void)state;
+TEST(the_state_of_a_clamp_follows_from_its_input) {
     struct tmk_diag diag = {0};
     int followed = 0;
     for (int round = 0; round < 1500; round++) {
@@ -136,8 +135,7 @@ static void the_state_of_a_clamp_follows_from_its_input(void **state) {
     assert_true(followed > 500);
 }
 
-static void ends_that_begin_a_bin_follow(void **state) {
-    (void)state;
+TEST(ends_that_begin_a_bin_follow) {
     const struct tmk_clamp relu6 = {0, 6}, odd = {-1.3f, 1}, none = {1, 1};
     assert_true(tmk_clamp_follows(&relu6, TMK_STATS_HISTOGRAM));
     assert_false(tmk_clamp_follows(&relu6, TMK_STATS_RANGE));
@@ -177,8 +175,7 @@ static struct part join_parts(const struct part *parts, size_t n, size_t outer, 
 
 /* Concat(Concat(a, b), Relu(c), d, a). The parts' lengths along the axis stay, the rest of the
  * shape changes from batch to batch. */
-static void the_state_of_a_concat_follows_from_its_operands(void **state) {
-    (void)state;
+TEST(the_state_of_a_concat_follows_from_its_operands) {
     struct tmk_diag diag = {0};
     enum { A, B, C, D, LEAVES };
     for (int round = 0; round < 600; round++) {
@@ -285,8 +282,7 @@ static float *turned(const float *x, const struct tmk_shape *from, struct tmk_sh
 }
 
 /* A view of x, and that transposed. */
-static void the_state_of_what_was_moved_follows(void **state) {
-    (void)state;
+TEST(the_state_of_what_was_moved_follows) {
     struct tmk_diag diag = {0};
     size_t looks = 0, all = 0;
     for (int round = 0; round < 900; round++) {
@@ -339,14 +335,4 @@ static void the_state_of_what_was_moved_follows(void **state) {
         tmk_stats_shadow_destroy(&turn[0]);
     }
     assert_true(looks > 0 && looks < all);
-}
-
-TEST_GROUP(stats_derive) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_state_of_a_clamp_follows_from_its_input),
-        cmocka_unit_test(ends_that_begin_a_bin_follow),
-        cmocka_unit_test(the_state_of_a_concat_follows_from_its_operands),
-        cmocka_unit_test(the_state_of_what_was_moved_follows),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

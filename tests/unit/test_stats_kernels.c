@@ -67,8 +67,7 @@ static const tmk_loose_bits *fill(struct guarded *g, int family, size_t n, size_
     return (const void *)(g->bytes + offset);
 }
 
-static void tables_and_facts_are_the_plain_ones(void **state) {
-    (void)state;
+TEST(tables_and_facts_are_the_plain_ones) {
     static struct guarded g;
     uint64_t *a = calloc(TMK_TABLE, sizeof *a), *b = calloc(TMK_TABLE, sizeof *b);
     assert_true(a && b);
@@ -93,8 +92,7 @@ static void tables_and_facts_are_the_plain_ones(void **state) {
     free(b);
 }
 
-static void facts_are_those_of_naive_counting(void **state) {
-    (void)state;
+TEST(facts_are_those_of_naive_counting) {
     static struct guarded g;
     for (size_t k = 0; tmk_stats_kernel_at(k); k++)
         for (int family = 0; family < FAMILIES; family++)
@@ -123,8 +121,7 @@ static void facts_are_those_of_naive_counting(void **state) {
             }
 }
 
-static void lanes_are_those_of_naive_scanning(void **state) {
-    (void)state;
+TEST(lanes_are_those_of_naive_scanning) {
     static struct guarded g;
     uint64_t *table = calloc(TMK_TABLE, sizeof *table);
     assert_non_null(table);
@@ -167,8 +164,7 @@ static void lanes_are_those_of_naive_scanning(void **state) {
     free(table);
 }
 
-static void tables_hold_each_nonzero_element_once(void **state) {
-    (void)state;
+TEST(tables_hold_each_nonzero_element_once) {
     static struct guarded g;
     uint64_t *table = calloc(TMK_TABLE, sizeof *table), *naive = calloc(TMK_TABLE, sizeof *naive);
     assert_true(table && naive);
@@ -186,8 +182,7 @@ static void tables_hold_each_nonzero_element_once(void **state) {
     free(naive);
 }
 
-static void signs_are_those_of_naive_counting(void **state) {
-    (void)state;
+TEST(signs_are_those_of_naive_counting) {
     static struct guarded g;
     for (size_t k = 0; tmk_stats_kernel_at(k); k++)
         for (int family = 0; family < FAMILIES; family++)
@@ -200,8 +195,7 @@ static void signs_are_those_of_naive_counting(void **state) {
             }
 }
 
-static void columns_are_the_plain_ones(void **state) {
-    (void)state;
+TEST(columns_are_the_plain_ones) {
     static struct guarded g;
     enum { WIDEST = 100 };
     for (size_t k = 0; tmk_stats_kernel_at(k); k++)
@@ -247,8 +241,7 @@ static void columns_are_the_plain_ones(void **state) {
             }
 }
 
-static void states_are_the_plain_ones(void **state) {
-    (void)state;
+TEST(states_are_the_plain_ones) {
     static struct guarded g;
     struct tmk_diag diag = {0};
     for (size_t k = 0; tmk_stats_kernel_at(k); k++)
@@ -278,8 +271,7 @@ static void states_are_the_plain_ones(void **state) {
         }
 }
 
-static void the_plain_kernel_is_the_last_resort(void **state) {
-    (void)state;
+TEST(the_plain_kernel_is_the_last_resort) {
     size_t k = 0;
     while (tmk_stats_kernel_at(k + 1))
         k++;
@@ -288,24 +280,8 @@ static void the_plain_kernel_is_the_last_resort(void **state) {
     assert_null(tmk_stats_kernel_at(SIZE_MAX));
 }
 
-static void a_vector_kernel_comes_first_where_all_processors_have_it(void **state) {
-    (void)state;
+TEST(a_vector_kernel_comes_first_where_all_processors_have_it) {
 #if defined(__aarch64__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
     assert_string_equal(tmk_stats_kernel_at(0)->name, "neon");
 #endif
-}
-
-TEST_GROUP(stats_kernels) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tables_and_facts_are_the_plain_ones),
-        cmocka_unit_test(facts_are_those_of_naive_counting),
-        cmocka_unit_test(lanes_are_those_of_naive_scanning),
-        cmocka_unit_test(tables_hold_each_nonzero_element_once),
-        cmocka_unit_test(signs_are_those_of_naive_counting),
-        cmocka_unit_test(columns_are_the_plain_ones),
-        cmocka_unit_test(states_are_the_plain_ones),
-        cmocka_unit_test(the_plain_kernel_is_the_last_resort),
-        cmocka_unit_test(a_vector_kernel_comes_first_where_all_processors_have_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

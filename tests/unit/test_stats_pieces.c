@@ -137,8 +137,7 @@ static void observe_pieces(struct tmk_stats *stats, const float *y, const struct
     assert_ok(tmk_stats_end(&pass, &diag), &diag);
 }
 
-static void pieces_layouts_and_kernels_do_not_show(void **state) {
-    (void)state;
+TEST(pieces_layouts_and_kernels_do_not_show) {
     struct tmk_diag diag = {0};
     static const uint32_t blocks[] = {0, 1, 2, 3, 4, 5, 8, 8, 16, 16, 16, 32, 100};
     for (int round = 0; round < 1200; round++) {
@@ -174,8 +173,7 @@ static void pieces_layouts_and_kernels_do_not_show(void **state) {
 }
 
 /* Several batches into one state, in any order: ties go to the earliest sample. */
-static void batches_come_in_any_order(void **state) {
-    (void)state;
+TEST(batches_come_in_any_order) {
     enum { BATCHES = 9, SAMPLES = 2 };
     for (int round = 0; round < 100; round++) {
         enum tmk_stats_level level = (enum tmk_stats_level)(TMK_STATS_RANGE + round % 3);
@@ -204,8 +202,7 @@ static void batches_come_in_any_order(void **state) {
 
 /* Sums of what is in the table, what has left it and what never was there, of data with zeros and
  * infinities: however they come together, nothing is lost at the lower end. */
-static void tables_give_back_all_they_hold(void **state) {
-    (void)state;
+TEST(tables_give_back_all_they_hold) {
     struct tmk_diag diag = {0};
     enum { STEPS = 7, MOST = 6000 };
     for (int round = 0; round < 200; round++) {
@@ -241,8 +238,7 @@ static void tables_give_back_all_they_hold(void **state) {
 /* As many zeros from elsewhere as there are elements in the lowest octave: none of them are its
  * own.
  */
-static void zeros_of_others_hide_nothing(void **state) {
-    (void)state;
+TEST(zeros_of_others_hide_nothing) {
     struct tmk_diag diag = {0};
     enum { N = 4000 };
     float x[N], zeros[N / 4] = {0};
@@ -260,8 +256,7 @@ static void zeros_of_others_hide_nothing(void **state) {
     tmk_stats_destroy(&other);
 }
 
-static void extremes_alone_have_no_moments(void **state) {
-    (void)state;
+TEST(extremes_alone_have_no_moments) {
     const float x[] = {3, -1, 0, -0.0f, 7, 3};
     struct tmk_stats *stats = state_of(TMK_STATS_MINMAX, x, TMK_COUNT(x));
     struct tmk_summary s;
@@ -280,24 +275,11 @@ static void extremes_alone_have_no_moments(void **state) {
     tmk_stats_destroy(&stats);
 }
 
-static void only_axis_1_is_cut(void **state) {
-    (void)state;
+TEST(only_axis_1_is_cut) {
     struct tmk_shape line = {1, {16}};
     struct tmk_stats *stats = empty(TMK_STATS_MINMAX);
     struct tmk_stats_at at = {0, 1, -1, false, 8};
     const float x[16] = {0};
     assert_int_equal(tmk_stats_update(stats, x, &line, &at, NULL), TMK_SHAPE);
     tmk_stats_destroy(&stats);
-}
-
-TEST_GROUP(stats_pieces) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pieces_layouts_and_kernels_do_not_show),
-        cmocka_unit_test(batches_come_in_any_order),
-        cmocka_unit_test(tables_give_back_all_they_hold),
-        cmocka_unit_test(zeros_of_others_hide_nothing),
-        cmocka_unit_test(extremes_alone_have_no_moments),
-        cmocka_unit_test(only_axis_1_is_cut),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

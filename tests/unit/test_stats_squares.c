@@ -48,8 +48,7 @@ static void close_to_the_reference(const struct family *f, const float *x, size_
     tmk_stats_destroy(&stats);
 }
 
-static void std_is_close_wherever_values_are(void **state) {
-    (void)state;
+TEST(std_is_close_wherever_values_are) {
     enum { N = 20000 };
     static float x[N];
     static const double scales[] = {1, -1, 3.7, 1e-30, -1e-42, 1e30};
@@ -66,8 +65,7 @@ static void std_is_close_wherever_values_are(void **state) {
             }
 }
 
-static void std_is_close_of_mixtures(void **state) {
-    (void)state;
+TEST(std_is_close_of_mixtures) {
     enum { N = 20000 };
     static float x[N];
     static const struct family all[] = {
@@ -99,8 +97,7 @@ static float *spread_over(size_t bins, size_t n) {
     return x;
 }
 
-static void order_and_shards_do_not_show(void **state) {
-    (void)state;
+TEST(order_and_shards_do_not_show) {
     struct tmk_diag diag = {0};
     size_t kept = 0, rounds = 0;
     for (size_t bins = 20; bins < 300; bins += 7) {
@@ -146,8 +143,7 @@ static void order_and_shards_do_not_show(void **state) {
     assert_true(kept > 5 && kept < rounds - 5);
 }
 
-static void sums_beyond_64_bits_are_dropped(void **state) {
-    (void)state;
+TEST(sums_beyond_64_bits_are_dropped) {
     struct tmk_diag diag = {0};
     const float x[] = {bits(0x3f80ffff), bits(0x3f80fffe)};
     struct tmk_stats *one = state_of(TMK_STATS_HISTOGRAM, x, 2), *many = empty(TMK_STATS_HISTOGRAM);
@@ -167,8 +163,7 @@ static void sums_beyond_64_bits_are_dropped(void **state) {
     tmk_stats_destroy(&many);
 }
 
-static void squares_that_were_never_there_stay_away(void **state) {
-    (void)state;
+TEST(squares_that_were_never_there_stay_away) {
     struct tmk_diag diag = {0};
     const float x[] = {1.001f, 1.002f, 1.0035f};
     struct tmk_stats *with = state_of(TMK_STATS_HISTOGRAM, x, 3), *without = NULL;
@@ -195,15 +190,4 @@ static void squares_that_were_never_there_stay_away(void **state) {
         squares[summary.bins_used - 1] -= (uint64_t)(off * (INT64_C(1) << 33));
     }
     tmk_stats_destroy(&with);
-}
-
-TEST_GROUP(stats_squares) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(std_is_close_wherever_values_are),
-        cmocka_unit_test(std_is_close_of_mixtures),
-        cmocka_unit_test(order_and_shards_do_not_show),
-        cmocka_unit_test(sums_beyond_64_bits_are_dropped),
-        cmocka_unit_test(squares_that_were_never_there_stay_away),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,8 +25,7 @@ static void assert_label(const struct tmk_strata *strata, uint64_t sample, const
     assert_string_equal(tmk_strata_label(strata, i), label);
 }
 
-static void lines_are_samples_in_order(void **state) {
-    (void)state;
+TEST(lines_are_samples_in_order) {
     static const char *const files[] = {"b\na\n\"b\"\na\n", "b\r\na\r\nb\r\na",
                                         "\357\273\277b\na\nb\na\r"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
@@ -40,8 +39,7 @@ static void lines_are_samples_in_order(void **state) {
     }
 }
 
-static void indexed_lines_may_stand_in_any_order(void **state) {
-    (void)state;
+TEST(indexed_lines_may_stand_in_any_order) {
     struct tmk_strata *strata = read_text("sample,label\n18446744073709551614,last\n"
                                           "007,\"say \"\"hi\"\", twice\"\n0,x\n");
     struct tmk_diag diag = {0};
@@ -56,8 +54,7 @@ static void indexed_lines_may_stand_in_any_order(void **state) {
     tmk_strata_destroy(&strata);
 }
 
-static void a_batch_is_of_one_stratum(void **state) {
-    (void)state;
+TEST(a_batch_is_of_one_stratum) {
     struct tmk_strata *strata = read_text("a\na\na\nb\nb\n");
     struct tmk_diag diag = {0};
     uint32_t i;
@@ -75,8 +72,7 @@ static void a_batch_is_of_one_stratum(void **state) {
 
 /* Whatever the bytes are, the answer is strata or a line, and what is cut short is read within its
  * bounds (sanitizers look). */
-static void damaged_files_are_refused_or_read(void **state) {
-    (void)state;
+TEST(damaged_files_are_refused_or_read) {
     static const char whole[] = "sample,label\r\n1,\"a \"\"b\"\", c\"\r\n0,d\r\n2,\"e\nf\"\r\n";
     struct tmk_diag diag = {0};
     uint32_t refused = 0;
@@ -99,12 +95,4 @@ static void damaged_files_are_refused_or_read(void **state) {
     assert_in_range(refused, sizeof whole, 5 * sizeof whole - 10);
 }
 
-TEST_GROUP(strata) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lines_are_samples_in_order),
-        cmocka_unit_test(indexed_lines_may_stand_in_any_order),
-        cmocka_unit_test(a_batch_is_of_one_stratum),
-        cmocka_unit_test(damaged_files_are_refused_or_read),
-    };
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
-}
+GROUP_FIXTURE(make_folder, remove_folder)

@@ -8,8 +8,7 @@
 
 #include "tensor/list.h"
 
-static void every_half_survives_the_way_there_and_back(void **state) {
-    (void)state;
+TEST(every_half_survives_the_way_there_and_back) {
     for (uint32_t h = 0; h < 65536; h++) {
         float f = tmk_from_half((uint16_t)h);
         if (isnan(f))
@@ -19,8 +18,7 @@ static void every_half_survives_the_way_there_and_back(void **state) {
     }
 }
 
-static void halves_round_to_nearest_even(void **state) {
-    (void)state;
+TEST(halves_round_to_nearest_even) {
     for (uint32_t h = 0; h < 0x7bff; h++) {
         float a = tmk_from_half((uint16_t)h), b = tmk_from_half((uint16_t)(h + 1)),
               middle = (float)(((double)a + (double)b) / 2);
@@ -33,16 +31,14 @@ static void halves_round_to_nearest_even(void **state) {
     assert_int_equal(tmk_to_half(-INFINITY), 0xfc00);
 }
 
-static void bfloat16_rounds_to_nearest_even(void **state) {
-    (void)state;
+TEST(bfloat16_rounds_to_nearest_even) {
     assert_int_equal(tmk_to_bfloat16(1.0f), 0x3f80);
     assert_int_equal(tmk_to_bfloat16(1.00390625f), 0x3f80); /* halfway, to even */
     assert_int_equal(tmk_to_bfloat16(1.01171875f), 0x3f82);
     assert_true(isnan(tmk_from_bfloat16(tmk_to_bfloat16(NAN))));
 }
 
-static void counts_refuse_overflow_and_unknown_dimensions(void **state) {
-    (void)state;
+TEST(counts_refuse_overflow_and_unknown_dimensions) {
     size_t n;
     assert_true(tmk_shape_count(&(struct tmk_shape){0, {0}}, &n));
     assert_int_equal(n, 1);
@@ -54,8 +50,7 @@ static void counts_refuse_overflow_and_unknown_dimensions(void **state) {
     assert_false(tmk_shape_count(&(struct tmk_shape){TMK_MAX_RANK + 1, {0}}, &n));
 }
 
-static void a_tensor_too_large_is_an_error(void **state) {
-    (void)state;
+TEST(a_tensor_too_large_is_an_error) {
     struct tmk_diag diag = {0};
     struct tmk_tensor t;
     assert_int_equal(tmk_tensor_init(&t, TMK_FLOAT32, &(struct tmk_shape){1, {INT64_MAX}}, &diag),
@@ -64,8 +59,7 @@ static void a_tensor_too_large_is_an_error(void **state) {
     assert_int_equal(tmk_tensor_init(&t, TMK_STRING, &(struct tmk_shape){0, {0}}, NULL), TMK_TYPE);
 }
 
-static void widening_keeps_the_original_type(void **state) {
-    (void)state;
+TEST(widening_keeps_the_original_type) {
     struct tmk_diag diag = {0};
     struct tmk_tensor in, out;
     assert_ok(tmk_tensor_init(&in, TMK_FLOAT16, &(struct tmk_shape){1, {2}}, &diag), &diag);
@@ -79,16 +73,14 @@ static void widening_keeps_the_original_type(void **state) {
     tmk_tensor_finish(&out);
 }
 
-static void shapes_print(void **state) {
-    (void)state;
+TEST(shapes_print) {
     char text[32];
     assert_string_equal(tmk_shape_text(&(struct tmk_shape){0, {0}}, text, sizeof text), "[]");
     assert_string_equal(tmk_shape_text(&(struct tmk_shape){2, {-1, 7}}, text, sizeof text),
                         "[?,7]");
 }
 
-static void a_list_lives_as_long_as_somebody_holds_it(void **state) {
-    (void)state;
+TEST(a_list_lives_as_long_as_somebody_holds_it) {
     struct tmk_diag diag = {0};
     struct tmk_tensor first, second, element;
     struct tmk_list *list = tmk_list_create(2);
@@ -112,8 +104,7 @@ static void a_list_lives_as_long_as_somebody_holds_it(void **state) {
     assert_null(tmk_list_create(SIZE_MAX / 4));
 }
 
-static void nothing_is_no_tensor(void **state) {
-    (void)state;
+TEST(nothing_is_no_tensor) {
     struct tmk_tensor nothing, copy;
     tmk_tensor_nothing(&nothing, TMK_INT64);
     tmk_tensor_share(&copy, &nothing);
@@ -122,19 +113,4 @@ static void nothing_is_no_tensor(void **state) {
     assert_string_equal(tmk_tensor_what(&copy), "an optional that holds nothing");
     tmk_tensor_finish(&copy);
     tmk_tensor_finish(&nothing);
-}
-
-TEST_GROUP(tensor) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_half_survives_the_way_there_and_back),
-        cmocka_unit_test(halves_round_to_nearest_even),
-        cmocka_unit_test(bfloat16_rounds_to_nearest_even),
-        cmocka_unit_test(counts_refuse_overflow_and_unknown_dimensions),
-        cmocka_unit_test(a_tensor_too_large_is_an_error),
-        cmocka_unit_test(widening_keeps_the_original_type),
-        cmocka_unit_test(shapes_print),
-        cmocka_unit_test(a_list_lives_as_long_as_somebody_holds_it),
-        cmocka_unit_test(nothing_is_no_tensor),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

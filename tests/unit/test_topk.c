@@ -65,8 +65,7 @@ static struct tmk_minmax extent_of(const float *x, size_t n) {
 }
 
 /* Parts that hold any samples, some in several parts, merged as a random tree. */
-static void order_and_grouping_do_not_show(void **state) {
-    (void)state;
+TEST(order_and_grouping_do_not_show) {
     enum { PARTS = 6 };
     for (int round = 0; round < 3000; round++) {
         struct tmk_topk parts[PARTS] = {{0}};
@@ -95,8 +94,7 @@ static void order_and_grouping_do_not_show(void **state) {
 }
 
 /* Batches of several samples, cut along the first axis or not, in pieces, by two workers. */
-static void accounts_keep_the_furthest_samples(void **state) {
-    (void)state;
+TEST(accounts_keep_the_furthest_samples) {
     struct tmk_diag diag = {0};
     for (int round = 0; round < 800; round++) {
         struct tmk_slot_config config = {.level = (enum tmk_stats_level)(1 + round % 3),
@@ -138,8 +136,7 @@ static struct tmk_stats *stats_of(float x) {
     return stats;
 }
 
-static void what_is_not_known_of_a_part_is_not_of_the_whole(void **state) {
-    (void)state;
+TEST(what_is_not_known_of_a_part_is_not_of_the_whole) {
     struct tmk_stats *number = stats_of(3), *nan = stats_of(NAN);
     const struct tmk_minmax range = {3, 3, false, false};
     struct tmk_topk some = {0}, none = {0}, dst;
@@ -155,8 +152,7 @@ static void what_is_not_known_of_a_part_is_not_of_the_whole(void **state) {
     tmk_stats_destroy(&nan);
 }
 
-static void one_sample_can_be_left_out(void **state) {
-    (void)state;
+TEST(one_sample_can_be_left_out) {
     float min, max;
     struct tmk_topk topk = {0};
     static const struct tmk_minmax ranges[] = {
@@ -167,14 +163,4 @@ static void one_sample_can_be_left_out(void **state) {
         tmk_topk_add(&topk, s, &ranges[s]);
     assert_true(tmk_topk_without(&topk, 1, &min, &max) && min == -2 && max == 3);
     assert_true(tmk_topk_without(&topk, 0, &min, &max) && min == -5 && max == 9);
-}
-
-TEST_GROUP(topk) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(order_and_grouping_do_not_show),
-        cmocka_unit_test(accounts_keep_the_furthest_samples),
-        cmocka_unit_test(what_is_not_known_of_a_part_is_not_of_the_whole),
-        cmocka_unit_test(one_sample_can_be_left_out),
-    };
-    return cmocka_run_group_tests_name("topk", tests, NULL, NULL);
 }

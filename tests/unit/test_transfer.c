@@ -153,8 +153,7 @@ static uint32_t agree(const struct tmk_profile *transferred, const struct tmk_pr
     return n;
 }
 
-static void ranges_go_there_and_back(void **state) {
-    (void)state;
+TEST(ranges_go_there_and_back) {
     struct ends ends = {0};
     struct tmk_diag diag = {0};
     struct tmk_transfer_report report;
@@ -183,8 +182,7 @@ static void ranges_go_there_and_back(void **state) {
 }
 
 /* A transferred profile is a profile: it is written, and reads back. */
-static void transferred_profiles_are_files_too(void **state) {
-    (void)state;
+TEST(transferred_profiles_are_files_too) {
     static const char *const names[] = {"transferred.json", "transferred.h5"};
     struct ends ends = {0};
     struct tmk_diag diag = {0};
@@ -208,8 +206,7 @@ static void transferred_profiles_are_files_too(void **state) {
     end(&ends);
 }
 
-static void other_models_are_refused(void **state) {
-    (void)state;
+TEST(other_models_are_refused) {
     struct ends ends = {0};
     struct tmk_diag diag = {0};
     begin(&ends, "fold-scale-axis");
@@ -268,8 +265,7 @@ static void transfer_both_ways(struct ends *ends, struct tmk_transfer_report *th
 
 static const float six[] = {-1, 2, 0.5f, 3, -4, 0.25f};
 
-static void channels_follow_a_permutation(void **state) {
-    (void)state;
+TEST(channels_follow_a_permutation) {
     struct ends ends = {0};
     struct tmk_transfer_report there, back;
     struct tmk_summary is;
@@ -292,8 +288,7 @@ static void channels_follow_a_permutation(void **state) {
     end(&ends);
 }
 
-static void reshapes_lose_channels_only(void **state) {
-    (void)state;
+TEST(reshapes_lose_channels_only) {
     struct ends ends = {0};
     struct tmk_transfer_report there, back;
     struct tmk_summary is;
@@ -308,8 +303,7 @@ static void reshapes_lose_channels_only(void **state) {
     end(&ends);
 }
 
-static void a_scale_of_zero_does_not_come_back(void **state) {
-    (void)state;
+TEST(a_scale_of_zero_does_not_come_back) {
     static const double scale[] = {0, -2, 1}, shift[] = {5, 0, 0.5};
     struct ends ends = {0};
     struct tmk_transfer_report there, back;
@@ -334,8 +328,7 @@ static void a_scale_of_zero_does_not_come_back(void **state) {
     end(&ends);
 }
 
-static void integers_stand_for_real_numbers(void **state) {
-    (void)state;
+TEST(integers_stand_for_real_numbers) {
     static const double scale[] = {0.5};
     static const int64_t zero[] = {3};
     struct ends ends = {0};
@@ -363,15 +356,4 @@ static void integers_stand_for_real_numbers(void **state) {
     end(&ends);
 }
 
-TEST_GROUP(transfer) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ranges_go_there_and_back),
-        cmocka_unit_test(transferred_profiles_are_files_too),
-        cmocka_unit_test(other_models_are_refused),
-        cmocka_unit_test(channels_follow_a_permutation),
-        cmocka_unit_test(reshapes_lose_channels_only),
-        cmocka_unit_test(a_scale_of_zero_does_not_come_back),
-        cmocka_unit_test(integers_stand_for_real_numbers),
-    };
-    return cmocka_run_group_tests_name("transfer", tests, make_folder, remove_folder);
-}
+GROUP_FIXTURE(make_folder, remove_folder)

@@ -100,8 +100,7 @@ static void check_value(const struct tmk_vmath *v, const struct function *f, flo
                  truth, fabs((double)y - truth) / unit);
 }
 
-static void functions_are_near_libm_over_all_floats(void **state) {
-    (void)state;
+TEST(functions_are_near_libm_over_all_floats) {
     static float x[ROOM], y[ROOM];
     const struct tmk_vmath *v;
     for (size_t k = 0; (v = tmk_vmath_at(k)) != NULL; k++)
@@ -130,8 +129,7 @@ static void functions_are_near_libm_over_all_floats(void **state) {
         }
 }
 
-static void special_values_are_libms(void **state) {
-    (void)state;
+TEST(special_values_are_libms) {
     const float x[] = {0.0f,      -0.0f,   INFINITY, -INFINITY, NAN,     0x1p-149f, -0x1p-149f,
                        0x1p-126f, 3.4e38f, -3.4e38f, 88.8f,     -104.0f, 1.0f,      -1.0f,
                        100.0f,    -100.0f, 10.0f,    -10.0f,    4.0f,    -4.0f};
@@ -162,8 +160,7 @@ static void special_values_are_libms(void **state) {
     }
 }
 
-static void erf_reaches_one_where_libm_does(void **state) {
-    (void)state;
+TEST(erf_reaches_one_where_libm_does) {
     static float x[ROOM], y[ROOM];
     const struct tmk_vmath *v;
     for (size_t k = 0; (v = tmk_vmath_at(k)) != NULL; k++) {
@@ -179,8 +176,7 @@ static void erf_reaches_one_where_libm_does(void **state) {
     }
 }
 
-static void erf_and_tanh_stay_within_one(void **state) {
-    (void)state;
+TEST(erf_and_tanh_stay_within_one) {
     static float x[ROOM], y[ROOM];
     const struct tmk_vmath *v;
     for (size_t k = 0; (v = tmk_vmath_at(k)) != NULL; k++)
@@ -209,8 +205,7 @@ static float seventh(void) {
     return (float)seventh;
 }
 
-static void results_depend_on_the_element_alone(void **state) {
-    (void)state;
+TEST(results_depend_on_the_element_alone) {
     enum { MOST = 70 };
     float x[MOST + 3], y[MOST + 3], alone;
     const struct tmk_vmath *v;
@@ -238,8 +233,7 @@ static void same_double(double a, double b) {
     assert_true((a != a && b != b) || a == b);
 }
 
-static void sums_and_extremes_have_one_set_of_bits(void **state) {
-    (void)state;
+TEST(sums_and_extremes_have_one_set_of_bits) {
     enum { MOST = 150 };
     float x[MOST], s[MOST], b[MOST], y[MOST], want[MOST];
     const struct tmk_vmath *p = &tmk_vmath_plain, *v;
@@ -268,8 +262,7 @@ static void sums_and_extremes_have_one_set_of_bits(void **state) {
         }
 }
 
-static void arithmetic_is_rounded_once(void **state) {
-    (void)state;
+TEST(arithmetic_is_rounded_once) {
     enum { MOST = 40 };
     float a[MOST], b[MOST], y[MOST + 1];
     const struct tmk_vmath *v;
@@ -295,8 +288,7 @@ static void arithmetic_is_rounded_once(void **state) {
         }
 }
 
-static void powers_of_two_divide_as_all_numbers(void **state) {
-    (void)state;
+TEST(powers_of_two_divide_as_all_numbers) {
     enum { N = 300 };
     const float divisors[] = {8,    -0.25f,   3,         0x1p-149f, 0x1p127f, 0x1p98f,  0x1p99f,
                               0.0f, INFINITY, -INFINITY, NAN,       1,        0x1p-101f};
@@ -312,8 +304,7 @@ static void powers_of_two_divide_as_all_numbers(void **state) {
     }
 }
 
-static void sums_are_sums(void **state) {
-    (void)state;
+TEST(sums_are_sums) {
     enum { N = 103 };
     float x[N], y[N], e[N];
     const struct tmk_vmath *v;
@@ -335,8 +326,7 @@ static void sums_are_sums(void **state) {
     }
 }
 
-static void dot_products_have_one_set_of_bits(void **state) {
-    (void)state;
+TEST(dot_products_have_one_set_of_bits) {
     enum { ROWS = 9, COLUMNS = 11, DEPTH = 50 };
     static float a[ROWS * DEPTH], b[COLUMNS * DEPTH], want[ROWS * COLUMNS], c[ROWS * COLUMNS];
     const struct tmk_vmath *v;
@@ -370,8 +360,7 @@ static void dot_products_have_one_set_of_bits(void **state) {
         }
 }
 
-static void elements_are_transposed(void **state) {
-    (void)state;
+TEST(elements_are_transposed) {
     enum { MOST = 41, STEP = 45 };
     static uint32_t from[MOST * STEP], to[MOST * STEP];
     const struct tmk_vmath *v;
@@ -389,8 +378,7 @@ static void elements_are_transposed(void **state) {
         }
 }
 
-static void the_largest_is_found_and_nan_passes(void **state) {
-    (void)state;
+TEST(the_largest_is_found_and_nan_passes) {
     float x[50];
     const struct tmk_vmath *v;
     for (size_t k = 0; (v = tmk_vmath_at(k)) != NULL; k++)
@@ -406,22 +394,4 @@ static void the_largest_is_found_and_nan_passes(void **state) {
                     x[i] = -INFINITY;
                 assert_true(v->max(x, n) == -INFINITY);
             }
-}
-
-TEST_GROUP(vmath) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(functions_are_near_libm_over_all_floats),
-        cmocka_unit_test(special_values_are_libms),
-        cmocka_unit_test(erf_reaches_one_where_libm_does),
-        cmocka_unit_test(erf_and_tanh_stay_within_one),
-        cmocka_unit_test(results_depend_on_the_element_alone),
-        cmocka_unit_test(sums_and_extremes_have_one_set_of_bits),
-        cmocka_unit_test(arithmetic_is_rounded_once),
-        cmocka_unit_test(powers_of_two_divide_as_all_numbers),
-        cmocka_unit_test(sums_are_sums),
-        cmocka_unit_test(dot_products_have_one_set_of_bits),
-        cmocka_unit_test(elements_are_transposed),
-        cmocka_unit_test(the_largest_is_found_and_nan_passes),
-    };
-    return cmocka_run_group_tests_name("vmath", tests, NULL, NULL);
 }

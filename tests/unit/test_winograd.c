@@ -44,8 +44,7 @@ static bool is_winograd(const struct fixture *f) {
     return strstr(tmk_accel_name(f->accel), "wino_2x3");
 }
 
-static void sums_agree(void **state) {
-    (void)state;
+TEST(sums_agree) {
     for (size_t i = 0; i < TMK_COUNT(nodes); i++) {
         struct fixture f;
         prepare_blocks(&f, nodes[i], 6);
@@ -56,8 +55,7 @@ static void sums_agree(void **state) {
 }
 
 /* Small integers, most of them zeros: windows of nothing but zeros, and integers, stay so. */
-static void zeros_and_integers_stay_exact(void **state) {
-    (void)state;
+TEST(zeros_and_integers_stay_exact) {
     for (size_t i = 0; i < TMK_COUNT(nodes); i++) {
         struct fixture f;
         tmk_kernel_enter_thread();
@@ -74,8 +72,7 @@ static void zeros_and_integers_stay_exact(void **state) {
 }
 
 /* What isn't finite, and what isn't on the way. */
-static void infinities_are_those_of_the_direct_sum(void **state) {
-    (void)state;
+TEST(infinities_are_those_of_the_direct_sum) {
     static const float strange[] = {INFINITY, -INFINITY, NAN, FLT_MAX, -0x1p127f};
     for (size_t i = 0; i < TMK_COUNT(nodes); i++)
         for (size_t k = 0; k < TMK_COUNT(strange); k++) {
@@ -93,8 +90,7 @@ static void infinities_are_those_of_the_direct_sum(void **state) {
         }
 }
 
-static void others_run_directly(void **state) {
-    (void)state;
+TEST(others_run_directly) {
     static const char *const direct[] = {
         "graph \"g\" opset 17 {\n input %x : f32[1,16,16,16]\n input %w : f32[16,16,3,3]\n"
         " %y = Conv(%x, %w) {strides=[2,2]}\n output %y\n}\n",
@@ -126,8 +122,7 @@ static void others_run_directly(void **state) {
 }
 
 /* Their copies wait to be written, and need memory that is gone by then. */
-static void what_fails_later_names_its_node(void **state) {
-    (void)state;
+TEST(what_fails_later_names_its_node) {
     struct fixture f[2]; /* the first copy is written at once */
     struct tmk_packs *packs = NULL;
     struct tmk_diag diag = {0};
@@ -151,15 +146,4 @@ static void what_fails_later_names_its_node(void **state) {
     for (size_t i = 0; i < TMK_COUNT(f); i++)
         tear_down(&f[i]);
     tmk_packs_destroy(&packs);
-}
-
-TEST_GROUP(winograd) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums_agree),
-        cmocka_unit_test(zeros_and_integers_stay_exact),
-        cmocka_unit_test(infinities_are_those_of_the_direct_sum),
-        cmocka_unit_test(others_run_directly),
-        cmocka_unit_test(what_fails_later_names_its_node),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
