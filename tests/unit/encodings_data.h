@@ -22,9 +22,8 @@ struct made {
 };
 
 static inline struct tmk_encodings *make_encodings(const struct made *made, uint32_t n) {
-    struct tmk_diag diag = {0};
     struct tmk_encodings *e = NULL;
-    assert_ok(tmk_encodings_create(&e, &diag), &diag);
+    must(tmk_encodings_create(&e, DIAG));
     e->model.file = "made.onnx";
     e->items = tmk_encodings_make(e, n, sizeof *e->items);
     e->n_items = n;

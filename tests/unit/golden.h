@@ -23,10 +23,9 @@ static inline const char *golden_path(const char *name, char out[512]) {
 /* The version that is written today must have its file; `bytes` are what it would hold. */
 static inline void assert_has_golden(const char *name, const void *bytes, size_t len) {
     char path[512];
-    struct tmk_diag diag = {0};
     golden_path(name, path);
     if (access(path, F_OK) != 0 && getenv("TMK_GOLDEN_NEW"))
-        assert_ok(tmk_file_write(path, bytes, len, &diag), &diag);
+        must(tmk_file_write(path, bytes, len, DIAG));
     if (access(path, F_OK) != 0)
         fail_msg("%s: this version of the format has no file; TMK_GOLDEN_NEW=1 makes it", path);
 }
@@ -34,10 +33,9 @@ static inline void assert_has_golden(const char *name, const void *bytes, size_t
 /* And what is written must be that, byte by byte: not for HDF5, whose library has versions too. */
 static inline void assert_golden(const char *name, const void *bytes, size_t len) {
     char path[512];
-    struct tmk_diag diag = {0};
     struct tmk_buf *file = NULL;
     assert_has_golden(name, bytes, len);
-    assert_ok(tmk_file_map(golden_path(name, path), &file, &diag), &diag);
+    must(tmk_file_map(golden_path(name, path), &file, DIAG));
     if (tmk_buf_size(file) != len || memcmp(tmk_buf_data(file), bytes, len) != 0)
         fail_msg("%s: what is written is not what this version was: a new version, or a mistake",
                  path);

@@ -47,17 +47,16 @@ static void free_guarded(unsigned char *bytes, size_t size) {
 /* ---- a node with its operands ---- */
 
 bool set_up(struct fixture *f, const char *text, unsigned constants) {
-    struct tmk_diag diag = {0};
     *f = (struct fixture){0};
-    assert_ok(tmk_graph_parse(text, NULL, &f->graph, &diag), &diag);
-    assert_ok(tmk_ops_bind(f->graph, &diag), &diag);
+    must(tmk_graph_parse(text, NULL, &f->graph, DIAG));
+    must(tmk_ops_bind(f->graph, DIAG));
     f->node = f->graph->first;
     for (uint32_t i = 0; i < f->node->n_inputs; i++) {
         if (!f->node->inputs[i])
             continue;
         const struct tmk_type *type = &f->node->inputs[i]->type;
         struct tmk_tensor *t = &f->operand[i];
-        assert_ok(tmk_tensor_init(t, type->dtype, &type->shape, &diag), &diag);
+        must(tmk_tensor_init(t, type->dtype, &type->shape, DIAG));
         if (type->dtype == TMK_FLOAT32)
             for (size_t k = 0; k < tmk_tensor_count(t); k++)
                 ((float *)t->data)[k] = (float)random_bits() * 0x1p-30f - 1;
@@ -71,10 +70,8 @@ bool set_up(struct fixture *f, const char *text, unsigned constants) {
 }
 
 bool prepare(struct fixture *f, struct tmk_accel_layout layout) {
-    struct tmk_diag diag = {0};
     f->layout = layout;
-    assert_ok(tmk_accel_create(f->node, f->in_known, f->type, layout, NULL, &f->accel, &diag),
-              &diag);
+    must(tmk_accel_create(f->node, f->in_known, f->type, layout, NULL, &f->accel, DIAG));
     return f->accel;
 }
 
@@ -201,12 +198,11 @@ static void compare(const struct fixture *f, const float *y, const char *text) {
 }
 
 void check_prepared(struct fixture *f, const char *text) {
-    struct tmk_diag diag = {0};
     struct worker workers[3] = {0};
     pthread_t threads[3];
     tmk_tensor_finish(&f->expected[0]);
     tmk_tensor_finish(&f->expected[1]);
-    assert_ok(tmk_op_run(f->node, f->in, f->expected, &diag), &diag);
+    must(tmk_op_run(f->node, f->in, f->expected, DIAG));
     assert_null(strstr(tmk_accel_name(f->accel), "ref")); /* oneDNN's slow ones */
     assert_null(strstr(tmk_accel_name(f->accel), "simple"));
     size_t size = bytes_of(&f->type[0].shape, f->layout.out),

@@ -21,18 +21,17 @@
 struct pass_case {
     struct tmk_graph *before, *after;
     struct tmk_lineage *lineage;
-    struct tmk_diag diag;
     bool progress; /* of the last run */
 };
 
 static inline void pass_begin(struct pass_case *c, const char *text) {
     *c = (struct pass_case){0};
-    assert_ok(tmk_graph_parse(text, NULL, &c->before, &c->diag), &c->diag);
-    assert_ok(tmk_graph_sort(c->before, &c->diag), &c->diag);
-    assert_ok(tmk_ops_bind(c->before, &c->diag), &c->diag);
-    assert_ok(tmk_graph_identify(c->before, NULL, &c->diag), &c->diag);
-    assert_ok(tmk_graph_clone(c->before, &c->after, &c->diag), &c->diag);
-    assert_ok(tmk_lineage_create(c->after, &c->lineage, &c->diag), &c->diag);
+    must(tmk_graph_parse(text, NULL, &c->before, DIAG));
+    must(tmk_graph_sort(c->before, DIAG));
+    must(tmk_ops_bind(c->before, DIAG));
+    must(tmk_graph_identify(c->before, NULL, DIAG));
+    must(tmk_graph_clone(c->before, &c->after, DIAG));
+    must(tmk_lineage_create(c->after, &c->lineage, DIAG));
 }
 
 static inline void pass_end(struct pass_case *c) {
@@ -56,8 +55,7 @@ static inline void pass_run_pinned(struct pass_case *c, const char *list, const 
     }
     const struct tmk_pass_options options = {
         .reimage = true, .pinned = pinned, .n_pinned = n_pinned};
-    assert_ok(tmk_passes_run(&c->after, c->lineage, passes, n, &options, &c->progress, &c->diag),
-              &c->diag);
+    must(tmk_passes_run(&c->after, c->lineage, passes, n, &options, &c->progress, DIAG));
 }
 
 static inline void pass_run(struct pass_case *c, const char *list) {
@@ -137,15 +135,15 @@ static inline void pass_values_finish(struct pass_values *values, const struct t
     tmk_ptrmap_finish(&values->map);
 }
 
-static inline void pass_evaluate(struct tmk_graph *graph, uint64_t seed, struct pass_values *values,
-                                 struct tmk_diag *diag) {
+static inline void pass_evaluate(struct tmk_graph *graph, uint64_t seed,
+                                 struct pass_values *values) {
     *values = (struct pass_values){0};
     for (uint32_t i = 0; i < graph->n_inputs; i++) {
         struct tmk_shape shape = graph->inputs[i]->type.shape;
         for (int32_t k = 0; k < shape.rank; k++)
             shape.dim[k] = shape.dim[k] < 0 ? 2 : shape.dim[k];
         struct tmk_tensor *tensor = pass_keep(values, graph->inputs[i]);
-        assert_ok(tmk_tensor_init(tensor, graph->inputs[i]->type.dtype, &shape, diag), diag);
+        must(tmk_tensor_init(tensor, graph->inputs[i]->type.dtype, &shape, DIAG));
         pass_fill(tensor, seed + i);
     }
     for (uint32_t i = 0; i < graph->n_values; i++)
@@ -156,7 +154,7 @@ static inline void pass_evaluate(struct tmk_graph *graph, uint64_t seed, struct 
         struct tmk_tensor out[TMK_MAX_OUTPUTS] = {0};
         for (uint32_t i = 0; i < node->n_inputs; i++)
             in[i] = node->inputs[i] ? pass_value(values, node->inputs[i]) : NULL;
-        assert_ok(tmk_op_run(node, in, out, diag), diag);
+        must(tmk_op_run(node, in, out, DIAG));
         for (uint32_t i = 0; i < node->n_outputs; i++)
             if (node->outputs[i])
                 *pass_keep(values, node->outputs[i]) = out[i];
@@ -249,8 +247,8 @@ static inline void pass_origin_agrees(const struct tmk_origin *origin, const str
 
 static inline void pass_agrees_with(struct pass_case *c, uint64_t seed, double tolerance) {
     struct pass_values before, after;
-    pass_evaluate(c->before, seed, &before, &c->diag);
-    pass_evaluate(c->after, seed, &after, &c->diag);
+    pass_evaluate(c->before, seed, &before);
+    pass_evaluate(c->after, seed, &after);
     assert_int_equal(c->before->n_outputs, c->after->n_outputs);
     for (uint32_t i = 0; i < c->before->n_outputs; i++) {
         const struct tmk_origin output = {.name = c->before->outputs[i]->name};

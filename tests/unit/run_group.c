@@ -12,6 +12,14 @@ enum { MAX_TESTS = 128 };
 static struct test_entry *entries, **last_entry = &entries;
 static struct test_fixture *fixtures;
 
+struct tmk_diag test_diag;
+
+struct tmk_diag *test_diag_reset(void) {
+    test_diag.status = TMK_OK;
+    test_diag.text[0] = '\0';
+    return &test_diag;
+}
+
 void test_add(struct test_entry *entry) {
     *last_entry = entry;
     last_entry = &entry->next;

@@ -111,17 +111,15 @@ static inline struct tmk_shape flat(size_t n) {
 }
 
 static inline struct tmk_stats *empty(enum tmk_stats_level level) {
-    struct tmk_diag diag = {0};
     struct tmk_stats *stats = NULL;
-    assert_ok(tmk_stats_create(level, &stats, &diag), &diag);
+    must(tmk_stats_create(level, &stats, DIAG));
     return stats;
 }
 
 static inline void observe(struct tmk_stats *stats, const float *x, size_t n, uint64_t sample) {
-    struct tmk_diag diag = {0};
     struct tmk_shape shape = flat(n);
     struct tmk_stats_at at = {sample, 1, -1, false, 0};
-    assert_ok(tmk_stats_update(stats, x, &shape, &at, &diag), &diag);
+    must(tmk_stats_update(stats, x, &shape, &at, DIAG));
 }
 
 static inline struct tmk_stats *state_of(enum tmk_stats_level level, const float *x, size_t n) {
@@ -146,10 +144,9 @@ static inline bool equal(const struct tmk_stats *a, const struct tmk_stats *b) {
 }
 
 static inline void reencode(struct tmk_stats **stats) {
-    struct tmk_diag diag = {0};
     struct tmk_text text = bytes_of(*stats);
     struct tmk_stats *back = NULL;
-    assert_ok(tmk_stats_decode(text.data, text.len, &back, &diag), &diag);
+    must(tmk_stats_decode(text.data, text.len, &back, DIAG));
     assert_true(equal(*stats, back));
     tmk_text_finish(&text);
     tmk_stats_destroy(stats);
@@ -157,8 +154,7 @@ static inline void reencode(struct tmk_stats **stats) {
 }
 
 static inline void merge(struct tmk_stats *dst, const struct tmk_stats *src) {
-    struct tmk_diag diag = {0};
-    assert_ok(tmk_stats_merge(dst, src, &diag), &diag);
+    must(tmk_stats_merge(dst, src, DIAG));
 }
 
 static inline void shuffle(size_t *order, size_t n) {

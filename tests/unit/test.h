@@ -11,6 +11,9 @@
 
 #include <cmocka.h>
 #include <stdbool.h>
+#include <string.h>
+
+#include <tidemark/status.h>
 
 struct test_entry {
     const char *file, *name;
@@ -47,6 +50,21 @@ void test_add_fixture(struct test_fixture *fixture);
         static struct test_fixture fixture = {__FILE__, set_up, tear_down, each, NULL};            \
         test_add_fixture(&fixture);                                                                \
     }
+
+/* The text of the last call that got DIAG. For the main thread. */
+extern struct tmk_diag test_diag;
+struct tmk_diag *test_diag_reset(void);
+#define DIAG test_diag_reset()
+
+/* A call with DIAG succeeds. */
+#define must(expr) assert_ok(expr, &test_diag)
+/* A call with DIAG fails with this status, and its text contains `why`. */
+#define must_fail(expr, status, why)                                                               \
+    do {                                                                                           \
+        assert_int_equal(expr, status);                                                            \
+        if (!strstr(test_diag.text, why))                                                          \
+            fail_msg("%s: \"%s\", not \"%s\"", #expr, test_diag.text, why);                        \
+    } while (0)
 
 /* The expression is TMK_OK, or the diag's text is shown. */
 #define assert_ok(expr, diag)                                                                      \

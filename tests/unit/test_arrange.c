@@ -139,16 +139,15 @@ static void keep_outputs(struct scene *s, const struct tmk_worker *worker, int r
 }
 
 static void run_all(struct scene *s, bool plain, const struct tmk_shape *shape, bool special) {
-    struct tmk_diag diag = {0};
     struct tmk_plan *plan = NULL;
     struct tmk_worker *worker = NULL;
     const struct tmk_plan_options options = {.needs = s->needs, .plain = plain};
     const struct tmk_watch watch = {look, first, piece, last, s};
     struct tmk_tensor typed, input;
     tmk_tensor_borrow(&typed, TMK_FLOAT32, shape, NULL);
-    assert_ok(tmk_plan_create(s->graph, &typed, &options, &plan, &diag), &diag);
-    assert_ok(tmk_worker_create(&worker, &diag), &diag);
-    assert_ok(tmk_tensor_init(&input, TMK_FLOAT32, shape, &diag), &diag);
+    must(tmk_plan_create(s->graph, &typed, &options, &plan, DIAG));
+    must(tmk_worker_create(&worker, DIAG));
+    must(tmk_tensor_init(&input, TMK_FLOAT32, shape, DIAG));
     uint32_t seed = 99;
     for (int round = 0; round < SAMPLES; round++) {
         float *x = input.data;
@@ -160,11 +159,11 @@ static void run_all(struct scene *s, bool plain, const struct tmk_shape *shape, 
         }
         uint64_t samples = (uint64_t)shape->dim[0];
         s->at = (struct tmk_stats_at){(uint64_t)round * samples, samples, -1, false, 0};
-        assert_ok(tmk_worker_run(worker, plan, &input, &watch, &diag), &diag);
+        must(tmk_worker_run(worker, plan, &input, &watch, DIAG));
         tmk_derive_note(s->accounts, s->configs, s->n_slots, &s->at);
         keep_outputs(s, worker, round);
     }
-    assert_ok(tmk_derive_all(s->accounts, s->configs, s->n_slots, &diag), &diag);
+    must(tmk_derive_all(s->accounts, s->configs, s->n_slots, DIAG));
     tmk_tensor_finish(&input);
     tmk_worker_destroy(&worker);
     tmk_plan_destroy(&plan);
@@ -174,21 +173,20 @@ enum how { PLAIN, ARRANGED, DERIVED };
 
 static struct scene *play(const char *text, enum how how, const struct tmk_shape *shape,
                           bool special) {
-    struct tmk_diag diag = {0};
     struct scene *s = calloc(1, sizeof *s);
     const struct tmk_instrument_options all = {.kind = TMK_OBSERVER_HISTOGRAM};
-    assert_ok(tmk_graph_parse(text, NULL, &s->graph, &diag), &diag);
-    assert_ok(tmk_ops_bind(s->graph, &diag), &diag);
-    assert_ok(tmk_graph_identify(s->graph, NULL, &diag), &diag);
-    assert_ok(tmk_instrument(s->graph, &all, NULL, &diag), &diag);
-    assert_ok(tmk_ops_bind(s->graph, &diag), &diag);
+    must(tmk_graph_parse(text, NULL, &s->graph, DIAG));
+    must(tmk_ops_bind(s->graph, DIAG));
+    must(tmk_graph_identify(s->graph, NULL, DIAG));
+    must(tmk_instrument(s->graph, &all, NULL, DIAG));
+    must(tmk_ops_bind(s->graph, DIAG));
     tmk_graph_number(s->graph);
-    assert_ok(tmk_observer_slots(s->graph, &s->observers, &s->n_slots, &diag), &diag);
+    must(tmk_observer_slots(s->graph, &s->observers, &s->n_slots, DIAG));
     assert_true(s->n_slots <= MOST_SLOTS);
     for (uint32_t i = 0; i < s->n_slots; i++)
         s->configs[i] = (struct tmk_slot_config){.level = TMK_STATS_HISTOGRAM, .label = "a value"};
     if (how == DERIVED)
-        assert_ok(tmk_derive_rules(s->graph, s->observers, s->configs, s->n_slots, &diag), &diag);
+        must(tmk_derive_rules(s->graph, s->observers, s->configs, s->n_slots, DIAG));
     for (uint32_t i = 0; i < s->n_slots; i++)
         s->needs[i] = s->configs[i].rule ? TMK_TAP_SHAPE : TMK_TAP_PIECES;
     run_all(s, how == PLAIN, shape, special);
@@ -334,14 +332,13 @@ TEST(a_dense_network) {
 
 /* Values of a plan whose samples stand apart. */
 static uint32_t count_apart(const char *text, const struct tmk_shape *shape) {
-    struct tmk_diag diag = {0};
     struct tmk_plan *plan = NULL;
     struct tmk_tensor typed;
     struct scene *s = play(text, DERIVED, shape, false);
     const struct tmk_plan_options options = {.needs = s->needs};
     uint32_t n = 0;
     tmk_tensor_borrow(&typed, TMK_FLOAT32, shape, NULL);
-    assert_ok(tmk_plan_create(s->graph, &typed, &options, &plan, &diag), &diag);
+    must(tmk_plan_create(s->graph, &typed, &options, &plan, DIAG));
     for (uint32_t i = 0; i < s->graph->n_values; i++)
         n += plan->values[i].pitch > 0 && plan->values[i].place == TMK_PLACE_ARENA;
     tmk_plan_destroy(&plan);

@@ -44,7 +44,6 @@ struct made {
 
 static void evaluate(struct made *made, const struct tmk_graph *graph,
                      const struct tmk_tensor *inputs) {
-    struct tmk_diag diag = {0};
     for (uint32_t i = 0; i < graph->n_values; i++)
         if (graph->values[i]->kind == TMK_VALUE_INITIALIZER)
             tmk_tensor_share(&made->values[graph->values[i]->index], &graph->values[i]->data);
@@ -56,8 +55,8 @@ static void evaluate(struct made *made, const struct tmk_graph *graph,
         assert_true(node->n_inputs <= MOST_INPUTS && node->n_outputs <= MOST_INPUTS);
         for (uint32_t i = 0; i < node->n_inputs; i++)
             in[i] = node->inputs[i] ? &made->values[node->inputs[i]->index] : NULL;
-        if (tmk_op_run(node, in, out, &diag) != TMK_OK)
-            fail_msg("%s: %s", node->op, diag.text);
+        if (tmk_op_run(node, in, out, DIAG) != TMK_OK)
+            fail_msg("%s: %s", node->op, test_diag.text);
         for (uint32_t i = 0; i < node->n_outputs; i++)
             if (node->outputs[i])
                 made->values[node->outputs[i]->index] = out[i];
@@ -117,11 +116,10 @@ static void compare(const char *what, const struct tmk_graph *graph, const struc
 static void run_both(const char *what, struct tmk_graph *graph, const struct tmk_tensor *sample,
                      uint64_t seed) {
     struct tmk_tensor inputs[MOST_INPUTS] = {{0}};
-    struct tmk_diag diag = {0};
     for (uint32_t i = 0; i < graph->n_inputs; i++) {
         struct tmk_shape shape = sample[i].shape;
         shape.dim[0] = BATCH;
-        assert_ok(tmk_tensor_init(&inputs[i], sample[i].dtype, &shape, &diag), &diag);
+        must(tmk_tensor_init(&inputs[i], sample[i].dtype, &shape, DIAG));
         fill(&inputs[i], &seed);
     }
     struct made batch = make(graph, inputs);
@@ -155,17 +153,15 @@ static void declared_samples(const struct tmk_graph *graph, struct tmk_tensor *o
 static struct tmk_batch_independence ask(int opset, const char *body, struct tmk_graph **graph,
                                          struct tmk_tensor *sample) {
     char text[4096];
-    struct tmk_diag diag = {0};
     struct tmk_batch_independence answer;
     int n = snprintf(text, sizeof text, "graph \"g\" opset %d \"com.microsoft\" 1 {\n%s\n}\n",
                      opset, body);
     assert_true(n > 0 && (size_t)n < sizeof text);
-    if (tmk_graph_parse(text, NULL, graph, &diag) != TMK_OK ||
-        tmk_ops_bind(*graph, &diag) != TMK_OK)
-        fail_msg("%s: %s", body, diag.text);
+    if (tmk_graph_parse(text, NULL, graph, DIAG) != TMK_OK || tmk_ops_bind(*graph, DIAG) != TMK_OK)
+        fail_msg("%s: %s", body, test_diag.text);
     tmk_graph_number(*graph);
     declared_samples(*graph, sample);
-    assert_ok(tmk_plan_batch_independence(*graph, sample, &answer, &diag), &diag);
+    must(tmk_plan_batch_independence(*graph, sample, &answer, DIAG));
     return answer;
 }
 
@@ -392,24 +388,23 @@ TEST(what_reads_the_batch_is_refused) {
 /* The inputs that are not in `mask` become constants, and nobody reads the input any more. */
 static struct tmk_graph *with_samples(const struct tmk_op *row, unsigned mask, uint64_t *random) {
     struct tmk_graph *graph = NULL;
-    struct tmk_diag diag = {0};
-    assert_ok(tmk_graph_parse(row->sample, NULL, &graph, &diag), &diag);
-    assert_ok(tmk_ops_bind(graph, &diag), &diag);
+    must(tmk_graph_parse(row->sample, NULL, &graph, DIAG));
+    must(tmk_ops_bind(graph, DIAG));
     for (uint32_t i = 0; i < graph->n_inputs; i++) {
         struct tmk_type type = graph->inputs[i]->type;
         if (!(mask >> i & 1)) {
             struct tmk_tensor tensor = {0};
             struct tmk_value *constant;
-            assert_ok(tmk_tensor_init(&tensor, type.dtype, &type.shape, &diag), &diag);
+            must(tmk_tensor_init(&tensor, type.dtype, &type.shape, DIAG));
             fill(&tensor, random);
-            assert_ok(tmk_graph_add_initializer(graph, "", &tensor, &constant, &diag), &diag);
+            must(tmk_graph_add_initializer(graph, "", &tensor, &constant, DIAG));
             tmk_tensor_finish(&tensor);
-            assert_ok(tmk_value_replace(graph->inputs[i], constant, NULL, true, &diag), &diag);
+            must(tmk_value_replace(graph->inputs[i], constant, NULL, true, DIAG));
             type.shape = (struct tmk_shape){1, {-1}};
         }
         type.shape.dim[0] = -1;
         memset(type.symbol, 0, sizeof type.symbol);
-        assert_ok(tmk_value_set_type(graph->inputs[i], &type, &diag), &diag);
+        must(tmk_value_set_type(graph->inputs[i], &type, DIAG));
     }
     tmk_graph_number(graph);
     return graph;
@@ -417,8 +412,7 @@ static struct tmk_graph *with_samples(const struct tmk_op *row, unsigned mask, u
 
 static bool can_be_samples(const struct tmk_op *row, uint32_t *n_inputs) {
     struct tmk_graph *graph = NULL;
-    struct tmk_diag diag = {0};
-    assert_ok(tmk_graph_parse(row->sample, NULL, &graph, &diag), &diag);
+    must(tmk_graph_parse(row->sample, NULL, &graph, DIAG));
     bool can = graph->n_inputs > 0 && graph->n_inputs <= MOST_INPUTS;
     for (uint32_t i = 0; can && i < graph->n_inputs; i++) {
         const struct tmk_type *type = &graph->inputs[i]->type;
@@ -437,9 +431,8 @@ static unsigned try_masks(const struct tmk_op *row, uint32_t n_inputs) {
         struct tmk_graph *graph = with_samples(row, mask, &random);
         struct tmk_tensor sample[MOST_INPUTS];
         struct tmk_batch_independence answer;
-        struct tmk_diag diag = {0};
         declared_samples(graph, sample);
-        assert_ok(tmk_plan_batch_independence(graph, sample, &answer, &diag), &diag);
+        must(tmk_plan_batch_independence(graph, sample, &answer, DIAG));
         if (answer.independent)
             run_both(row->name, graph, sample, random);
         independent += answer.independent;

@@ -13,8 +13,7 @@ static const enum tmk_dtype integers[] = {TMK_INT4,  TMK_UINT4, TMK_INT8,
 
 static void fit(const struct tmk_grid *grid, float low, float high, float *scale,
                 int32_t *zero_point) {
-    struct tmk_diag diag = {0};
-    assert_ok(tmk_grid_fit(grid, low, high, scale, zero_point, &diag), &diag);
+    must(tmk_grid_fit(grid, low, high, scale, zero_point, DIAG));
 }
 
 TEST(test_zero_is_a_number_of_every_grid) {
@@ -73,13 +72,12 @@ TEST(test_nothing_gets_scale_one) {
 TEST(test_what_is_no_range) {
     struct tmk_grid grid = {TMK_INT8, false, false, false},
                     real = {TMK_FLOAT32, false, false, false};
-    struct tmk_diag diag = {0};
     float scale = 7;
     int32_t zero_point = 7;
-    assert_int_equal(tmk_grid_fit(&grid, 1, -1, &scale, &zero_point, &diag), TMK_ARGUMENT);
-    assert_int_equal(tmk_grid_fit(&grid, NAN, 1, &scale, &zero_point, &diag), TMK_ARGUMENT);
-    assert_int_equal(tmk_grid_fit(&grid, 0, INFINITY, &scale, &zero_point, &diag), TMK_ARGUMENT);
-    assert_int_equal(tmk_grid_fit(&real, 0, 1, &scale, &zero_point, &diag), TMK_ARGUMENT);
+    assert_int_equal(tmk_grid_fit(&grid, 1, -1, &scale, &zero_point, DIAG), TMK_ARGUMENT);
+    assert_int_equal(tmk_grid_fit(&grid, NAN, 1, &scale, &zero_point, DIAG), TMK_ARGUMENT);
+    assert_int_equal(tmk_grid_fit(&grid, 0, INFINITY, &scale, &zero_point, DIAG), TMK_ARGUMENT);
+    assert_int_equal(tmk_grid_fit(&real, 0, 1, &scale, &zero_point, DIAG), TMK_ARGUMENT);
     assert_true(scale == 7 && zero_point == 7);
 }
 

@@ -12,18 +12,16 @@ enum { N = 6000 };
 
 static struct tmk_stats *observed(const float *x, size_t n) {
     struct tmk_stats *stats;
-    struct tmk_diag diag = {0};
     struct tmk_shape shape = {.rank = 1, .dim = {(int64_t)n}};
     struct tmk_stats_at at = {.samples = 1, .channel_axis = -1};
-    assert_ok(tmk_stats_create(TMK_STATS_HISTOGRAM, &stats, &diag), &diag);
-    assert_ok(tmk_stats_update(stats, x, &shape, &at, &diag), &diag);
+    must(tmk_stats_create(TMK_STATS_HISTOGRAM, &stats, DIAG));
+    must(tmk_stats_update(stats, x, &shape, &at, DIAG));
     return stats;
 }
 
 static void spread_of(const float *x, size_t n, struct tmk_spread *spread) {
-    struct tmk_diag diag = {0};
     struct tmk_stats *stats = observed(x, n);
-    assert_ok(tmk_spread_make((const struct tmk_stats *const *)&stats, 1, spread, &diag), &diag);
+    must(tmk_spread_make((const struct tmk_stats *const *)&stats, 1, spread, DIAG));
     tmk_stats_destroy(&stats);
 }
 
@@ -110,8 +108,7 @@ static uint32_t codes_used(const float *x, size_t n, const struct tmk_grid *grid
 
 static void fit(const struct tmk_grid *grid, double low, double high, float *scale,
                 int32_t *zero_point) {
-    struct tmk_diag diag = {0};
-    assert_ok(tmk_grid_fit(grid, (float)low, (float)high, scale, zero_point, &diag), &diag);
+    must(tmk_grid_fit(grid, (float)low, (float)high, scale, zero_point, DIAG));
 }
 
 TEST(test_what_is_expected_holds_on_the_raw_numbers) {
@@ -399,12 +396,11 @@ TEST(test_moving_average_follows_the_samples) {
 
 /* All that several states hold is what one state of all of it holds. */
 TEST(test_spreads_of_several_states) {
-    struct tmk_diag diag = {0};
     float *x = data(draw_heavy, N);
     struct tmk_stats *parts[2] = {observed(x, N / 3), observed(x + N / 3, N - N / 3)}, *none;
     struct tmk_spread whole, merged;
     spread_of(x, N, &whole);
-    assert_ok(tmk_spread_make((const struct tmk_stats *const *)parts, 2, &merged, &diag), &diag);
+    must(tmk_spread_make((const struct tmk_stats *const *)parts, 2, &merged, DIAG));
     assert_int_equal(whole.n, merged.n);
     assert_memory_equal(whole.lo, merged.lo, 4 * whole.n * sizeof *whole.lo);
     assert_true(whole.square == merged.square && whole.finite == N);
@@ -412,9 +408,9 @@ TEST(test_spreads_of_several_states) {
     tmk_spread_finish(&merged);
     tmk_stats_destroy(&parts[1]);
     parts[1] = observed(x, 0);
-    assert_int_equal(tmk_spread_make((const struct tmk_stats *const *)&parts[1], 1, &merged, &diag),
+    assert_int_equal(tmk_spread_make((const struct tmk_stats *const *)&parts[1], 1, &merged, DIAG),
                      TMK_NOTFOUND);
-    assert_ok(tmk_stats_create(TMK_STATS_RANGE, &none, &diag), &diag);
+    must(tmk_stats_create(TMK_STATS_RANGE, &none, DIAG));
     struct tmk_stats *mixed[2] = {parts[0], none};
     assert_int_equal(tmk_spread_make((const struct tmk_stats *const *)mixed, 2, &merged, NULL),
                      TMK_UNSUPPORTED);
@@ -426,13 +422,12 @@ TEST(test_spreads_of_several_states) {
 
 /* Mixed once, another's elements are as though they had been observed with the first's. */
 TEST(test_mixed_spreads) {
-    struct tmk_diag diag = {0};
     float *x = data(draw_heavy, N);
     struct tmk_spread whole, part, rest;
     spread_of(x, N, &whole);
     spread_of(x, N / 3, &part);
     spread_of(x + N / 3, N - N / 3, &rest);
-    assert_ok(tmk_spread_mix(&part, &rest, 1, &diag), &diag);
+    must(tmk_spread_mix(&part, &rest, 1, DIAG));
     assert_int_equal(part.n, whole.n);
     assert_true(part.finite == N && part.zeros == whole.zeros);
     assert_true(fabs(part.square - whole.square) <= 1e-3 * whole.square);
@@ -441,7 +436,7 @@ TEST(test_mixed_spreads) {
         assert_true(fabs(part.mean[i] - whole.mean[i]) <= 1e-9 * fabs(whole.mean[i]));
         assert_true(part.lo[i] <= part.mean[i] && part.mean[i] <= part.hi[i]);
     }
-    assert_ok(tmk_spread_mix(&part, &rest, 0.5, &diag), &diag);
+    must(tmk_spread_mix(&part, &rest, 0.5, DIAG));
     assert_int_equal(part.n, whole.n);
     assert_true(part.finite == N + 0.5 * (N - N / 3));
     tmk_spread_finish(&whole);

@@ -18,9 +18,8 @@
 /* ---- profiles of made-up networks ---- */
 
 static struct tmk_profile *new_profile(void) {
-    struct tmk_diag diag = {0};
     struct tmk_profile *profile = NULL;
-    assert_ok(tmk_profile_create(&profile, &diag), &diag);
+    must(tmk_profile_create(&profile, DIAG));
     profile->model.file = "made.onnx";
     profile->ledger.run = 1;
     return profile;
@@ -30,18 +29,17 @@ static struct tmk_profile *new_profile(void) {
 static struct tmk_profile_tensor *add(struct tmk_profile *profile, const char *name,
                                       enum tmk_profile_kind kind, const float *x, int64_t n,
                                       int32_t channel_axis) {
-    struct tmk_diag diag = {0};
     struct tmk_profile_tensor *t = NULL;
-    assert_ok(tmk_profile_add_tensor(profile, profile->n_tensors, &t, &diag), &diag);
+    must(tmk_profile_add_tensor(profile, profile->n_tensors, &t, DIAG));
     t->name = name;
     t->kind = kind;
     t->fingerprint = t->id + 100;
     t->dtype = t->origin = TMK_FLOAT32;
     t->has_shape = true;
     t->shape = (struct tmk_shape){1, {n}};
-    assert_ok(tmk_stats_create(TMK_STATS_HISTOGRAM, &t->stats, &diag), &diag);
+    must(tmk_stats_create(TMK_STATS_HISTOGRAM, &t->stats, DIAG));
     const struct tmk_stats_at at = {.samples = 1, .channel_axis = channel_axis, .whole = true};
-    assert_ok(tmk_stats_update(t->stats, x, &t->shape, &at, &diag), &diag);
+    must(tmk_stats_update(t->stats, x, &t->shape, &at, DIAG));
     t->status = kind == TMK_PROFILE_WEIGHT ? TMK_PROFILE_CONSTANT : TMK_PROFILE_OBSERVED;
     return t;
 }
@@ -49,17 +47,15 @@ static struct tmk_profile_tensor *add(struct tmk_profile *profile, const char *n
 /* The next record is a result of this node. */
 static void made_by(struct tmk_profile *profile, const char *node, const char *op,
                     const uint32_t *operands, uint32_t n) {
-    struct tmk_diag diag = {0};
     struct tmk_profile_tensor *t = &profile->tensors[profile->n_tensors - 1];
     t->has_producer = true;
     t->producer.node = node;
     t->producer.op = op;
     t->producer.domain = "";
     for (uint32_t i = 0; i < n; i++) {
-        assert_ok(tmk_profile_add_operand(t, operands[i], &diag), &diag);
-        assert_ok(tmk_profile_add_consumer(profile, &profile->tensors[operands[i]], node, op, "", i,
-                                           &diag),
-                  &diag);
+        must(tmk_profile_add_operand(t, operands[i], DIAG));
+        must(tmk_profile_add_consumer(profile, &profile->tensors[operands[i]], node, op, "", i,
+                                      DIAG));
     }
 }
 
@@ -110,7 +106,6 @@ static void assert_consistent(const struct tmk_profile *profile, const struct tm
 static struct tmk_encodings *calibrated(const struct tmk_profile *profile,
                                         const struct tmk_calibrate_options *given,
                                         const char *config) {
-    struct tmk_diag diag = {0};
     struct tmk_encodings *all = NULL, *read = NULL;
     struct tmk_calibrate_options options =
         given ? *given : (struct tmk_calibrate_options){.config = NULL};
@@ -120,13 +115,13 @@ static struct tmk_encodings *calibrated(const struct tmk_profile *profile,
         options.sensitive = "quantize";
     remarks[0] = '\0';
     if (config) {
-        assert_ok(tmk_file_write(in_folder("c.json", path), config, strlen(config), &diag), &diag);
+        must(tmk_file_write(in_folder("c.json", path), config, strlen(config), DIAG));
         options.config = path;
     }
-    assert_ok(tmk_calibrate(profile, &options, &all, &diag), &diag);
+    must(tmk_calibrate(profile, &options, &all, DIAG));
     assert_consistent(profile, all);
-    assert_ok(tmk_encodings_write(all, in_folder("e.json", path), &diag), &diag);
-    assert_ok(tmk_encodings_read(path, &read, &diag), &diag);
+    must(tmk_encodings_write(all, in_folder("e.json", path), DIAG));
+    must(tmk_encodings_read(path, &read, DIAG));
     assert_int_equal(all->n_items, read->n_items);
     tmk_encodings_destroy(&all);
     return read;
@@ -153,7 +148,6 @@ static void assert_share(const struct tmk_encoding *a, const struct tmk_encoding
 /* ---- nodes ---- */
 
 TEST(test_nodes_without_names_are_told_apart) {
-    struct tmk_diag diag = {0};
     struct tmk_profile *p = new_profile();
     input(p, "x");
     input(p, "y");
@@ -162,7 +156,7 @@ TEST(test_nodes_without_names_are_told_apart) {
     result(p, "zx", "", "Sub", ramp, 2, 0); /* p4 = z - x */
     result(p, "xx", "", "Sub", ramp, 0, TMK_NET_NONE);
     struct tmk_net net;
-    assert_ok(tmk_net_init(&net, p, &diag), &diag);
+    must(tmk_net_init(&net, p, DIAG));
     assert_int_equal(net.n_nodes, 3);
     assert_string_equal(net.nodes[0].name, "p3");
     assert_int_equal(tmk_net_input(&net, 0, 0), 0);
@@ -252,7 +246,6 @@ TEST(test_means_narrow_the_range_that_they_share) {
 /* A value that was derived reaches as far as the samples of what it was derived from. */
 TEST(test_samples_of_a_source_widen_what_is_derived) {
     static const float cut[] = {0, 0, 0.5f, 1, 5, 7, 11, 12};
-    struct tmk_diag diag = {0};
     struct tmk_profile *p = new_profile();
     input(p, "x");
     result(p, "s", "s", "Sin", wide_ramp, 0, TMK_NET_NONE);
@@ -263,11 +256,11 @@ TEST(test_samples_of_a_source_widen_what_is_derived) {
     struct tmk_encodings *all = calibrated(p, NULL, NULL);
     assert_true(item(all, 2)->high[0] < 12.1f);
     tmk_encodings_destroy(&all);
-    assert_ok(tmk_profile_add_derivation(&p->tensors[2], 1, &diag), &diag);
+    must(tmk_profile_add_derivation(&p->tensors[2], 1, DIAG));
     all = calibrated(p, NULL, NULL);
     assert_true(item(all, 2)->high[0] > 13 && item(all, 2)->low[0] == 0);
     tmk_encodings_destroy(&all);
-    assert_ok(tmk_profile_add_derivation(&p->tensors[2], 2, &diag), &diag); /* of itself */
+    must(tmk_profile_add_derivation(&p->tensors[2], 2, DIAG)); /* of itself */
     all = calibrated(p, NULL, NULL);
     assert_true(item(all, 2)->high[0] < 12.1f);
     tmk_encodings_destroy(&all);
@@ -552,17 +545,16 @@ TEST(test_masks_stay_float) {
 
 /* As `profile --exclude` leaves the value. */
 static void leave_out(struct tmk_profile_tensor *t, const float *x, float number) {
-    struct tmk_diag diag = {0};
     struct tmk_stats_pass pass;
     uint32_t bits;
     const struct tmk_stats_at at = {.samples = 1, .channel_axis = -1, .whole = true};
     memcpy(&bits, &number, sizeof bits);
     tmk_stats_destroy(&t->stats);
-    assert_ok(tmk_stats_create(TMK_STATS_HISTOGRAM, &t->stats, &diag), &diag);
-    assert_ok(tmk_stats_begin(t->stats, &t->shape, &at, NULL, &pass, &diag), &diag);
+    must(tmk_stats_create(TMK_STATS_HISTOGRAM, &t->stats, DIAG));
+    must(tmk_stats_begin(t->stats, &t->shape, &at, NULL, &pass, DIAG));
     tmk_stats_exclude(&pass, &bits, 1);
-    assert_ok(tmk_stats_piece(&pass, x, 0, N, &diag), &diag);
-    assert_ok(tmk_stats_end(&pass, &diag), &diag);
+    must(tmk_stats_piece(&pass, x, 0, N, DIAG));
+    must(tmk_stats_end(&pass, DIAG));
 }
 
 TEST(test_what_numbers_were_left_out_of_stays_float) {
@@ -642,10 +634,9 @@ TEST(test_what_makes_no_sense_is_an_argument) {
     };
     struct tmk_profile *p = dense(1, false, false);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        struct tmk_diag diag = {0};
         struct tmk_encodings *all = NULL;
-        assert_int_equal(tmk_calibrate(p, &wrong[i], &all, &diag), TMK_ARGUMENT);
-        assert_true(diag.text[0]);
+        assert_int_equal(tmk_calibrate(p, &wrong[i], &all, DIAG), TMK_ARGUMENT);
+        assert_true(test_diag.text[0]);
         assert_null(all);
     }
     tmk_profile_destroy(&p);

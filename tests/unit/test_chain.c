@@ -63,10 +63,9 @@ static uint32_t number_of(const struct tmk_value *value) {
 /* False: some member is not for a chain. */
 static bool set_up(struct fixture *f, const char *text, const struct tmk_shape *space,
                    uint32_t block) {
-    struct tmk_diag diag = {0};
     *f = (struct fixture){.space = *space, .block = block};
-    assert_ok(tmk_graph_parse(text, NULL, &f->graph, &diag), &diag);
-    assert_ok(tmk_ops_bind(f->graph, &diag), &diag);
+    must(tmk_graph_parse(text, NULL, &f->graph, DIAG));
+    must(tmk_ops_bind(f->graph, DIAG));
     assert_true(tmk_shape_count(space, &f->count) && tmk_blocked_count(space, block, &f->places));
     for (struct tmk_node *node = f->graph->first; node; node = node->next) {
         uint32_t at = f->n_members++;
@@ -91,8 +90,7 @@ static bool set_up(struct fixture *f, const char *text, const struct tmk_shape *
             f->n_operands = o >= f->n_operands ? o + 1 : f->n_operands;
             if (!f->operand[o].data) {
                 f->constant[o] = value->name[0] == 'c';
-                assert_ok(tmk_tensor_init(&f->operand[o], TMK_FLOAT32, &value->type.shape, &diag),
-                          &diag);
+                must(tmk_tensor_init(&f->operand[o], TMK_FLOAT32, &value->type.shape, DIAG));
                 for (size_t k = 0; k < tmk_tensor_count(&f->operand[o]); k++)
                     ((float *)f->operand[o].data)[k] =
                         value->name[0] == 'c' && value->kind == TMK_VALUE_INITIALIZER
@@ -143,7 +141,6 @@ static enum tmk_status see(void *context, uint32_t which, const float *x, size_t
 
 static void create(struct fixture *f, uint32_t stored, uint32_t watched_members,
                    bool watched_operands, struct tmk_chain **out) {
-    struct tmk_diag diag = {0};
     for (uint32_t i = 0; i < f->n_members; i++)
         f->members[i] = (struct tmk_chain_member){.node = f->node[i],
                                                   .from = f->from[i],
@@ -151,21 +148,19 @@ static void create(struct fixture *f, uint32_t stored, uint32_t watched_members,
                                                   .watched = watched_members >> i & 1};
     for (uint32_t i = 0; i < f->n_operands; i++)
         f->operands[i].watched = watched_operands && f->laid[i];
-    assert_ok(tmk_chain_create(&f->space, f->block, f->operands, f->n_operands, f->members,
-                               f->n_members, out, &diag),
-              &diag);
+    must(tmk_chain_create(&f->space, f->block, f->operands, f->n_operands, f->members, f->n_members,
+                          out, DIAG));
 }
 
 /* place[r]: where result r goes. */
 static void run(struct fixture *f, const struct tmk_chain *chain, float *const *place,
                 float *const *laid, const struct tmk_chain_watcher *watcher) {
-    struct tmk_diag diag = {0};
     const float *operands[MOST_OPERANDS];
     size_t n = tmk_chain_scratch(chain) / sizeof(float);
     float *scratch = guarded(n);
     for (uint32_t i = 0; i < f->n_operands; i++)
         operands[i] = f->constant[i] ? NULL : laid[i] ? laid[i] : f->operand[i].data;
-    assert_ok(tmk_chain_run(chain, operands, place, scratch, watcher, &diag), &diag);
+    must(tmk_chain_run(chain, operands, place, scratch, watcher, DIAG));
     free_guarded(scratch, n);
 }
 
@@ -194,7 +189,6 @@ static float *row_major(const struct fixture *f, const float *x) {
 /* Each member from its operands as they were seen. */
 static void check_members(const struct fixture *f, const char *text) {
     struct tmk_tensor value[MOST_MEMBERS];
-    struct tmk_diag diag = {0};
     for (uint32_t i = 0; i < f->n_members; i++) {
         float *x = row_major(f, f->seen[f->n_operands + i]);
         const struct tmk_tensor *in[MOST_INPUTS] = {NULL};
@@ -205,7 +199,7 @@ static void check_members(const struct fixture *f, const char *text) {
             if (from != TMK_CHAIN_ABSENT)
                 in[k] = from < 0 ? &value[-1 - from] : &f->operand[from];
         }
-        assert_ok(tmk_op_run(f->node[i], in, out, &diag), &diag);
+        must(tmk_op_run(f->node[i], in, out, DIAG));
         const float *want = out[0].data;
         for (size_t k = 0; k < f->count; k++)
             if (!same(x[k], want[k], is_exact(f->node[i])))

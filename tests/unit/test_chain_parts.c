@@ -69,14 +69,13 @@ TEST(loops_give_the_same_bits_on_every_machine_and_at_every_place) {
  * others has the space's shape. */
 static bool takes(const char *text, uint32_t block) {
     struct tmk_graph *graph = NULL;
-    struct tmk_diag diag = {0};
     struct tmk_tensor tensor[MOST_INPUTS];
     const struct tmk_tensor *in[MOST_INPUTS] = {NULL};
     static float data[4096];
     char all[1024];
     snprintf(all, sizeof all, "graph \"g\" %s\n  output %%y\n}\n", text);
-    assert_ok(tmk_graph_parse(all, NULL, &graph, &diag), &diag);
-    assert_ok(tmk_ops_bind(graph, &diag), &diag);
+    must(tmk_graph_parse(all, NULL, &graph, DIAG));
+    must(tmk_ops_bind(graph, DIAG));
     const struct tmk_node *node = graph->first;
     const struct tmk_shape *space = NULL;
     for (uint32_t i = 0; i < node->n_inputs; i++) {

@@ -31,9 +31,8 @@ static struct tmk_profile *sample(bool per_sample) {
 }
 
 static struct tmk_text encoded(const struct tmk_profile *profile) {
-    struct tmk_diag diag = {0};
     struct tmk_text bytes = {0};
-    assert_ok(tmk_checkpoint_encode(profile, &bytes, &diag), &diag);
+    must(tmk_checkpoint_encode(profile, &bytes, DIAG));
     return bytes;
 }
 
@@ -58,12 +57,11 @@ static bool same_stats(const struct tmk_profile_tensor *a, const struct tmk_prof
 
 TEST(what_running_made_comes_back) {
     for (int per_sample = 0; per_sample < 2; per_sample++) {
-        struct tmk_diag diag = {0};
         struct tmk_profile *profile = sample(per_sample), *back = NULL;
         profile->coverage.total = 1000;
         struct tmk_text bytes = encoded(profile);
-        assert_ok(tmk_checkpoint_decode(bytes.data, bytes.len, &back, &diag), &diag);
-        assert_ok(tmk_profile_same_run(profile, back, &diag), &diag);
+        must(tmk_checkpoint_decode(bytes.data, bytes.len, &back, DIAG));
+        must(tmk_profile_same_run(profile, back, DIAG));
         assert_memory_equal(&profile->ledger, &back->ledger, sizeof back->ledger);
         assert_int_equal(tmk_profile_total(back), 1000);
         assert_int_equal(back->n_tensors, profile->n_tensors);
@@ -93,7 +91,6 @@ TEST(what_running_made_comes_back) {
 
 /* Another version is refused, so there is one file: of the version that is written. */
 TEST(the_golden_file_is_what_we_write) {
-    struct tmk_diag diag = {0};
     char name[64];
     struct tmk_profile *profile = sample(false);
     struct tmk_text bytes = encoded(profile);
@@ -103,22 +100,19 @@ TEST(the_golden_file_is_what_we_write) {
     for (int step = -1; step < 2; step += 2) {
         bytes.data[VERSION_AT] = (char)(bytes.data[VERSION_AT] + step);
         reseal(bytes.data, bytes.len);
-        assert_int_equal(tmk_checkpoint_decode(bytes.data, bytes.len, &profile, &diag),
-                         TMK_UNSUPPORTED);
-        assert_non_null(strstr(diag.text, "checkpoint of version"));
-        assert_null(strchr(diag.text, '\n'));
+        must_fail(tmk_checkpoint_decode(bytes.data, bytes.len, &profile, DIAG), TMK_UNSUPPORTED,
+                  "checkpoint of version");
+        assert_null(strchr(test_diag.text, '\n'));
         bytes.data[VERSION_AT] = (char)(bytes.data[VERSION_AT] - step);
-        tmk_diag_reset(&diag);
     }
     tmk_text_finish(&bytes);
 }
 
 TEST(an_empty_one_is_one_too) {
-    struct tmk_diag diag = {0};
     struct tmk_profile *profile = NULL, *back = NULL;
-    assert_ok(tmk_profile_create(&profile, &diag), &diag);
+    must(tmk_profile_create(&profile, DIAG));
     struct tmk_text bytes = encoded(profile);
-    assert_ok(tmk_checkpoint_decode(bytes.data, bytes.len, &back, &diag), &diag);
+    must(tmk_checkpoint_decode(bytes.data, bytes.len, &back, DIAG));
     assert_int_equal(back->n_tensors, 0);
     tmk_text_finish(&bytes);
     tmk_profile_destroy(&profile);
@@ -254,10 +248,9 @@ TEST(other_versions_are_named) {
 
 /* Reads a file that holds the profile so often. */
 static void read_back(const char *path, const struct tmk_profile *profile, size_t times) {
-    struct tmk_diag diag = {0};
     struct tmk_profile **back;
     size_t n;
-    assert_ok(tmk_checkpoint_read(path, &back, &n, &diag), &diag);
+    must(tmk_checkpoint_read(path, &back, &n, DIAG));
     assert_int_equal(n, times);
     for (size_t i = 0; i < n; i++) {
         assert_int_equal(back[i]->n_tensors, profile->n_tensors);
@@ -268,25 +261,23 @@ static void read_back(const char *path, const struct tmk_profile *profile, size_
 }
 
 TEST(files_are_written_whole_and_named) {
-    struct tmk_diag diag = {0};
     char folder[] = "/tmp/tidemark-checkpoint-XXXXXX", path[64];
     struct tmk_profile *profile = sample(false), *three[] = {profile, NULL, profile}, **back;
     size_t n;
     assert_non_null(mkdtemp(folder));
     snprintf(path, sizeof path, "%s/run.tmkc", folder);
     for (size_t k = 1; k <= 3; k += 2) { /* of three, one is not there */
-        assert_ok(tmk_checkpoint_write(three, k, path, &diag), &diag);
+        must(tmk_checkpoint_write(three, k, path, DIAG));
         read_back(path, profile, (k + 1) / 2);
     }
     profile->ledger.failed++;
-    assert_int_equal(tmk_checkpoint_write(three, 1, path, &diag), TMK_MISMATCH);
-    assert_non_null(strstr(diag.text, path));
+    must_fail(tmk_checkpoint_write(three, 1, path, DIAG), TMK_MISMATCH, path);
     profile->ledger.failed--;
     read_back(path, profile, 2);
     assert_int_equal(truncate(path, 1000), 0);
-    tmk_diag_reset(&diag);
-    assert_int_equal(tmk_checkpoint_read(path, &back, &n, &diag), TMK_FORMAT);
-    assert_true(strncmp(diag.text, path, strlen(path)) == 0 && strstr(diag.text, "cut short"));
+    assert_int_equal(tmk_checkpoint_read(path, &back, &n, DIAG), TMK_FORMAT);
+    assert_true(strncmp(test_diag.text, path, strlen(path)) == 0 &&
+                strstr(test_diag.text, "cut short"));
     unlink(path);
     assert_int_equal(tmk_checkpoint_read(path, &back, &n, NULL), TMK_READ);
     rmdir(folder);
@@ -296,27 +287,23 @@ TEST(files_are_written_whole_and_named) {
 /* The sample's first half as a checkpoint, and the same thing under other names as what came after:
  * 100 to 106 is done, 200 to 206 is new. */
 TEST(what_was_done_before_is_added) {
-    struct tmk_diag diag = {0};
     struct tmk_profile *before = sample(false), *after = sample(false), *back = NULL,
                        *merged = sample(false);
     before->coverage.total = after->coverage.total = merged->coverage.total = 1000;
     const struct tmk_profile_range later = {200, 206};
-    assert_ok(tmk_profile_set_ranges(after, &later, 1, &diag), &diag);
-    assert_ok(tmk_profile_merge(merged, after, &diag), &diag);
+    must(tmk_profile_set_ranges(after, &later, 1, DIAG));
+    must(tmk_profile_merge(merged, after, DIAG));
     struct tmk_text bytes = encoded(before);
-    assert_ok(tmk_checkpoint_decode(bytes.data, bytes.len, &back, &diag), &diag);
-    assert_ok(tmk_checkpoint_add(after, back, &diag), &diag);
+    must(tmk_checkpoint_decode(bytes.data, bytes.len, &back, DIAG));
+    must(tmk_checkpoint_add(after, back, DIAG));
     struct tmk_text x = encoded(merged), y = encoded(after);
     assert_int_equal(x.len, y.len);
     assert_memory_equal(x.data, y.data, x.len);
     assert_string_equal(after->tensors[1].name, "conv1/weight");
-    assert_int_equal(tmk_checkpoint_add(after, back, &diag), TMK_MISMATCH);
-    assert_non_null(strstr(diag.text, "both hold samples 100 to 106"));
+    must_fail(tmk_checkpoint_add(after, back, DIAG), TMK_MISMATCH, "both hold samples 100 to 106");
     back->tensors[2].fingerprint++;
-    tmk_diag_reset(&diag);
-    assert_ok(tmk_profile_set_ranges(back, &(struct tmk_profile_range){300, 306}, 1, &diag), &diag);
-    assert_int_equal(tmk_checkpoint_add(after, back, &diag), TMK_MISMATCH);
-    assert_non_null(strstr(diag.text, "its fingerprint"));
+    must(tmk_profile_set_ranges(back, &(struct tmk_profile_range){300, 306}, 1, DIAG));
+    must_fail(tmk_checkpoint_add(after, back, DIAG), TMK_MISMATCH, "its fingerprint");
     tmk_text_finish(&x);
     tmk_text_finish(&y);
     tmk_text_finish(&bytes);

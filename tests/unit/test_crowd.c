@@ -28,21 +28,19 @@ static const char *const data[] = {data_x, data_h};
 /* A running maximum, where h is fed back. */
 static void put_model(void) {
     struct tmk_graph *graph = NULL;
-    struct tmk_diag diag = {0};
-    assert_ok(tmk_graph_parse("graph \"g\" opset 17 ir 8 {\n"
-                              "  input %x : f32[1,5] \"x\"\n  input %h : f32[1,5] \"h\"\n"
-                              "  init %w : f32[5,5] = {1, 2, 0, 0, 1, 0, -1, 0.5, 0, 0, 3, 0, 0, "
-                              "1, 1, 0, 0, 1, 0, 0, 2, 0, 0, 0, -2}\n"
-                              "  %m = MatMul(%x, %w) \"m\" : f32[1,5]\n"
-                              "  %r = Relu(%m) \"r\" : f32[1,5]\n"
-                              "  %a = Max(%r, %h) \"a\" : f32[1,5]\n"
-                              "  %t = Tanh(%a) \"t\" : f32[1,5]\n"
-                              "  output %a\n  output %t\n}\n",
-                              NULL, &graph, &diag),
-              &diag);
-    assert_ok(tmk_ops_bind(graph, &diag), &diag);
-    assert_ok(tmk_graph_identify(graph, NULL, &diag), &diag);
-    assert_ok(tmk_onnx_save(graph, model_file, &diag), &diag);
+    must(tmk_graph_parse("graph \"g\" opset 17 ir 8 {\n"
+                         "  input %x : f32[1,5] \"x\"\n  input %h : f32[1,5] \"h\"\n"
+                         "  init %w : f32[5,5] = {1, 2, 0, 0, 1, 0, -1, 0.5, 0, 0, 3, 0, 0, "
+                         "1, 1, 0, 0, 1, 0, 0, 2, 0, 0, 0, -2}\n"
+                         "  %m = MatMul(%x, %w) \"m\" : f32[1,5]\n"
+                         "  %r = Relu(%m) \"r\" : f32[1,5]\n"
+                         "  %a = Max(%r, %h) \"a\" : f32[1,5]\n"
+                         "  %t = Tanh(%a) \"t\" : f32[1,5]\n"
+                         "  output %a\n  output %t\n}\n",
+                         NULL, &graph, DIAG));
+    must(tmk_ops_bind(graph, DIAG));
+    must(tmk_graph_identify(graph, NULL, DIAG));
+    must(tmk_onnx_save(graph, model_file, DIAG));
     tmk_graph_destroy(&graph);
 }
 
@@ -159,11 +157,10 @@ static enum tmk_status hash_of(struct tmk_profile **profile, const char *path, c
 
 static void run_to_hash(const struct tmk_run_options *options, char hex[65]) {
     struct tmk_profile *profile = NULL;
-    struct tmk_diag diag = {0};
     char path[256];
     snprintf(path, sizeof path, "%s", in_folder("profile.json"));
-    assert_ok(run(options, NULL, &profile, NULL, &diag), &diag);
-    assert_ok(hash_of(&profile, path, hex, &diag), &diag);
+    must(run(options, NULL, &profile, NULL, DIAG));
+    must(hash_of(&profile, path, hex, DIAG));
 }
 
 static void assert_all_was_seen(const struct crowd *crowd) {
@@ -197,9 +194,8 @@ TEST(whoever_watches_sees_everything) {
 TEST(values_are_printed_one_at_a_time) {
     struct crowd crowd = {0};
     struct tmk_profile *profile = NULL;
-    struct tmk_diag diag = {0};
     const struct tmk_run_options options = options_of(&crowd, WORKERS);
-    assert_ok(run(&options, "print", &profile, NULL, &diag), &diag);
+    must(run(&options, "print", &profile, NULL, DIAG));
     assert_true(crowd.printed >= SAMPLES);
     tmk_profile_destroy(&profile);
 }
@@ -209,7 +205,6 @@ TEST(a_run_that_is_stopped_goes_on_with_any_number_of_workers) {
     char whole[65], pieces[65], checkpoint[256], path[256];
     struct crowd crowd = {0};
     struct tmk_run_options options = options_of(&crowd, 1);
-    struct tmk_diag diag = {0};
     enum tmk_status status = TMK_INTERRUPTED;
     unsigned starts = 0;
     run_to_hash(&options, whole);
@@ -222,13 +217,12 @@ TEST(a_run_that_is_stopped_goes_on_with_any_number_of_workers) {
         struct tmk_profile *profile = NULL;
         options.limits.threads = 3 + starts % 2;
         options.events.context = options.observe.context = &part;
-        tmk_diag_reset(&diag);
-        status = run(&options, NULL, &profile, NULL, &diag);
+        status = run(&options, NULL, &profile, NULL, DIAG);
         assert_true(status == TMK_OK || status == TMK_INTERRUPTED);
         assert_true(part.resumed >= crowd.resumed);
         crowd.resumed = part.resumed;
         if (status == TMK_OK)
-            assert_ok(hash_of(&profile, path, pieces, &diag), &diag);
+            must(hash_of(&profile, path, pieces, DIAG));
     }
     assert_int_equal(status, TMK_OK);
     assert_true(starts > 2 && crowd.resumed > 0);
@@ -239,12 +233,11 @@ TEST(strata_are_counted_by_all_workers) {
     char one[65], many[65];
     struct tmk_text labels = {0};
     struct tmk_strata *strata = NULL;
-    struct tmk_diag diag = {0};
     struct crowd crowd = {0};
     for (int i = 0; i < SAMPLES; i++)
         tmk_text_printf(&labels, "%s\n", i % 3 ? i % 2 ? "odd" : "even" : "third");
     put("labels.csv", labels.data, labels.len);
-    assert_ok(tmk_strata_read(in_folder("labels.csv"), &strata, &diag), &diag);
+    must(tmk_strata_read(in_folder("labels.csv"), &strata, DIAG));
     struct tmk_run_options options = options_of(&crowd, 1);
     options.data.strata = strata;
     options.strata = (struct tmk_strata_options){take_stratum, &crowd};
@@ -264,12 +257,11 @@ TEST(snapshots_and_their_end_are_those_of_one_worker) {
         struct tmk_run_options options = options_of(&crowd, i ? WORKERS : 1);
         struct tmk_profile *profile = NULL;
         struct tmk_run_report report = {0};
-        struct tmk_diag diag = {0};
         options.snapshots.until_stable = 0.25;
-        assert_ok(run(&options, NULL, &profile, &report, &diag), &diag);
+        must(run(&options, NULL, &profile, &report, DIAG));
         assert_true(tmk_meter_snapshots(report.meter) > 2);
-        assert_ok(tmk_meter_write(report.meter, in_folder("meter.json"), &diag), &diag);
-        assert_ok(tmk_file_sha256(in_folder("meter.json"), hex[i], &diag), &diag);
+        must(tmk_meter_write(report.meter, in_folder("meter.json"), DIAG));
+        must(tmk_file_sha256(in_folder("meter.json"), hex[i], DIAG));
         tmk_meter_destroy(&report.meter);
         tmk_profile_destroy(&profile);
     }

@@ -84,23 +84,20 @@ TEST(an_entry_may_be_asked_for_again) {
     struct evens evens = {0};
     struct maker maker = {0};
     struct tmk_ahead *ahead = NULL;
-    struct tmk_diag diag = {0};
     struct tmk_source_threads two = {.wanted = 2};
-    assert_ok(tmk_ahead_create(make, &maker, &(struct tmk_source_order){next_even, &evens}, &two,
-                               &ahead, &diag),
-              &diag);
+    must(tmk_ahead_create(make, &maker, &(struct tmk_source_order){next_even, &evens}, &two, &ahead,
+                          DIAG));
     for (int i = 0; i < 6; i++) {
         struct tmk_tensor tensor = {0};
         bool there = false;
         uint64_t entry = i < 3 ? 12 : 154;
-        tmk_diag_reset(&diag);
-        enum tmk_status status = tmk_ahead_take(ahead, entry, &there, &tensor, &diag);
+        enum tmk_status status = tmk_ahead_take(ahead, entry, &there, &tensor, DIAG);
         assert_true(there);
         assert_int_equal(status, entry == 154 ? TMK_FORMAT : TMK_OK);
         tmk_tensor_finish(&tensor);
     }
     bool there = true;
-    assert_ok(tmk_ahead_take(ahead, 12, &there, &(struct tmk_tensor){0}, &diag), &diag);
+    must(tmk_ahead_take(ahead, 12, &there, &(struct tmk_tensor){0}, DIAG));
     assert_false(there); /* it has been passed */
     tmk_ahead_destroy(&ahead);
 }
@@ -109,11 +106,9 @@ TEST(only_so_many_are_made_ahead) {
     struct evens evens = {0};
     struct maker maker = {0};
     struct tmk_ahead *ahead = NULL;
-    struct tmk_diag diag = {0};
     struct tmk_source_threads two = {.wanted = 2};
-    assert_ok(tmk_ahead_create(make, &maker, &(struct tmk_source_order){next_even, &evens}, &two,
-                               &ahead, &diag),
-              &diag);
+    must(tmk_ahead_create(make, &maker, &(struct tmk_source_order){next_even, &evens}, &two, &ahead,
+                          DIAG));
     usleep(50000);
     assert_true(atomic_load(&maker.made) <= 6);
     tmk_ahead_destroy(&ahead); /* with entries that nobody took */

@@ -41,9 +41,8 @@ static enum tmk_status open_folder(const char *name, struct tmk_source **out,
 }
 
 static int64_t size_of_entry(struct tmk_source *source, uint32_t array, uint64_t entry) {
-    struct tmk_diag diag = {0};
     struct tmk_tensor tensor = {0};
-    assert_ok(tmk_source_read(source, array, entry, 1, &tensor, &diag), &diag);
+    must(tmk_source_read(source, array, entry, 1, &tensor, DIAG));
     int64_t size = tensor.shape.dim[0];
     tmk_tensor_finish(&tensor);
     return size;

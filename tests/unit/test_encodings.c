@@ -23,9 +23,8 @@ static struct tmk_encodings *sample(void) {
 }
 
 static char *slurp(const char *path, size_t *len) {
-    struct tmk_diag diag = {0};
     struct tmk_buf *buf = NULL;
-    assert_ok(tmk_file_map(path, &buf, &diag), &diag);
+    must(tmk_file_map(path, &buf, DIAG));
     *len = tmk_buf_size(buf);
     char *text = malloc(*len + 1);
     assert_non_null(text);
@@ -82,10 +81,9 @@ static void assert_same_item(const struct tmk_encoding *a, const struct tmk_enco
 
 TEST(test_everything_reads_back) {
     char one[128], two[128];
-    struct tmk_diag diag = {0};
     struct tmk_encodings *a = sample(), *b = NULL;
-    assert_ok(tmk_encodings_write(a, in_folder("one.json", one), &diag), &diag);
-    assert_ok(tmk_encodings_read(one, &b, &diag), &diag);
+    must(tmk_encodings_write(a, in_folder("one.json", one), DIAG));
+    must(tmk_encodings_read(one, &b, DIAG));
     assert_string_equal(a->producer.version, b->producer.version);
     assert_string_equal(a->model.file, b->model.file);
     assert_string_equal(a->model.sha256, b->model.sha256);
@@ -115,7 +113,7 @@ TEST(test_everything_reads_back) {
         assert_memory_equal(r->shift, s->shift, r->n * sizeof *r->shift);
         assert_memory_equal(&r->error, &s->error, sizeof r->error);
     }
-    assert_ok(tmk_encodings_write(b, in_folder("two.json", two), &diag), &diag);
+    must(tmk_encodings_write(b, in_folder("two.json", two), DIAG));
     assert_same_file(one, two);
     tmk_encodings_destroy(&a);
     tmk_encodings_destroy(&b);
@@ -124,9 +122,8 @@ TEST(test_everything_reads_back) {
 TEST(test_the_golden_file_is_what_we_write) {
     char path[128], name[64];
     size_t len;
-    struct tmk_diag diag = {0};
     struct tmk_encodings *all = sample();
-    assert_ok(tmk_encodings_write(all, in_folder("golden.json", path), &diag), &diag);
+    must(tmk_encodings_write(all, in_folder("golden.json", path), DIAG));
     char *text = slurp(path, &len);
     snprintf(name, sizeof name, "encodings-%d.%d.json", TMK_ENCODINGS_MAJOR, TMK_ENCODINGS_MINOR);
     assert_golden(name, text, len);
@@ -149,13 +146,12 @@ static enum tmk_status read_text(const char *text, struct tmk_encodings **out,
 
 TEST(test_by_hand_little_needs_to_be_said) {
     struct tmk_text text = {0};
-    struct tmk_diag diag = {0};
     struct tmk_encodings *all = NULL;
     tmk_text_puts(&text, header);
     tmk_text_puts(&text, "\"encodings\":[{\"id\":\"p3\",\"fingerprint\":\"00000000000000ff\","
                          "\"name\":\"x\",\"role\":\"activation\",\"dtype\":\"uint8\",\"scheme\":"
                          "\"asymmetric\",\"scale\":[0.5],\"zero_point\":[3]}]}");
-    assert_ok(read_text(text.data, &all, &diag), &diag);
+    must(read_text(text.data, &all, DIAG));
     const struct tmk_encoding *e = &all->items[0];
     assert_int_equal(all->n_items, 1);
     assert_int_equal(e->axis, -1);
@@ -263,13 +259,12 @@ TEST(test_what_is_wrong_is_told) {
     tmk_encodings_destroy(&all);
     char *text = slurp(path, &len);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        struct tmk_diag diag = {0};
         char *bad = replaced(text, wrong[i].old, wrong[i].new);
-        enum tmk_status status = read_text(bad, &all, &diag);
+        enum tmk_status status = read_text(bad, &all, DIAG);
         if (status != TMK_FORMAT && status != TMK_UNSUPPORTED)
             fail_msg("%s -> %s: %d", wrong[i].old, wrong[i].new, status);
-        if (!strstr(diag.text, wrong[i].says) || !strstr(diag.text, "text.json: "))
-            fail_msg("%s -> %s says: %s", wrong[i].old, wrong[i].new, diag.text);
+        if (!strstr(test_diag.text, wrong[i].says) || !strstr(test_diag.text, "text.json: "))
+            fail_msg("%s -> %s says: %s", wrong[i].old, wrong[i].new, test_diag.text);
         assert_null(all);
         free(bad);
     }
@@ -289,14 +284,13 @@ TEST(test_damaged_files_do_no_harm) {
         size_t at = random % len;
         char was = text[at];
         text[at] = "\0 \"x9-[]{},:eE.\x80"[random >> 28];
-        struct tmk_diag diag = {0};
         int rc = tmk_file_write(in_folder("text.json", path), text, i % 7 ? len : at, NULL);
         assert_int_equal(rc, TMK_OK);
-        if (tmk_encodings_read(path, &all, &diag) == TMK_OK) {
+        if (tmk_encodings_read(path, &all, DIAG) == TMK_OK) {
             tmk_encodings_destroy(&all);
         } else {
             refused++;
-            assert_true(diag.text[0] && !strchr(diag.text, '\n'));
+            assert_true(test_diag.text[0] && !strchr(test_diag.text, '\n'));
         }
         text[at] = was;
     }
@@ -306,13 +300,12 @@ TEST(test_damaged_files_do_no_harm) {
 
 TEST(test_any_locale_writes_the_same) {
     char one[128], two[128];
-    struct tmk_diag diag = {0};
     struct tmk_encodings *all = sample();
-    assert_ok(tmk_encodings_write(all, in_folder("one.json", one), &diag), &diag);
+    must(tmk_encodings_write(all, in_folder("one.json", one), DIAG));
     const char *locale = setlocale(LC_ALL, "de_DE.UTF-8");
-    assert_ok(tmk_encodings_write(all, in_folder("two.json", two), &diag), &diag);
+    must(tmk_encodings_write(all, in_folder("two.json", two), DIAG));
     tmk_encodings_destroy(&all);
-    assert_ok(tmk_encodings_read(two, &all, &diag), &diag);
+    must(tmk_encodings_read(two, &all, DIAG));
     if (locale)
         setlocale(LC_ALL, "C");
     assert_same_file(one, two);

@@ -8,10 +8,9 @@ enum { MOST_LEFT_OUT = 4 };
 
 static void look(struct tmk_account *account, const struct tmk_slot_config *config, const float *x,
                  const struct tmk_shape *shape, const struct tmk_stats_at *at) {
-    struct tmk_diag diag = {0};
     struct tmk_tensor tensor = {0};
     tmk_tensor_borrow(&tensor, TMK_FLOAT32, shape, (void *)(uintptr_t)x);
-    assert_ok(tmk_account_look(account, config, &tensor, at, &diag), &diag);
+    must(tmk_account_look(account, config, &tensor, at, DIAG));
 }
 
 static void assert_same_numbers(const struct tmk_account *a, const struct tmk_account *b,
@@ -51,9 +50,8 @@ static void assert_same_numbers(const struct tmk_account *a, const struct tmk_ac
 static void assert_encoding_comes_back(const struct tmk_stats *stats) {
     struct tmk_text bytes = {0}, again = {0};
     struct tmk_stats *back;
-    struct tmk_diag diag = {0};
     tmk_stats_encode(stats, &bytes);
-    assert_ok(tmk_stats_decode(bytes.data, bytes.len, &back, &diag), &diag);
+    must(tmk_stats_decode(bytes.data, bytes.len, &back, DIAG));
     tmk_stats_encode(back, &again);
     assert_int_equal(bytes.len, again.len);
     assert_memory_equal(bytes.data, again.data, bytes.len);
@@ -64,7 +62,6 @@ static void assert_encoding_comes_back(const struct tmk_stats *stats) {
 
 /* Batches of some samples, by two workers, whose accounts are merged. */
 TEST(what_is_left_out_is_in_nothing) {
-    struct tmk_diag diag = {0};
     for (int round = 0; round < 500; round++) {
         uint32_t left_out[MOST_LEFT_OUT];
         size_t n_left_out = 1 + next() % MOST_LEFT_OUT;
@@ -112,8 +109,8 @@ TEST(what_is_left_out_is_in_nothing) {
             free(x);
             free(y);
         }
-        assert_ok(tmk_account_merge(&with[0], &with[1], 1, &config, &diag), &diag);
-        assert_ok(tmk_account_merge(&without[0], &without[1], 1, &plain, &diag), &diag);
+        must(tmk_account_merge(&with[0], &with[1], 1, &config, DIAG));
+        must(tmk_account_merge(&without[0], &without[1], 1, &plain, DIAG));
         assert_same_numbers(&with[0], &without[0], count);
         assert_encoding_comes_back(with[0].floats);
         struct tmk_summary s;

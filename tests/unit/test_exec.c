@@ -66,9 +66,8 @@ enum { X, TWO, Y, SHAPE, FLOAT_SHAPE, SLOTS };
 
 static struct tmk_graph *load(void) {
     struct tmk_graph *graph = NULL;
-    struct tmk_diag diag = {0};
-    assert_ok(tmk_graph_parse(model, NULL, &graph, &diag), &diag);
-    assert_ok(tmk_ops_bind(graph, &diag), &diag);
+    must(tmk_graph_parse(model, NULL, &graph, DIAG));
+    must(tmk_ops_bind(graph, DIAG));
     tmk_graph_number(graph);
     return graph;
 }
@@ -112,9 +111,8 @@ TEST(the_number_of_threads_does_not_show) {
         struct tmk_text first = {0};
         for (uint32_t threads = 1; threads <= 4; threads++) {
             struct tmk_exec_result result;
-            struct tmk_diag diag = {0};
             struct tmk_text text = {0};
-            assert_ok(run(cases[c], threads, false, &result, &diag), &diag);
+            must(run(cases[c], threads, false, &result, DIAG));
             append_state(&result, &text);
             if (threads == 1) {
                 first = text;
@@ -137,12 +135,11 @@ TEST(groups_are_counted_apart_and_add_up) {
     for (uint32_t i = 0; i < 2 * 4; i++) {
         struct made_up apart = cases[i % 2];
         struct tmk_exec_result whole, parts, sum;
-        struct tmk_diag diag = {0};
         struct tmk_text want = {0}, got = {0};
         const struct tmk_slot_config config = {.level = TMK_STATS_HISTOGRAM, .label = "a value"};
-        assert_ok(run(cases[i % 2], 2, false, &whole, &diag), &diag);
+        must(run(cases[i % 2], 2, false, &whole, DIAG));
         apart.groups = GROUPS;
-        assert_ok(run(apart, 1 + i / 2, false, &parts, &diag), &diag);
+        must(run(apart, 1 + i / 2, false, &parts, DIAG));
         assert_int_equal(parts.counted.n_groups, GROUPS);
         assert_int_equal(parts.samples, 100);
         sum = parts;
@@ -153,9 +150,8 @@ TEST(groups_are_counted_apart_and_add_up) {
             assert_int_equal(of_group[TWO].elements, 1); /* a weight is in each */
             for (int s = 0; g && s < SLOTS; s++)
                 if (s != TWO)
-                    assert_ok(tmk_account_merge(&sum.counted.accounts[s], &of_group[s], 1, &config,
-                                                &diag),
-                              &diag);
+                    must(tmk_account_merge(&sum.counted.accounts[s], &of_group[s], 1, &config,
+                                           DIAG));
         }
         append_state(&whole, &want);
         append_state(&sum, &got);
@@ -194,13 +190,12 @@ TEST(legs_add_up_to_a_run) {
         const struct tmk_batch_source feed = {next_of_leg, &legs};
         struct tmk_exec *exec = NULL;
         struct tmk_exec_result whole, sum = {0}, leg;
-        struct tmk_diag diag = {0};
         struct tmk_text want = {0}, got = {0};
-        assert_ok(run(legs.all, 2, false, &whole, &diag), &diag);
-        assert_ok(tmk_exec_open(&graph, 1, &options, &exec, &diag), &diag);
+        must(run(legs.all, 2, false, &whole, DIAG));
+        must(tmk_exec_open(&graph, 1, &options, &exec, DIAG));
         while (sum.samples < legs.all.samples) {
             legs.left = a_leg;
-            assert_ok(tmk_exec_segment(exec, &feed, &leg, &diag), &diag);
+            must(tmk_exec_segment(exec, &feed, &leg, DIAG));
             assert_true(leg.samples == leg.batches && leg.samples <= a_leg);
             if (!sum.counted.accounts) {
                 sum = leg;
@@ -210,9 +205,8 @@ TEST(legs_add_up_to_a_run) {
             for (int i = 0; i < SLOTS; i++) {
                 assert_true(i != TWO ||
                             !leg.counted.accounts[i].runs); /* a weight is in the first */
-                assert_ok(tmk_account_merge(&sum.counted.accounts[i], &leg.counted.accounts[i], 1,
-                                            &slots[i], &diag),
-                          &diag);
+                must(tmk_account_merge(&sum.counted.accounts[i], &leg.counted.accounts[i], 1,
+                                       &slots[i], DIAG));
             }
             tmk_exec_result_finish(&leg);
         }
@@ -231,8 +225,7 @@ TEST(legs_add_up_to_a_run) {
 
 TEST(weights_count_once_and_other_constants_once_a_run) {
     struct tmk_exec_result result;
-    struct tmk_diag diag = {0};
-    assert_ok(run(plain, 2, false, &result, &diag), &diag);
+    must(run(plain, 2, false, &result, DIAG));
     assert_int_equal(result.samples, 100);
     assert_int_equal(result.counted.accounts[X].elements, 500);
     assert_int_equal(result.counted.accounts[TWO].elements, 1);
@@ -253,8 +246,7 @@ TEST(every_shape_is_counted_though_few_plans_are_kept) {
     for (uint64_t i = 0; i < m.samples; i++)
         elements += (uint64_t)width(&m, i);
     struct tmk_exec_result result;
-    struct tmk_diag diag = {0};
-    assert_ok(run(m, 2, false, &result, &diag), &diag);
+    must(run(m, 2, false, &result, DIAG));
     assert_true(result.figures.plans >= 40);
     assert_int_equal(result.counted.accounts[Y].elements, elements);
     assert_int_equal(result.counted.accounts[SHAPE].elements, 200);
@@ -273,9 +265,7 @@ TEST(a_guard_names_the_earliest_nan) {
         m.nan_at[0] = 41;
         m.nan_at[1] = 42;
         struct tmk_exec_result result;
-        struct tmk_diag diag = {0};
-        assert_int_equal(run(m, 3, true, &result, &diag), TMK_GUARD);
-        assert_non_null(strstr(diag.text, "sample 41, element 4"));
+        must_fail(run(m, 3, true, &result, DIAG), TMK_GUARD, "sample 41, element 4");
     }
 }
 
@@ -283,8 +273,7 @@ TEST(without_a_guard_nan_is_counted) {
     struct made_up m = plain;
     m.nan_at[0] = 41;
     struct tmk_exec_result result;
-    struct tmk_diag diag = {0};
-    assert_ok(run(m, 2, false, &result, &diag), &diag);
+    must(run(m, 2, false, &result, DIAG));
     struct tmk_summary summary;
     tmk_stats_summary(result.counted.accounts[Y].floats, &summary);
     assert_int_equal(summary.nan, 1);
@@ -297,30 +286,27 @@ TEST(an_error_of_the_feed_ends_the_run) {
     struct made_up m = plain;
     m.fails_at = 30;
     struct tmk_exec_result result;
-    struct tmk_diag diag = {0};
-    assert_int_equal(run(m, 2, false, &result, &diag), TMK_READ);
-    assert_string_equal(diag.text, "the disk went away");
+    assert_int_equal(run(m, 2, false, &result, DIAG), TMK_READ);
+    assert_string_equal(test_diag.text, "the disk went away");
 }
 
 TEST(dynamic_values_run_and_are_freed) {
     struct tmk_graph *graph = NULL;
     struct tmk_plan *plan = NULL;
     struct tmk_worker *worker = NULL;
-    struct tmk_diag diag = {0};
-    assert_ok(tmk_graph_parse("graph \"g\" opset 17 {\n input %x : f32[6]\n %i = NonZero(%x)\n"
-                              " %j = Cast(%i) {to=1}\n %k = Neg(%j)\n output %k\n}",
-                              NULL, &graph, &diag),
-              &diag);
-    assert_ok(tmk_ops_bind(graph, &diag), &diag);
+    must(tmk_graph_parse("graph \"g\" opset 17 {\n input %x : f32[6]\n %i = NonZero(%x)\n"
+                         " %j = Cast(%i) {to=1}\n %k = Neg(%j)\n output %k\n}",
+                         NULL, &graph, DIAG));
+    must(tmk_ops_bind(graph, DIAG));
     tmk_graph_number(graph);
     float x[6] = {0, 1, 0, 2, 3, 0};
     struct tmk_tensor input;
     tmk_tensor_borrow(&input, TMK_FLOAT32, &(struct tmk_shape){1, {6}}, x);
-    assert_ok(tmk_plan_create(graph, &input, NULL, &plan, &diag), &diag);
-    assert_ok(tmk_worker_create(&worker, &diag), &diag);
+    must(tmk_plan_create(graph, &input, NULL, &plan, DIAG));
+    must(tmk_worker_create(&worker, DIAG));
     for (int round = 0; round < 3; round++) {
         x[0] = (float)round;
-        assert_ok(tmk_worker_run(worker, plan, &input, NULL, &diag), &diag);
+        must(tmk_worker_run(worker, plan, &input, NULL, DIAG));
         struct tmk_tensor k = tmk_worker_value(worker, graph->outputs[0]);
         int64_t n = round ? 4 : 3;
         assert_true(tmk_shape_equal(&k.shape, &(struct tmk_shape){2, {1, n}}));
@@ -397,17 +383,16 @@ TEST(a_branch_that_is_not_taken_is_never_seen) {
                                             "output %y\n}";
     for (int taken = 0; taken < 2; taken++) {
         struct scene scene;
-        struct tmk_diag diag = {0};
         uint8_t c = (uint8_t)taken;
         float x[2] = {0, 1};
         struct tmk_tensor inputs[2];
         tmk_tensor_borrow(&inputs[0], TMK_BOOL, &(struct tmk_shape){0, {0}}, &c);
         tmk_tensor_borrow(&inputs[1], TMK_FLOAT32, &(struct tmk_shape){1, {2}}, x);
-        play(&scene, text, inputs, &diag);
+        play(&scene, text, inputs, DIAG);
         /* slots stand in order of appearance: else_branch comes first by its name */
         uint32_t n;
         struct tmk_observer *observers;
-        assert_ok(tmk_observer_slots(scene.graph, &observers, &n, &diag), &diag);
+        must(tmk_observer_slots(scene.graph, &observers, &n, DIAG));
         assert_int_equal(n, 3);
         for (uint32_t s = 0; s < n; s++) {
             uint64_t runs = scene.accounts[s].runs;
@@ -432,12 +417,11 @@ TEST(a_loops_values_accumulate_over_its_iterations) {
             "wo", "w", 0) " output %d\n output %wo\n output %wo\n }}\n output %y\n output %s\n}";
     for (int64_t m = 1; m < 4; m++) {
         struct scene scene;
-        struct tmk_diag diag = {0};
         float x[2] = {1, 10};
         struct tmk_tensor inputs[2];
         tmk_tensor_borrow(&inputs[0], TMK_INT64, &(struct tmk_shape){0, {0}}, &m);
         tmk_tensor_borrow(&inputs[1], TMK_FLOAT32, &(struct tmk_shape){1, {2}}, x);
-        play(&scene, text, inputs, &diag);
+        play(&scene, text, inputs, DIAG);
         assert_int_equal(scene.accounts[0].runs, 2 * m);
         struct tmk_summary summary; /* of one sample, played twice */
         tmk_stats_summary(scene.accounts[0].floats, &summary);
@@ -457,12 +441,11 @@ TEST(a_scan_slices_and_stacks_along_its_axes) {
         " scan_input_axes=[1], scan_input_directions=[1], scan_output_axes=[1]}\n"
         " output %t\n output %y\n}";
     struct scene scene;
-    struct tmk_diag diag = {0};
     float s[2] = {0, 0}, x[6] = {1, 2, 3, 10, 20, 30};
     struct tmk_tensor inputs[2];
     tmk_tensor_borrow(&inputs[0], TMK_FLOAT32, &(struct tmk_shape){1, {2}}, s);
     tmk_tensor_borrow(&inputs[1], TMK_FLOAT32, &(struct tmk_shape){2, {2, 3}}, x);
-    play(&scene, text, inputs, &diag);
+    play(&scene, text, inputs, DIAG);
     assert_true(output(&scene, 0, 2)[1] == 60.0f);
     static const float want[6] = {3, 5, 6, 30, 50, 60};
     assert_memory_equal(output(&scene, 1, 6), want, sizeof want);
@@ -476,22 +459,21 @@ TEST(a_batched_scan_ends_each_sequence_at_its_length) {
         " %n = Add(%a, %e)\n output %n\n output %n\n }, directions=[1], num_scan_inputs=1}\n"
         " output %t\n output %y\n}";
     struct scene scene;
-    struct tmk_diag diag = {0};
     int64_t lengths[2] = {2, 0};
     float s[2] = {100, 200}, x[6] = {1, 2, 3, 4, 5, 6};
     struct tmk_tensor inputs[3];
     tmk_tensor_borrow(&inputs[0], TMK_INT64, &(struct tmk_shape){1, {2}}, lengths);
     tmk_tensor_borrow(&inputs[1], TMK_FLOAT32, &(struct tmk_shape){2, {2, 1}}, s);
     tmk_tensor_borrow(&inputs[2], TMK_FLOAT32, &(struct tmk_shape){3, {2, 3, 1}}, x);
-    play(&scene, text, inputs, &diag);
+    play(&scene, text, inputs, DIAG);
     static const float finals[2] = {103, 200}, outputs[6] = {102, 103, 0, 0, 0, 0};
     assert_memory_equal(output(&scene, 0, 2), finals, sizeof finals);
     assert_memory_equal(output(&scene, 1, 6), outputs, sizeof outputs);
     clear(&scene);
 
-    play(&scene, text, inputs, &diag);
+    play(&scene, text, inputs, DIAG);
     lengths[1] = 4;
-    assert_int_equal(tmk_worker_run(scene.worker, scene.plan, inputs, NULL, &diag), TMK_RANGE);
-    assert_non_null(strstr(diag.text, "a length of 4 is outside [0, 3]"));
+    must_fail(tmk_worker_run(scene.worker, scene.plan, inputs, NULL, DIAG), TMK_RANGE,
+              "a length of 4 is outside [0, 3]");
     clear(&scene);
 }

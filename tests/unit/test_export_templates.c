@@ -10,9 +10,8 @@
 #include "folder.h"
 
 static void put(const char *name, const void *bytes, size_t len) {
-    struct tmk_diag diag = {0};
     char path[128];
-    assert_ok(tmk_file_write(in_folder(name, path), bytes, len, &diag), &diag);
+    must(tmk_file_write(in_folder(name, path), bytes, len, DIAG));
 }
 
 static void put_text(const char *name, const char *text) {
@@ -30,7 +29,6 @@ TEST(test_xml_entities) {
 }
 
 TEST(test_an_ir) {
-    struct tmk_diag diag = {0};
     struct tmk_ir ir;
     char path[128];
     const char *text =
@@ -44,7 +42,7 @@ TEST(test_an_ir) {
         "</layers><edges><edge from-layer=\"3\" from-port=\"0\" to-layer=\"7\" to-port=\"1\"/>"
         "</edges></net>";
     put_text("ir", text);
-    assert_ok(tmk_ir_read(in_folder("ir", path), &ir, &diag), &diag);
+    must(tmk_ir_read(in_folder("ir", path), &ir, DIAG));
     assert_int_equal(ir.n_layers, 2);
     assert_int_equal(ir.n_ports, 1);
     assert_int_equal(ir.n_edges, 1);
@@ -80,11 +78,10 @@ TEST(test_what_is_no_ir) {
         "<net><layers></layers><edges><edge from-layer='1'/></edges></net>",
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct tmk_diag diag = {0};
         struct tmk_ir ir;
         char path[128];
         put_text("ir", cases[i]);
-        if (tmk_ir_read(in_folder("ir", path), &ir, &diag) != TMK_FORMAT)
+        if (tmk_ir_read(in_folder("ir", path), &ir, DIAG) != TMK_FORMAT)
             fail_msg("%s was taken", cases[i]);
     }
 }
@@ -97,11 +94,10 @@ TEST(test_beginnings_of_an_ir) {
         "names=\"x\"><dim>1</dim></port></output></layer></layers><edges><edge "
         "from-layer=\"3\" from-port=\"0\" to-layer=\"7\" to-port=\"1\"/></edges></net>";
     for (size_t len = 0; len < strlen(text); len++) {
-        struct tmk_diag diag = {0};
         struct tmk_ir ir;
         char path[128];
         put("ir", text, len);
-        assert_int_equal(tmk_ir_read(in_folder("ir", path), &ir, &diag), TMK_FORMAT);
+        assert_int_equal(tmk_ir_read(in_folder("ir", path), &ir, DIAG), TMK_FORMAT);
     }
 }
 
@@ -119,13 +115,11 @@ static enum tmk_status read_ncnn(const char *param, const void *bin, size_t len,
 TEST(test_an_ncnn_model) {
     static const unsigned char bin[16 + 4 + 8 + 4] = {
         [16] = 0x47, 0x6b, 0x30, 0x01, 0x00, 0x3c, 0x00, 0xc0, 0x00, 0x38, [31] = 0x40};
-    struct tmk_diag diag = {0};
     struct tmk_ncnn_model model;
     float weights[3], bias[1];
-    assert_ok(read_ncnn("7767517\n3 3\r\nInput x 0 1 x 0=8\n\nBatchNorm n 1 1 x b 0=1\r\n"
-                        "InnerProduct fc 1 1 b y 0=1 1=1 2=3 -23310=1,0.5\n",
-                        bin, sizeof bin, &model, &diag),
-              &diag);
+    must(read_ncnn("7767517\n3 3\r\nInput x 0 1 x 0=8\n\nBatchNorm n 1 1 x b 0=1\r\n"
+                   "InnerProduct fc 1 1 b y 0=1 1=1 2=3 -23310=1,0.5\n",
+                   bin, sizeof bin, &model, DIAG));
     assert_int_equal(model.n, 3);
     assert_string_equal(model.layers[2].top, "y");
     assert_int_equal(model.layers[2].offset, 16);
@@ -158,10 +152,8 @@ TEST(test_what_is_no_ncnn_model) {
     };
     static const unsigned char bin[8];
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct tmk_diag diag = {0};
         struct tmk_ncnn_model model;
-        assert_int_equal(read_ncnn(cases[i].param, bin, sizeof bin, &model, &diag),
-                         cases[i].status);
+        assert_int_equal(read_ncnn(cases[i].param, bin, sizeof bin, &model, DIAG), cases[i].status);
     }
 }
 

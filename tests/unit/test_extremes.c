@@ -96,7 +96,6 @@ static void change_attr(struct tmk_node *node, const struct tmk_attr_rule *rule,
     const float real = floats[change->extreme % TMK_COUNT(floats)];
     int64_t many[LONGEST_LIST];
     float reals[LONGEST_LIST];
-    struct tmk_diag diag = {0};
     for (uint32_t i = 0; i < LONGEST_LIST; i++) {
         bool keep = old && i < old->n && change->element != UINT32_MAX && change->element != i;
         many[i] = keep && old->kind == TMK_ATTR_INTS ? old->ints[i] : whole;
@@ -122,7 +121,7 @@ static void change_attr(struct tmk_node *node, const struct tmk_attr_rule *rule,
     default:
         return;
     }
-    assert_ok(tmk_node_set_attr(node, &attr, &diag), &diag);
+    must(tmk_node_set_attr(node, &attr, DIAG));
 }
 
 /* What the sample is given: ones, which most operators can work with. */
@@ -205,9 +204,8 @@ static bool try_labelled(const struct tmk_op *row, const struct change *changes,
 
 static uint32_t operands_of(const struct tmk_op *row) {
     struct tmk_graph *graph = NULL;
-    struct tmk_diag diag = {0};
-    assert_ok(tmk_graph_parse(row->sample, NULL, &graph, &diag), &diag);
-    assert_ok(tmk_ops_bind(graph, &diag), &diag);
+    must(tmk_graph_parse(row->sample, NULL, &graph, DIAG));
+    must(tmk_ops_bind(graph, DIAG));
     uint32_t n = find(graph, row)->n_inputs;
     tmk_graph_destroy(&graph);
     return n;

@@ -17,16 +17,14 @@
 static void push(struct tmk_queue *queue, uint64_t sample, bool continues_sequence) {
     const struct tmk_batch batch = {
         .sample = sample, .samples = 1, .continues_sequence = continues_sequence};
-    struct tmk_diag diag = {0};
     bool taken = false;
-    assert_ok(tmk_queue_push(queue, &batch, &taken, &diag), &diag);
+    must(tmk_queue_push(queue, &batch, &taken, DIAG));
     assert_true(taken);
 }
 
 static struct tmk_queue *make_queue(uint32_t size) {
     struct tmk_queue *queue = NULL;
-    struct tmk_diag diag = {0};
-    assert_ok(tmk_queue_create(size, &queue, &diag), &diag);
+    must(tmk_queue_create(size, &queue, DIAG));
     return queue;
 }
 
@@ -63,7 +61,6 @@ TEST(a_sequence_has_one_taker) {
 TEST(what_is_behind_a_failure_is_dropped) {
     struct tmk_queue *queue = make_queue(10);
     struct tmk_queued_sequence *one = NULL, *two = NULL;
-    struct tmk_diag diag = {0};
     bool taken = true;
     for (uint64_t i = 0; i < 9; i++)
         push(queue, i, i % 3 != 0);
@@ -75,7 +72,7 @@ TEST(what_is_behind_a_failure_is_dropped) {
     takes(queue, &one, 2);
     gets_nothing(queue, &one);
     gets_nothing(queue, &two);
-    assert_ok(tmk_queue_push(queue, &(struct tmk_batch){.sample = 9}, &taken, &diag), &diag);
+    must(tmk_queue_push(queue, &(struct tmk_batch){.sample = 9}, &taken, DIAG));
     assert_false(taken);
     tmk_queue_destroy(&queue);
 }
@@ -188,7 +185,6 @@ TEST(sums_run_from_step_to_step) {
             struct made_up m = plain;
             struct tmk_exec_result result;
             struct tmk_summary seen;
-            struct tmk_diag diag = {0};
             double total = 0, all = 0, most = 0;
             m.sequence = sequence;
             for (uint64_t i = 0; i < m.samples; i++) {
@@ -196,7 +192,7 @@ TEST(sums_run_from_step_to_step) {
                 all += total;
                 most = total > most ? total : most;
             }
-            assert_ok(run(sum, &(struct tmk_loop){0, 1}, m, threads, false, &result, &diag), &diag);
+            must(run(sum, &(struct tmk_loop){0, 1}, m, threads, false, &result, DIAG));
             tmk_stats_summary(result.counted.accounts[0].floats, &seen);
             assert_int_equal(seen.count, m.samples);
             assert_true(seen.sum == all && seen.max == (float)most && seen.min == 1);
@@ -209,9 +205,8 @@ TEST(an_input_may_be_fed_back_itself) {
     struct made_up m = plain;
     struct tmk_exec_result result;
     struct tmk_summary seen;
-    struct tmk_diag diag = {0};
     m.sequence = 20;
-    assert_ok(run(difference, &(struct tmk_loop){1, 0}, m, 2, false, &result, &diag), &diag);
+    must(run(difference, &(struct tmk_loop){1, 0}, m, 2, false, &result, DIAG));
     tmk_stats_summary(result.counted.accounts[0].floats, &seen);
     assert_true(seen.min == 1 && seen.max == 41 && seen.max_at.sample == 40);
     assert_true(seen.sum == 57 + 1 + 21 + 41);
@@ -223,11 +218,10 @@ TEST(the_earliest_failure_is_reported) {
     for (int round = 0; round < 50; round++) {
         struct made_up m = plain;
         struct tmk_exec_result result;
-        struct tmk_diag diag = {0};
         m.sequence = 30;
         m.nan_at[0] = 29;
         m.nan_at[1] = 30;
-        assert_int_equal(run(sum, &(struct tmk_loop){0, 1}, m, 3, true, &result, &diag), TMK_GUARD);
-        assert_non_null(strstr(diag.text, "at sample 29,"));
+        must_fail(run(sum, &(struct tmk_loop){0, 1}, m, 3, true, &result, DIAG), TMK_GUARD,
+                  "at sample 29,");
     }
 }

@@ -26,43 +26,40 @@ static int32_t saturated(long double x) {
 }
 
 TEST(a_multiplier_is_the_nearest_of_31_bits) {
-    struct tmk_diag diag = {0};
     int32_t q, shift;
     for (size_t i = 0; i < REALS; i++) {
-        assert_ok(tmk_fixed_from_real(reals[i], &q, &shift, &diag), &diag);
+        must(tmk_fixed_from_real(reals[i], &q, &shift, DIAG));
         assert_true(q >= INT32_C(1) << 30);
         assert_true(fabs(tmk_fixed_to_real(q, shift) - reals[i]) <= ldexp(0.5, shift - 31));
-        assert_ok(tmk_fixed_from_real_pow2(reals[i], &q, &shift, &diag), &diag);
+        must(tmk_fixed_from_real_pow2(reals[i], &q, &shift, DIAG));
         assert_int_equal(q, INT32_C(1) << 30);
         assert_true(fabs(log2(tmk_fixed_to_real(q, shift) / reals[i])) <= 0.5 + 1e-15);
     }
 }
 
 TEST(multipliers_at_the_ends) {
-    struct tmk_diag diag = {0};
     int32_t q, shift;
-    assert_ok(tmk_fixed_from_real(0x1p-32, &q, &shift, &diag), &diag);
+    must(tmk_fixed_from_real(0x1p-32, &q, &shift, DIAG));
     assert_int_equal(q, INT32_C(1) << 30);
     assert_int_equal(shift, -31);
-    assert_ok(tmk_fixed_from_real(0x1.fffp-33, &q, &shift, &diag), &diag);
+    must(tmk_fixed_from_real(0x1.fffp-33, &q, &shift, DIAG));
     assert_true(q == 0 && shift == 0);
-    assert_ok(tmk_fixed_from_real(1 - 0x1p-40, &q, &shift, &diag), &diag);
+    must(tmk_fixed_from_real(1 - 0x1p-40, &q, &shift, DIAG));
     assert_true(q == INT32_C(1) << 30 && shift == 1);
-    assert_int_equal(tmk_fixed_from_real(0x1p30, &q, &shift, &diag), TMK_RANGE);
-    assert_int_equal(tmk_fixed_from_real(0, &q, &shift, &diag), TMK_RANGE);
-    assert_int_equal(tmk_fixed_from_real(NAN, &q, &shift, &diag), TMK_RANGE);
-    assert_int_equal(tmk_fixed_from_real_pow2(INFINITY, &q, &shift, &diag), TMK_RANGE);
+    assert_int_equal(tmk_fixed_from_real(0x1p30, &q, &shift, DIAG), TMK_RANGE);
+    assert_int_equal(tmk_fixed_from_real(0, &q, &shift, DIAG), TMK_RANGE);
+    assert_int_equal(tmk_fixed_from_real(NAN, &q, &shift, DIAG), TMK_RANGE);
+    assert_int_equal(tmk_fixed_from_real_pow2(INFINITY, &q, &shift, DIAG), TMK_RANGE);
 }
 
 /* Products have 62 bits: long double holds them, and their halves, exactly where it has 64. */
 TEST(single_roundings_are_exact) {
-    struct tmk_diag diag = {0};
     uint64_t seed = 1;
     int32_t q, shift;
     if (sizeof(long double) == sizeof(double))
         return;
     for (size_t i = 0; i < REALS; i++) {
-        assert_ok(tmk_fixed_from_real(reals[i], &q, &shift, &diag), &diag);
+        must(tmk_fixed_from_real(reals[i], &q, &shift, DIAG));
         for (int k = 0; k < NUMBERS; k++) {
             const int32_t x = next_number(&seed);
             const long double exact = ldexpl((long double)((int64_t)x * q), shift - 31);
@@ -82,9 +79,8 @@ TEST(single_roundings_are_exact) {
 /* 5 * 0.49999 is below 2.5; the high half of the doubled product rounds to 5, and that half to 3.
  */
 TEST(gemmlowp_rounds_twice) {
-    struct tmk_diag diag = {0};
     int32_t q, shift;
-    assert_ok(tmk_fixed_from_real(0.49999 / 2, &q, &shift, &diag), &diag);
+    must(tmk_fixed_from_real(0.49999 / 2, &q, &shift, DIAG));
     assert_int_equal(tmk_fixed_multiply(10, q, shift, 0, TMK_ROUNDING_SINGLE_HALF_AWAY), 2);
     assert_int_equal(tmk_fixed_multiply(10, q, shift, 0, TMK_ROUNDING_GEMMLOWP_DOUBLE), 3);
     assert_int_equal(tmk_fixed_multiply(-10, q, shift, 0, TMK_ROUNDING_GEMMLOWP_DOUBLE), -3);

@@ -7,19 +7,17 @@
 static void observe_all(struct tmk_profile_tensor *t, const float *x, size_t n, size_t channels) {
     const struct tmk_shape shape = {2, {(int64_t)(n / channels), (int64_t)channels}};
     const struct tmk_stats_at at = {0, 1, channels > 1 ? 1 : -1, false, 0};
-    struct tmk_diag diag = {0};
-    assert_ok(tmk_stats_update(t->stats, x, &shape, &at, &diag), &diag);
+    must(tmk_stats_update(t->stats, x, &shape, &at, DIAG));
 }
 
 static struct tmk_flags flags_of(enum tmk_stats_level level, enum tmk_profile_kind kind,
                                  const float *x, size_t n, size_t channels) {
     struct tmk_profile_tensor t = {.kind = kind};
-    struct tmk_diag diag = {0};
     struct tmk_flags flags;
-    assert_ok(tmk_stats_create(level, &t.stats, &diag), &diag);
+    must(tmk_stats_create(level, &t.stats, DIAG));
     observe_all(&t, x, n, channels);
     t.status = tmk_profile_status_of(&t);
-    assert_ok(tmk_profile_flags(&t, &flags, &diag), &diag);
+    must(tmk_profile_flags(&t, &flags, DIAG));
     tmk_stats_destroy(&t.stats);
     return flags;
 }

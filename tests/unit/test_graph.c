@@ -11,9 +11,8 @@
 
 static struct tmk_graph *read_graph(const char *text) {
     struct tmk_graph *graph = NULL;
-    struct tmk_diag diag = {0};
-    if (tmk_graph_parse(text, NULL, &graph, &diag) != TMK_OK)
-        fail_msg("%s\n%s", diag.text, text);
+    if (tmk_graph_parse(text, NULL, &graph, DIAG) != TMK_OK)
+        fail_msg("%s\n%s", test_diag.text, text);
     return graph;
 }
 
@@ -44,8 +43,7 @@ static bool is_used(const struct tmk_value *value, const struct tmk_node *node, 
 }
 
 static void assert_valid(const struct tmk_graph *graph) {
-    struct tmk_diag diag = {0};
-    assert_ok(tmk_graph_verify(graph, &diag), &diag);
+    must(tmk_graph_verify(graph, DIAG));
 }
 
 static const char branching[] = "graph \"g\" opset 17 {\n"
@@ -82,29 +80,27 @@ TEST(use_lists_know_every_use_in_graphs_below_too) {
 }
 
 TEST(setting_an_input_moves_one_use) {
-    struct tmk_diag diag = {0};
     struct tmk_graph *graph = read_graph(branching);
     struct tmk_value *a = value_of(graph, "a"), *x = value_of(graph, "x");
     struct tmk_node *b = maker_of(graph, "b");
-    assert_ok(tmk_node_set_input(b, 1, x, &diag), &diag);
+    must(tmk_node_set_input(b, 1, x, DIAG));
     assert_true(is_used(x, b, 1));
     assert_true(is_used(a, b, 0));
     assert_false(is_used(a, b, 1));
-    assert_ok(tmk_node_set_input(b, 1, NULL, &diag), &diag);
+    must(tmk_node_set_input(b, 1, NULL, DIAG));
     assert_false(is_used(x, b, 1));
     assert_null(b->inputs[1]);
-    assert_ok(tmk_node_set_input(b, 0, a, &diag), &diag);
+    must(tmk_node_set_input(b, 0, a, DIAG));
     assert_true(is_used(a, b, 0));
     assert_valid(graph);
     tmk_graph_destroy(&graph);
 }
 
 TEST(replacing_spares_the_node_excepted) {
-    struct tmk_diag diag = {0};
     struct tmk_graph *graph = read_graph(branching);
     struct tmk_value *a = value_of(graph, "a"), *x = value_of(graph, "x");
     struct tmk_node *b = maker_of(graph, "b");
-    assert_ok(tmk_value_replace(a, x, b, false, &diag), &diag);
+    must(tmk_value_replace(a, x, b, false, DIAG));
     assert_int_equal(a->n_uses, 2);
     assert_true(is_used(a, b, 0) && is_used(a, b, 1));
     assert_true(is_used(x, below(maker_of(graph, "y"), "else_branch")->first, 0));
@@ -114,10 +110,9 @@ TEST(replacing_spares_the_node_excepted) {
 }
 
 TEST(replacing_reaches_outputs_of_all_graphs_on_request) {
-    struct tmk_diag diag = {0};
     struct tmk_graph *graph = read_graph(branching);
     struct tmk_value *a = value_of(graph, "a"), *x = value_of(graph, "x");
-    assert_ok(tmk_value_replace(a, x, NULL, true, &diag), &diag);
+    must(tmk_value_replace(a, x, NULL, true, DIAG));
     assert_int_equal(a->n_uses, 0);
     assert_int_equal(a->n_graph_outputs, 0);
     assert_int_equal(x->n_graph_outputs, 2);
@@ -129,11 +124,10 @@ TEST(replacing_reaches_outputs_of_all_graphs_on_request) {
 }
 
 TEST(removing_a_node_releases_what_it_used) {
-    struct tmk_diag diag = {0};
     struct tmk_graph *graph = read_graph(branching);
     struct tmk_value *a = value_of(graph, "a"), *y = value_of(graph, "y"),
                      *w = value_of(graph, "w");
-    assert_ok(tmk_value_replace(y, a, NULL, true, &diag), &diag);
+    must(tmk_value_replace(y, a, NULL, true, DIAG));
     struct tmk_node *conditional = y->producer;
     tmk_node_remove(conditional);
     assert_true(conditional->removed);
@@ -149,7 +143,6 @@ TEST(removing_a_node_releases_what_it_used) {
 }
 
 TEST(first_and_last_nodes_can_be_removed_and_put_back) {
-    struct tmk_diag diag = {0};
     struct tmk_graph *graph = read_graph("graph \"g\" { input %x : f32 %a = A(%x) %b = B(%x) "
                                          "%c = C(%x) output %b }");
     struct tmk_value *x = value_of(graph, "x");
@@ -159,14 +152,10 @@ TEST(first_and_last_nodes_can_be_removed_and_put_back) {
     assert_ptr_equal(graph->first, b);
     assert_ptr_equal(graph->last, b);
     const char *name = "new";
-    assert_ok(tmk_graph_add_node(graph, b,
-                                 &(struct tmk_node_spec){"", "First", "", 1, &x, 1, &name, 1},
-                                 &first, &diag),
-              &diag);
-    assert_ok(tmk_graph_add_node(graph, NULL,
-                                 &(struct tmk_node_spec){"", "Last", "", 1, &x, 1, &name, 1}, &last,
-                                 &diag),
-              &diag);
+    must(tmk_graph_add_node(graph, b, &(struct tmk_node_spec){"", "First", "", 1, &x, 1, &name, 1},
+                            &first, DIAG));
+    must(tmk_graph_add_node(
+        graph, NULL, &(struct tmk_node_spec){"", "Last", "", 1, &x, 1, &name, 1}, &last, DIAG));
     assert_ptr_equal(graph->first, first);
     assert_ptr_equal(first->next, b);
     assert_ptr_equal(b->prev, first);
@@ -178,17 +167,16 @@ TEST(first_and_last_nodes_can_be_removed_and_put_back) {
 }
 
 TEST(replacing_an_attribute_releases_what_the_old_graph_used) {
-    struct tmk_diag diag = {0};
     struct tmk_graph *graph = read_graph(branching), *empty;
     struct tmk_node *node = maker_of(graph, "y");
     struct tmk_value *a = value_of(graph, "a"), *w = value_of(graph, "w");
     for (int i = 0; i < 2; i++) {
-        assert_ok(tmk_graph_create_sub(graph, "new", &empty, &diag), &diag);
-        assert_ok(tmk_graph_add_output(empty, w, &diag), &diag);
+        must(tmk_graph_create_sub(graph, "new", &empty, DIAG));
+        must(tmk_graph_add_output(empty, w, DIAG));
         struct tmk_attr attr = {.kind = TMK_ATTR_GRAPH, .n = 1};
         attr.name = i ? "then_branch" : "else_branch";
         attr.graphs = &empty;
-        assert_ok(tmk_node_set_attr(node, &attr, &diag), &diag);
+        must(tmk_node_set_attr(node, &attr, DIAG));
     }
     assert_int_equal(w->n_uses, 0);
     assert_int_equal(w->n_graph_outputs, 2);
@@ -199,7 +187,6 @@ TEST(replacing_an_attribute_releases_what_the_old_graph_used) {
 }
 
 TEST(attributes_answer_by_name_and_kind) {
-    struct tmk_diag diag = {0};
     struct tmk_graph *graph = read_graph("graph \"g\" { = C() {i=3, f=0.5f, s=\"t\", is=[1,2], "
                                          "fs=[3f], none=[]} }");
     struct tmk_node *node = graph->first;
@@ -221,7 +208,7 @@ TEST(attributes_answer_by_name_and_kind) {
     assert_int_equal(n, 0);
     struct tmk_attr attr = {.name = "i", .kind = TMK_ATTR_INT};
     attr.i = 4;
-    assert_ok(tmk_node_set_attr(node, &attr, &diag), &diag);
+    must(tmk_node_set_attr(node, &attr, DIAG));
     assert_int_equal(tmk_node_int(node, "i", 7), 4);
     assert_int_equal(node->n_attrs, 6);
     tmk_graph_destroy(&graph);
@@ -284,16 +271,14 @@ TEST(sorting_keeps_an_order_that_is_right) {
 }
 
 TEST(sorting_puts_producers_first) {
-    struct tmk_diag diag = {0};
     struct tmk_graph *graph = read_graph("graph \"g\" { %0 = A(_) %1 = B(_) %2 = C(_) "
                                          "%3 = D(_, _) output %3 }");
     /* A needs C, C needs B */
-    assert_ok(tmk_node_set_input(maker_of(graph, "0"), 0, value_of(graph, "2"), &diag), &diag);
-    assert_ok(tmk_node_set_input(maker_of(graph, "2"), 0, value_of(graph, "1"), &diag), &diag);
-    assert_ok(tmk_node_set_input(maker_of(graph, "3"), 0, value_of(graph, "0"), &diag), &diag);
-    assert_int_equal(tmk_graph_verify(graph, &diag), TMK_GRAPH);
-    tmk_diag_reset(&diag);
-    assert_ok(tmk_graph_sort(graph, &diag), &diag);
+    must(tmk_node_set_input(maker_of(graph, "0"), 0, value_of(graph, "2"), DIAG));
+    must(tmk_node_set_input(maker_of(graph, "2"), 0, value_of(graph, "1"), DIAG));
+    must(tmk_node_set_input(maker_of(graph, "3"), 0, value_of(graph, "0"), DIAG));
+    assert_int_equal(tmk_graph_verify(graph, DIAG), TMK_GRAPH);
+    must(tmk_graph_sort(graph, DIAG));
     assert_valid(graph);
     text_must_be(graph, "graph \"g\" {\n"
                         "  %0 = B(_) : ? \"1\"\n"
@@ -309,65 +294,55 @@ TEST(sorting_puts_producers_first) {
 }
 
 TEST(sorting_counts_what_graphs_below_capture) {
-    struct tmk_diag diag = {0};
     struct tmk_graph *graph =
         read_graph("graph \"g\" { %y = Loop() {body=graph \"b\" { %t = If() {then=graph \"c\" { "
                    "%u = Neg(_) output %u }} output %t }} %k = K() output %y }");
     struct tmk_graph *inner = below(below(maker_of(graph, "y"), "body")->first, "then");
-    assert_ok(tmk_node_set_input(inner->first, 0, value_of(graph, "k"), &diag), &diag);
-    assert_int_equal(tmk_graph_verify(graph, &diag), TMK_GRAPH);
-    assert_non_null(strstr(diag.text, "used before it is made"));
-    tmk_diag_reset(&diag);
-    assert_ok(tmk_graph_sort(graph, &diag), &diag);
+    must(tmk_node_set_input(inner->first, 0, value_of(graph, "k"), DIAG));
+    must_fail(tmk_graph_verify(graph, DIAG), TMK_GRAPH, "used before it is made");
+    must(tmk_graph_sort(graph, DIAG));
     assert_string_equal(graph->first->op, "K");
     assert_valid(graph);
     tmk_graph_destroy(&graph);
 }
 
 TEST(cycles_are_refused_and_leave_the_order) {
-    struct tmk_diag diag = {0};
     struct tmk_graph *graph =
         read_graph("graph \"g\" { %a = A(_) \"one\" %b = B(%a) \"two\" %c = C(%b) output %c }");
-    assert_ok(tmk_node_set_input(maker_of(graph, "a"), 0, value_of(graph, "b"), &diag), &diag);
-    assert_int_equal(tmk_graph_sort(graph, &diag), TMK_GRAPH);
-    assert_non_null(strstr(diag.text, "A 'one' is on a cycle"));
+    must(tmk_node_set_input(maker_of(graph, "a"), 0, value_of(graph, "b"), DIAG));
+    must_fail(tmk_graph_sort(graph, DIAG), TMK_GRAPH, "A 'one' is on a cycle");
     assert_string_equal(graph->first->op, "A");
     assert_string_equal(graph->last->op, "C");
-    tmk_diag_reset(&diag);
     struct tmk_node *a = maker_of(graph, "a");
-    assert_ok(tmk_node_set_input(a, 0, a->outputs[0], &diag), &diag); /* its own result */
-    assert_int_equal(tmk_graph_sort(graph, &diag), TMK_GRAPH);
+    must(tmk_node_set_input(a, 0, a->outputs[0], DIAG)); /* its own result */
+    assert_int_equal(tmk_graph_sort(graph, DIAG), TMK_GRAPH);
     tmk_graph_destroy(&graph);
 
     graph = read_graph("graph \"g\" { %y = If() {then=graph \"t\" { %u = Neg(_) output %u }} "
                        "output %y }");
     struct tmk_node *inner = below(graph->first, "then")->first;
-    tmk_diag_reset(&diag);
-    assert_ok(tmk_node_set_input(inner, 0, value_of(graph, "y"), &diag), &diag);
-    assert_int_equal(tmk_graph_sort(graph, &diag), TMK_GRAPH);
-    assert_non_null(strstr(diag.text, "If #0 (makes 'y') is on a cycle"));
+    must(tmk_node_set_input(inner, 0, value_of(graph, "y"), DIAG));
+    must_fail(tmk_graph_sort(graph, DIAG), TMK_GRAPH, "If #0 (makes 'y') is on a cycle");
     tmk_graph_destroy(&graph);
 }
 
 TEST(long_chains_sort_without_recursion) {
     enum { LENGTH = 50000 };
-    struct tmk_diag diag = {0};
     struct tmk_graph *graph = NULL;
     struct tmk_node *before = NULL, *user = NULL;
-    assert_ok(tmk_graph_create("chain", &graph, &diag), &diag);
+    must(tmk_graph_create("chain", &graph, DIAG));
     for (int i = 0; i < LENGTH; i++) { /* each node is added after its user */
         struct tmk_value *none = NULL;
         const char *name = "v";
-        assert_ok(tmk_graph_add_node(graph, before,
-                                     &(struct tmk_node_spec){"", "Relu", "", 1, &none, 1, &name, 1},
-                                     &before, &diag),
-                  &diag);
+        must(tmk_graph_add_node(graph, before,
+                                &(struct tmk_node_spec){"", "Relu", "", 1, &none, 1, &name, 1},
+                                &before, DIAG));
         if (user)
-            assert_ok(tmk_node_set_input(user, 0, before->outputs[0], &diag), &diag);
+            must(tmk_node_set_input(user, 0, before->outputs[0], DIAG));
         user = before;
         before = NULL;
     }
-    assert_ok(tmk_graph_sort(graph, &diag), &diag);
+    must(tmk_graph_sort(graph, DIAG));
     assert_ptr_equal(graph->first, user);
     assert_valid(graph);
     tmk_graph_destroy(&graph);
@@ -504,10 +479,9 @@ TEST(attributes_are_equal_in_any_order) {
 /* ---- verify ---- */
 
 static void check_violation(struct tmk_graph *graph, const char *part) {
-    struct tmk_diag diag = {0};
-    enum tmk_status status = tmk_graph_verify(graph, &diag);
-    if (status != TMK_GRAPH || !strstr(diag.text, part))
-        fail_msg("%d '%s' instead of '%s'", (int)status, diag.text, part);
+    enum tmk_status status = tmk_graph_verify(graph, DIAG);
+    if (status != TMK_GRAPH || !strstr(test_diag.text, part))
+        fail_msg("%d '%s' instead of '%s'", (int)status, test_diag.text, part);
 }
 
 TEST(broken_use_lists_are_found) {
@@ -548,15 +522,14 @@ TEST(broken_use_lists_are_found) {
 }
 
 TEST(broken_order_and_scope_are_found) {
-    struct tmk_diag diag = {0};
     struct tmk_graph *graph = read_graph(branching);
     struct tmk_node *y = maker_of(graph, "y"), *b = maker_of(graph, "b");
     struct tmk_value *s = value_of(below(y, "else_branch"), "s"), *w = value_of(graph, "w");
-    assert_ok(tmk_node_set_input(b, 0, value_of(graph, "y"), &diag), &diag);
+    must(tmk_node_set_input(b, 0, value_of(graph, "y"), DIAG));
     check_violation(graph, "Add #1 (makes 'b'): input 0 ('y') is used before it is made");
-    assert_ok(tmk_node_set_input(b, 0, s, &diag), &diag);
+    must(tmk_node_set_input(b, 0, s, DIAG));
     check_violation(graph, "input 0 ('s') is out of scope");
-    assert_ok(tmk_node_set_input(b, 0, w, &diag), &diag);
+    must(tmk_node_set_input(b, 0, w, DIAG));
     assert_valid(graph);
     graph->outputs[0] = s;
     check_violation(graph, "graph output 's' is never made");
@@ -617,14 +590,11 @@ TEST(many_violations_are_counted) {
 
 TEST(values_with_very_many_uses_verify_quickly) {
     enum { USES = 200000 }; /* a walk over the list for each use would take minutes */
-    struct tmk_diag diag = {0};
     struct tmk_graph *graph = read_graph("graph \"g\" { input %x : f32 }");
     struct tmk_value *x = value_of(graph, "x");
     for (int i = 0; i < USES; i++)
-        assert_ok(tmk_graph_add_node(graph, NULL,
-                                     &(struct tmk_node_spec){"", "Relu", "", 1, &x, 1, NULL, 0},
-                                     NULL, &diag),
-                  &diag);
+        must(tmk_graph_add_node(
+            graph, NULL, &(struct tmk_node_spec){"", "Relu", "", 1, &x, 1, NULL, 0}, NULL, DIAG));
     assert_valid(graph);
     tmk_graph_destroy(&graph);
 }

@@ -52,9 +52,8 @@ static char *printed(struct tmk_graph *graph, size_t limit, struct tmk_pool *poo
 
 static struct tmk_graph *parsed(const char *text, const struct tmk_pool *pool) {
     struct tmk_graph *graph = NULL;
-    struct tmk_diag diag = {0};
-    if (tmk_graph_parse(text, pool, &graph, &diag) != TMK_OK)
-        fail_msg("%s\n%s", diag.text, text);
+    if (tmk_graph_parse(text, pool, &graph, DIAG) != TMK_OK)
+        fail_msg("%s\n%s", test_diag.text, text);
     return graph;
 }
 
@@ -229,7 +228,6 @@ TEST(numbers_of_every_type_keep_their_bits) {
 }
 
 TEST(names_of_any_bytes_survive) {
-    struct tmk_diag diag = {0};
     char hostile[257];
     for (int i = 1; i < 256; i++)
         hostile[i - 1] = (char)i;
@@ -254,16 +252,15 @@ TEST(names_of_any_bytes_survive) {
         struct tmk_node *node;
         struct tmk_value *x;
         struct tmk_type type = {.has_shape = true, .shape = {1, {-1}}, .symbol = {name}};
-        assert_ok(tmk_graph_create(name, &graph, &diag), &diag);
-        assert_ok(tmk_graph_set_opset(graph, name, 3, &diag), &diag);
-        assert_ok(tmk_graph_add_input(graph, name, &type, &x, &diag), &diag);
-        assert_ok(tmk_graph_add_node(graph, NULL,
-                                     &(struct tmk_node_spec){name, name, name, 3, &x, 1, &name, 1},
-                                     &node, &diag),
-                  &diag);
+        must(tmk_graph_create(name, &graph, DIAG));
+        must(tmk_graph_set_opset(graph, name, 3, DIAG));
+        must(tmk_graph_add_input(graph, name, &type, &x, DIAG));
+        must(tmk_graph_add_node(graph, NULL,
+                                &(struct tmk_node_spec){name, name, name, 3, &x, 1, &name, 1},
+                                &node, DIAG));
         struct tmk_attr attr = {.name = name, .kind = TMK_ATTR_STRING, .n = strlen(name)};
         attr.s = name;
-        assert_ok(tmk_node_set_attr(node, &attr, &diag), &diag);
+        must(tmk_node_set_attr(node, &attr, DIAG));
         struct tmk_text text = {0};
         tmk_graph_print(graph, 0, NULL, &text);
         for (size_t k = 0; k < text.len; k++)
@@ -275,8 +272,7 @@ TEST(names_of_any_bytes_survive) {
 
 TEST(well_formed_utf8_prints_as_it_is) {
     struct tmk_graph *graph = NULL;
-    struct tmk_diag diag = {0};
-    assert_ok(tmk_graph_create("\xc3\xa9\xe2\x82\xac\xf0\x9f\x8c\x8a\xff", &graph, &diag), &diag);
+    must(tmk_graph_create("\xc3\xa9\xe2\x82\xac\xf0\x9f\x8c\x8a\xff", &graph, DIAG));
     char *text = printed(graph, 0, NULL);
     assert_string_equal(text, "graph \"\xc3\xa9\xe2\x82\xac\xf0\x9f\x8c\x8a\\xff\" {\n}\n");
     free(text);
@@ -322,7 +318,6 @@ static struct tmk_type draw_type(char symbol[8]) {
 
 static struct tmk_tensor draw_tensor(void) {
     struct tmk_tensor tensor;
-    struct tmk_diag diag = {0};
     struct tmk_shape shape = {.rank = (int32_t)draw(4)};
     for (int32_t i = 0; i < shape.rank; i++)
         shape.dim[i] = draw(4);
@@ -330,7 +325,7 @@ static struct tmk_tensor draw_tensor(void) {
     do
         dtype = (enum tmk_dtype)draw(TMK_N_DTYPES);
     while (!tmk_dtype_size(dtype));
-    assert_ok(tmk_tensor_init(&tensor, dtype, &shape, &diag), &diag);
+    must(tmk_tensor_init(&tensor, dtype, &shape, DIAG));
     if (!draw(3))
         tensor.origin = TMK_BFLOAT16;
     for (size_t i = 0; i < tmk_tensor_bytes(&tensor); i += 4) {
@@ -349,7 +344,6 @@ struct visible {
 static void add_random(struct tmk_graph *graph, struct visible *visible, int depth);
 
 static void add_random_attr(struct tmk_node *node, struct visible *visible, int depth) {
-    struct tmk_diag diag = {0};
     char name[8], bytes[3][8] = {{0}}, symbol[8];
     struct tmk_attr attr = {.name = draw_name(name)};
     if (tmk_node_attr(node, attr.name))
@@ -400,8 +394,7 @@ static void add_random_attr(struct tmk_node *node, struct visible *visible, int 
             return;
         attr.n = attr.kind == TMK_ATTR_GRAPH ? 1 : attr.n;
         for (size_t i = 0; i < attr.n; i++) {
-            assert_ok(tmk_graph_create_sub(node->graph, draw_name(symbol), &graphs[i], &diag),
-                      &diag);
+            must(tmk_graph_create_sub(node->graph, draw_name(symbol), &graphs[i], DIAG));
             struct visible inner = *visible;
             add_random(graphs[i], &inner, depth - 1);
         }
@@ -411,7 +404,7 @@ static void add_random_attr(struct tmk_node *node, struct visible *visible, int 
         attr.type = &type;
         break;
     }
-    assert_ok(tmk_node_set_attr(node, &attr, &diag), &diag);
+    must(tmk_node_set_attr(node, &attr, DIAG));
     for (int i = 0; i < 3; i++)
         tmk_tensor_finish(&tensors[i]);
 }
@@ -425,17 +418,16 @@ static void see(struct visible *visible, struct tmk_value *value) {
 
 static void add_random(struct tmk_graph *graph, struct visible *visible, int depth) {
     static const char *const domains[] = {"", "com.microsoft", "a b", "x"};
-    struct tmk_diag diag = {0};
     struct tmk_value *value;
     char name[8], symbol[8], op[8], names[3][8];
     for (uint32_t i = draw(3); i > 0; i--) {
         struct tmk_type type = draw_type(symbol);
-        assert_ok(tmk_graph_add_input(graph, draw_name(name), &type, &value, &diag), &diag);
+        must(tmk_graph_add_input(graph, draw_name(name), &type, &value, DIAG));
         see(visible, value);
     }
     for (uint32_t i = draw(3); i > 0; i--) {
         struct tmk_tensor tensor = draw_tensor();
-        assert_ok(tmk_graph_add_initializer(graph, draw_name(name), &tensor, &value, &diag), &diag);
+        must(tmk_graph_add_initializer(graph, draw_name(name), &tensor, &value, DIAG));
         tmk_tensor_finish(&tensor);
         see(visible, value);
     }
@@ -448,37 +440,34 @@ static void add_random(struct tmk_graph *graph, struct visible *visible, int dep
             inputs[k] = visible->n && draw(5) ? visible->values[draw((uint32_t)visible->n)] : NULL;
         for (uint32_t k = 0; k < n_outputs; k++)
             outputs[k] = draw(5) ? draw_name(names[k]) : NULL;
-        assert_ok(tmk_graph_add_node(graph, NULL,
-                                     &(struct tmk_node_spec){domains[draw(4)], draw_name(op),
-                                                             draw_name(name), (int64_t)draw(4) - 1,
-                                                             inputs, n_inputs, outputs, n_outputs},
-                                     &node, &diag),
-                  &diag);
+        must(tmk_graph_add_node(graph, NULL,
+                                &(struct tmk_node_spec){domains[draw(4)], draw_name(op),
+                                                        draw_name(name), (int64_t)draw(4) - 1,
+                                                        inputs, n_inputs, outputs, n_outputs},
+                                &node, DIAG));
         for (uint32_t k = draw(4); k > 0; k--)
             add_random_attr(node, visible, depth);
         for (uint32_t k = 0; k < n_outputs; k++)
             if (node->outputs[k]) {
                 struct tmk_type type = draw_type(symbol);
                 if (draw(2))
-                    assert_ok(tmk_value_set_type(node->outputs[k], &type, &diag), &diag);
+                    must(tmk_value_set_type(node->outputs[k], &type, DIAG));
                 see(visible, node->outputs[k]);
             }
     }
     for (uint32_t i = visible->n ? draw(3) : 0; i > 0; i--)
-        assert_ok(tmk_graph_add_output(graph, visible->values[draw((uint32_t)visible->n)], &diag),
-                  &diag);
+        must(tmk_graph_add_output(graph, visible->values[draw((uint32_t)visible->n)], DIAG));
 }
 
 static struct tmk_graph *random_graph(uint32_t from) {
-    struct tmk_diag diag = {0};
     struct tmk_graph *graph = NULL;
     struct visible visible = {.n = 0};
     seed = from;
-    assert_ok(tmk_graph_create("random", &graph, &diag), &diag);
-    assert_ok(tmk_graph_set_opset(graph, "a b", 2, &diag), &diag);
-    assert_ok(tmk_graph_set_opset(graph, "", 1, &diag), &diag);
+    must(tmk_graph_create("random", &graph, DIAG));
+    must(tmk_graph_set_opset(graph, "a b", 2, DIAG));
+    must(tmk_graph_set_opset(graph, "", 1, DIAG));
     add_random(graph, &visible, 3);
-    assert_ok(tmk_graph_verify(graph, &diag), &diag);
+    must(tmk_graph_verify(graph, DIAG));
     return graph;
 }
 
@@ -491,14 +480,13 @@ TEST(random_graphs_survive_the_round_trip) {
 
 static void check_refused(const char *text, const char *message) {
     struct tmk_graph *graph = NULL;
-    struct tmk_diag diag = {0};
     float two[2] = {1, 2};
     struct tmk_tensor tensor;
     tmk_tensor_borrow(&tensor, TMK_FLOAT32, &(struct tmk_shape){1, {2}}, two);
     struct tmk_pool pool = {&tensor, 1, 1};
-    enum tmk_status status = tmk_graph_parse(text, &pool, &graph, &diag);
-    if (status != TMK_FORMAT || graph || strcmp(diag.text, message) != 0)
-        fail_msg("%s\n  gave: %d %s\n  want: %s", text, (int)status, diag.text, message);
+    enum tmk_status status = tmk_graph_parse(text, &pool, &graph, DIAG);
+    if (status != TMK_FORMAT || graph || strcmp(test_diag.text, message) != 0)
+        fail_msg("%s\n  gave: %d %s\n  want: %s", text, (int)status, test_diag.text, message);
 }
 
 TEST(malformed_texts_are_refused_with_their_place) {
@@ -646,7 +634,6 @@ TEST(wrong_attributes_are_refused) {
 TEST(deep_nesting_is_refused) {
     struct tmk_text text = {0};
     struct tmk_graph *graph = NULL;
-    struct tmk_diag diag = {0};
     for (int depth = TMK_MAX_NESTING; depth <= TMK_MAX_NESTING + 1; depth++) {
         tmk_text_puts(&text, "graph \"g\" {");
         for (int i = 1; i < depth; i++)
@@ -655,27 +642,26 @@ TEST(deep_nesting_is_refused) {
             tmk_text_puts(&text, "}}");
         tmk_text_puts(&text, "}");
         assert_false(text.failed);
-        enum tmk_status status = tmk_graph_parse(text.data, NULL, &graph, &diag);
+        enum tmk_status status = tmk_graph_parse(text.data, NULL, &graph, DIAG);
         assert_int_equal(status, depth > TMK_MAX_NESTING ? TMK_FORMAT : TMK_OK);
         tmk_graph_destroy(&graph);
         tmk_text_finish(&text);
     }
-    assert_non_null(strstr(diag.text, "nested more than 32 deep"));
+    assert_non_null(strstr(test_diag.text, "nested more than 32 deep"));
 }
 
 /* A text that parses or not; either way nothing crashes or leaks. */
 static bool try_text(const char *bytes, size_t n) {
     struct tmk_graph *graph = NULL;
-    struct tmk_diag diag = {0};
     char *text = malloc(n + 1); /* exactly as long, so that a reader beyond it is caught */
     assert_non_null(text);
     memcpy(text, bytes, n);
     text[n] = '\0';
-    enum tmk_status status = tmk_graph_parse(text, NULL, &graph, &diag);
+    enum tmk_status status = tmk_graph_parse(text, NULL, &graph, DIAG);
     free(text);
     assert_true(status == TMK_OK || status == TMK_FORMAT);
     assert_true((status == TMK_OK) == (graph != NULL));
-    assert_true(status == TMK_OK || diag.text[0]);
+    assert_true(status == TMK_OK || test_diag.text[0]);
     tmk_graph_destroy(&graph);
     return status == TMK_OK;
 }

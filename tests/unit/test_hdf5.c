@@ -57,9 +57,8 @@ static int make_sample(void **state) {
 
 static struct tmk_hdf5 *opened(void) {
     char path[128];
-    struct tmk_diag diag = {0};
     struct tmk_hdf5 *file = NULL;
-    assert_ok(tmk_hdf5_open(in_folder("sample.h5", path), &file, &diag), &diag);
+    must(tmk_hdf5_open(in_folder("sample.h5", path), &file, DIAG));
     return file;
 }
 
@@ -70,7 +69,6 @@ static void assert_no_children(void) {
 }
 
 TEST(members_are_listed) {
-    struct tmk_diag diag = {0};
     struct tmk_hdf5_member *members;
     uint32_t n;
     enum tmk_hdf5_kind kind;
@@ -78,7 +76,7 @@ TEST(members_are_listed) {
     static const char *const names[] = {"cut", "group", "soft", "whole", "wide"};
     struct tmk_hdf5 *file = opened();
     (void)state;
-    assert_ok(tmk_hdf5_list(file, "/", &members, &n, &diag), &diag);
+    must(tmk_hdf5_list(file, "/", &members, &n, DIAG));
     assert_int_equal(n, 5);
     for (uint32_t i = 0; i < n; i++) {
         assert_string_equal(members[i].name, names[i]);
@@ -86,9 +84,9 @@ TEST(members_are_listed) {
         assert_int_equal(members[i].linked, i == 2);
     }
     free(members);
-    assert_ok(tmk_hdf5_look(file, "/soft", &kind, &linked, &diag), &diag);
+    must(tmk_hdf5_look(file, "/soft", &kind, &linked, DIAG));
     assert_true(kind == TMK_HDF5_DATASET && linked);
-    assert_ok(tmk_hdf5_look(file, "group/none", &kind, &linked, &diag), &diag);
+    must(tmk_hdf5_look(file, "group/none", &kind, &linked, DIAG));
     assert_true(kind == TMK_HDF5_NOTHING && !linked);
     tmk_hdf5_close(&file);
     assert_no_children();
@@ -96,24 +94,23 @@ TEST(members_are_listed) {
 
 /* Entries, so many at a time, hold what was written. */
 static void check_set(struct tmk_hdf5 *file, const char *name, uint64_t step) {
-    struct tmk_diag diag = {0};
     struct tmk_hdf5_dataset set;
     size_t entry, bytes;
-    assert_ok(tmk_hdf5_dataset_open(file, name, &set, &diag), &diag);
-    assert_ok(tmk_hdf5_read_as(file, &set, TMK_HDF5_U8, 0, &diag), &diag);
+    must(tmk_hdf5_dataset_open(file, name, &set, DIAG));
+    must(tmk_hdf5_read_as(file, &set, TMK_HDF5_U8, 0, DIAG));
     assert_true(tmk_hdf5_size(&set, 1, &entry));
     assert_true(tmk_hdf5_size(&set, step, &bytes));
     uint8_t *got = malloc(bytes);
     assert_non_null(got);
     for (uint64_t first = 0; first < set.dim[0]; first += step) {
         uint64_t n = set.dim[0] - first < step ? set.dim[0] - first : step;
-        assert_ok(tmk_hdf5_read(file, &set, first, n, got, &diag), &diag);
+        must(tmk_hdf5_read(file, &set, first, n, got, DIAG));
         for (size_t i = 0; i < n * entry; i++)
             if (got[i] != at_place(first * entry + i))
                 fail_msg("%s: entry %d, byte %zu", name, (int)first, i);
     }
-    assert_int_equal(tmk_hdf5_read(file, &set, set.dim[0], 1, got, &diag), TMK_RANGE);
-    assert_ok(tmk_hdf5_shut(file, &set, &diag), &diag);
+    assert_int_equal(tmk_hdf5_read(file, &set, set.dim[0], 1, got, DIAG), TMK_RANGE);
+    must(tmk_hdf5_shut(file, &set, DIAG));
     free(got);
 }
 
@@ -150,14 +147,12 @@ TEST(each_end_of_the_process_is_told) {
     if (under_valgrind())
         return;
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        struct tmk_diag diag = {0};
         enum tmk_hdf5_kind kind;
         struct tmk_hdf5 *file = opened();
         kill(file->process.pid, ends[i].signal);
         for (int again = 0; again < 2; again++) {
-            tmk_diag_reset(&diag);
-            assert_int_equal(tmk_hdf5_look(file, "/whole", &kind, NULL, &diag), ends[i].status);
-            assert_non_null(strstr(diag.text, ends[i].says));
+            must_fail(tmk_hdf5_look(file, "/whole", &kind, NULL, DIAG), ends[i].status,
+                      ends[i].says);
         }
         assert_no_children();
         tmk_hdf5_close(&file);
@@ -176,7 +171,6 @@ TEST(a_terminal_does_not_stop_it) {
 }
 
 TEST(ignored_children_do_no_harm) {
-    struct tmk_diag diag = {0};
     enum tmk_hdf5_kind kind;
     void (*before)(int) = signal(SIGCHLD, SIG_IGN);
     struct tmk_hdf5 *file = opened();
@@ -186,7 +180,7 @@ TEST(ignored_children_do_no_harm) {
     if (!under_valgrind()) {
         file = opened();
         kill(file->process.pid, SIGSEGV);
-        assert_int_equal(tmk_hdf5_look(file, "/whole", &kind, NULL, &diag), TMK_READ);
+        assert_int_equal(tmk_hdf5_look(file, "/whole", &kind, NULL, DIAG), TMK_READ);
         tmk_hdf5_close(&file);
     }
     signal(SIGCHLD, before);
@@ -200,9 +194,8 @@ TEST(a_forked_copy_keeps_off) {
     (void)state;
     pid_t copy = fork();
     if (copy == 0) {
-        struct tmk_diag diag = {0};
         enum tmk_hdf5_kind kind;
-        bool refused = tmk_hdf5_look(file, "/whole", &kind, NULL, &diag) == TMK_ARGUMENT;
+        bool refused = tmk_hdf5_look(file, "/whole", &kind, NULL, DIAG) == TMK_ARGUMENT;
         tmk_hdf5_close(&file);
         _exit(refused ? 0 : 1);
     }
@@ -215,7 +208,6 @@ TEST(a_forked_copy_keeps_off) {
 
 TEST(a_machine_without_means_is_told) {
     char path[128];
-    struct tmk_diag diag = {0};
     struct tmk_hdf5 *file = NULL;
     struct rlimit before, limit;
     (void)state;
@@ -226,23 +218,20 @@ TEST(a_machine_without_means_is_told) {
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     limit = (struct rlimit){(rlim_t)next + 1, before.rlim_max}; /* the file itself, and no more */
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
-    enum tmk_status status = tmk_hdf5_open(in_folder("sample.h5", path), &file, &diag);
+    enum tmk_status status = tmk_hdf5_open(in_folder("sample.h5", path), &file, DIAG);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
     assert_int_equal(status, TMK_MACHINE);
-    assert_non_null(strstr(diag.text, "no process"));
+    assert_non_null(strstr(test_diag.text, "no process"));
     assert_no_children();
 }
 
 TEST(what_is_no_file_is_refused) {
     char path[128];
-    struct tmk_diag diag = {0};
     struct tmk_hdf5 *file = NULL;
     (void)state;
-    assert_int_equal(tmk_hdf5_open(in_folder("absent.h5", path), &file, &diag), TMK_READ);
-    tmk_diag_reset(&diag);
-    assert_ok(tmk_file_write(in_folder("text.h5", path), "text", 4, &diag), &diag);
-    assert_int_equal(tmk_hdf5_open(path, &file, &diag), TMK_FORMAT);
-    assert_non_null(strstr(diag.text, "HDF5: "));
+    assert_int_equal(tmk_hdf5_open(in_folder("absent.h5", path), &file, DIAG), TMK_READ);
+    must(tmk_file_write(in_folder("text.h5", path), "text", 4, DIAG));
+    must_fail(tmk_hdf5_open(path, &file, DIAG), TMK_FORMAT, "HDF5: ");
     assert_null(file);
     assert_no_children();
 }

@@ -12,10 +12,9 @@
 /* Reads, sorts and identifies; *n (may be NULL) receives the number of IDs. */
 static struct tmk_graph *identified(const char *text, uint32_t *n) {
     struct tmk_graph *graph = NULL;
-    struct tmk_diag diag = {0};
-    if (tmk_graph_parse(text, NULL, &graph, &diag) != TMK_OK)
-        fail_msg("%s\n%s", diag.text, text);
-    assert_ok(tmk_graph_identify(graph, n, &diag), &diag);
+    if (tmk_graph_parse(text, NULL, &graph, DIAG) != TMK_OK)
+        fail_msg("%s\n%s", test_diag.text, text);
+    must(tmk_graph_identify(graph, n, DIAG));
     return graph;
 }
 
@@ -104,9 +103,8 @@ TEST(names_and_order_of_nodes_leave_no_trace) {
 }
 
 TEST(identifying_twice_changes_nothing) {
-    struct tmk_diag diag = {0};
     struct tmk_graph *a = identified(network, NULL), *b = identified(network, NULL);
-    assert_ok(tmk_graph_identify(b, NULL, &diag), &diag);
+    must(tmk_graph_identify(b, NULL, DIAG));
     assert_same_marks(a, network_names, b, network_names, NETWORK);
     tmk_graph_destroy(&a);
     tmk_graph_destroy(&b);
@@ -349,24 +347,22 @@ TEST(lists_and_strings_of_attributes_are_kept_apart) {
 
 TEST(long_chains_are_walked_without_recursion) {
     enum { LENGTH = 100000 };
-    struct tmk_diag diag = {0};
     struct tmk_graph *graph = NULL;
     struct tmk_value *value;
     struct tmk_type type = {.dtype = TMK_FLOAT32, .origin = TMK_FLOAT32};
     uint32_t n = 0;
-    assert_ok(tmk_graph_create("chain", &graph, &diag), &diag);
-    assert_ok(tmk_graph_add_input(graph, "x", &type, &value, &diag), &diag);
+    must(tmk_graph_create("chain", &graph, DIAG));
+    must(tmk_graph_add_input(graph, "x", &type, &value, DIAG));
     for (int i = 0; i < LENGTH; i++) {
         const char *name = "v";
         struct tmk_node *node;
-        assert_ok(tmk_graph_add_node(
-                      graph, NULL, &(struct tmk_node_spec){"", "Relu", "", 1, &value, 1, &name, 1},
-                      &node, &diag),
-                  &diag);
+        must(tmk_graph_add_node(graph, NULL,
+                                &(struct tmk_node_spec){"", "Relu", "", 1, &value, 1, &name, 1},
+                                &node, DIAG));
         value = node->outputs[0];
     }
-    assert_ok(tmk_graph_add_output(graph, value, &diag), &diag);
-    assert_ok(tmk_graph_identify(graph, &n, &diag), &diag);
+    must(tmk_graph_add_output(graph, value, DIAG));
+    must(tmk_graph_identify(graph, &n, DIAG));
     assert_int_equal(n, LENGTH + 1);
     assert_int_equal(value->profile_id, LENGTH);
     tmk_graph_destroy(&graph);

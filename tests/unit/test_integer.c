@@ -68,8 +68,7 @@ static void encode(struct integer_case *k, const struct tmk_value *value, enum t
             low = fminf(low, x);
             high = fmaxf(high, x);
         }
-        assert_ok(tmk_grid_fit(&grid, low, high, &e->scale[c], &e->zero_point[c], &k->c.diag),
-                  &k->c.diag);
+        must(tmk_grid_fit(&grid, low, high, &e->scale[c], &e->zero_point[c], DIAG));
     }
 }
 
@@ -82,7 +81,7 @@ static int by_id(const void *a, const void *b) {
 /* All float values but constants that are no weights, and those that `left` names. */
 static void encode_all(struct integer_case *k, const char *left, enum tmk_dtype dtype, bool pow2) {
     struct tmk_graph *graph = k->c.before;
-    assert_ok(tmk_encodings_create(&k->encodings, &k->c.diag), &k->c.diag);
+    must(tmk_encodings_create(&k->encodings, DIAG));
     k->encodings->items =
         tmk_encodings_make(k->encodings, graph->n_values, sizeof *k->encodings->items);
     for (uint32_t i = 0; i < graph->n_values; i++) {
@@ -105,15 +104,14 @@ static void quantize(struct integer_case *k, enum tmk_rounding rounding, bool po
                                                  .pow2 = pow2,
                                                  .remark = remark,
                                                  .context = &k->remarks};
-    assert_ok(tmk_quantize_graph(k->c.before, k->encodings, &integer, &k->integer, &k->c.diag),
-              &k->c.diag);
+    must(tmk_quantize_graph(k->c.before, k->encodings, &integer, &k->integer, DIAG));
 }
 
 static void begin(struct integer_case *k, const char *text, const char *left, enum tmk_dtype dtype,
                   enum tmk_rounding rounding, bool pow2) {
     *k = (struct integer_case){0};
     pass_begin(&k->c, text);
-    pass_evaluate(k->c.before, seed, &k->real, &k->c.diag);
+    pass_evaluate(k->c.before, seed, &k->real);
     encode_all(k, left, dtype, pow2);
     quantize(k, rounding, pow2);
 }
@@ -156,7 +154,7 @@ static void evaluate_on_grids(struct integer_case *k, struct pass_values *values
             continue;
         const struct tmk_tensor *from = pass_value(&k->real, value);
         struct tmk_tensor *to = pass_keep(values, value);
-        assert_ok(tmk_tensor_init(to, from->dtype, &from->shape, &k->c.diag), &k->c.diag);
+        must(tmk_tensor_init(to, from->dtype, &from->shape, DIAG));
         memcpy(to->data, from->data, tmk_tensor_bytes(from));
         snap(k, value, to);
     }
@@ -166,7 +164,7 @@ static void evaluate_on_grids(struct integer_case *k, struct pass_values *values
         assert_true(node->n_inputs <= 8 && node->n_outputs <= 8);
         for (uint32_t i = 0; i < node->n_inputs; i++)
             in[i] = node->inputs[i] ? pass_value(values, node->inputs[i]) : NULL;
-        assert_ok(tmk_op_run(node, in, out, &k->c.diag), &k->c.diag);
+        must(tmk_op_run(node, in, out, DIAG));
         for (uint32_t i = 0; i < node->n_outputs; i++) {
             struct tmk_tensor *kept = pass_keep(values, node->outputs[i]);
             *kept = out[i];
@@ -187,7 +185,7 @@ static const struct tmk_value *original(const struct integer_case *k, uint32_t i
 static void compare(struct integer_case *k, double codes) {
     struct pass_values integer = {0}, grids = {0};
     uint32_t compared = 0;
-    pass_evaluate(k->integer.graph, seed, &integer, &k->c.diag);
+    pass_evaluate(k->integer.graph, seed, &integer);
     evaluate_on_grids(k, &grids);
     for (uint32_t i = 0; i < k->integer.n; i++) {
         const struct tmk_quantized_value *v = &k->integer.values[i];
@@ -362,7 +360,7 @@ TEST(results_of_many_scales_are_rounded_as_numbers) {
     struct tmk_encoding *sum = NULL;
     pass_begin(&k.c, MATRIX W1 " init %b : f32[3] = {3, 0.01, -1}\n %m = MatMul(%x, %w1)\n"
                                " %y = Add(%m, %b)\n output %y\n}");
-    pass_evaluate(k.c.before, seed, &k.real, &k.c.diag);
+    pass_evaluate(k.c.before, seed, &k.real);
     encode_all(&k, "m", TMK_UINT8, false);
     for (uint32_t i = 0; i < k.encodings->n_items; i++)
         if (strcmp(k.encodings->items[i].name, "y") == 0)

@@ -407,13 +407,12 @@ static void share_copies(size_t helpers) {
         " input %b : f32[48]\n %y = Conv(%x, %w, %b) {pads=[1,1,1,1]}\n output %y\n}\n",
     };
     const size_t copy = 48 * 32 * 3 * 3 * sizeof(float);
-    struct tmk_diag diag = {0};
     struct tmk_packs *packs = NULL;
     struct fixture f[3];
     size_t held[3] = {0};
     pthread_t threads[2];
     tmk_kernel_enter_thread();
-    assert_ok(tmk_packs_create(&packs, &diag), &diag);
+    must(tmk_packs_create(&packs, DIAG));
     if (helpers)
         tmk_packs_open(packs);
     for (size_t i = 0; i < helpers; i++)
@@ -426,14 +425,13 @@ static void share_copies(size_t helpers) {
             f[1].known[k] = f[1].operand[k];
         }
         f[i].layout = tmk_accel_preferred_layout(f[i].node, f[i].in_known, f[i].type, 0);
-        assert_ok(tmk_accel_create(f[i].node, f[i].in_known, f[i].type, f[i].layout, packs,
-                                   &f[i].accel, &diag),
-                  &diag);
+        must(tmk_accel_create(f[i].node, f[i].in_known, f[i].type, f[i].layout, packs, &f[i].accel,
+                              DIAG));
         assert_non_null(f[i].accel);
         held[i] = tmk_accel_bytes(f[i].accel);
     }
     if (helpers)
-        assert_ok(tmk_packs_close(packs, &diag), &diag);
+        must(tmk_packs_close(packs, DIAG));
     for (size_t i = 0; i < helpers; i++)
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     tmk_packs_help(packs); /* there is nothing to wait for */

@@ -30,13 +30,12 @@ static void name_of(struct tmk_lineage_record *record, struct tmk_lineage_identi
 static struct tmk_lineage_record *sample(void) {
     static const int64_t nchw[] = {-1, 3, 4, 4}, nhwc[] = {-1, 4, 4, 3};
     struct tmk_lineage_record *record = NULL;
-    struct tmk_diag diag = {0};
-    assert_ok(tmk_lineage_record_create(TMK_LINEAGE_VERDICTS + 1, 4, &record, &diag), &diag);
+    must(tmk_lineage_record_create(TMK_LINEAGE_VERDICTS + 1, 4, &record, DIAG));
     record->producer = "0.1.0";
     record->original = (struct tmk_lineage_model){"a \"b\".onnx", "00ff", 7};
     record->transformed = (struct tmk_lineage_model){"c.onnx", "", UINT64_MAX};
     for (int i = 0; i < 5; i++)
-        assert_ok(tmk_lineage_record_add_pass(record, i % 2 ? "odd" : "even", &diag), &diag);
+        must(tmk_lineage_record_add_pass(record, i % 2 ? "odd" : "even", DIAG));
     for (uint32_t i = 0; i < record->n_originals; i++) {
         struct tmk_lineage_original *o = &record->originals[i];
         name_of(record, &o->is, i ? "o/ü" : "", i % 2 ? 4 : -1, nchw);
@@ -76,7 +75,7 @@ static struct tmk_lineage_record *sample(void) {
     edges[1] = 4;
     o[TMK_LINEAGE_ABSORBED].absorber =
         (struct tmk_lineage_absorber){"conv", "Conv", "", edges, edges + 1, 2, 1};
-    assert_ok(tmk_lineage_record_finalize(record, &diag), &diag);
+    must(tmk_lineage_record_finalize(record, DIAG));
     return record;
 }
 
@@ -97,9 +96,8 @@ TEST(each_original_has_one_verdict) {
 }
 
 static struct tmk_buf *bytes_of(const char *path) {
-    struct tmk_diag diag = {0};
     struct tmk_buf *buf = NULL;
-    assert_ok(tmk_file_map(path, &buf, &diag), &diag);
+    must(tmk_file_map(path, &buf, DIAG));
     return buf;
 }
 
@@ -114,15 +112,14 @@ static void assert_same_bytes(const char *a, const char *b) {
 /* Written, read and written again, also by way of the other format. */
 TEST(files_read_back_to_the_same_bytes) {
     static const char *const names[] = {"a.json", "b.json", "a.h5", "c.json", "b.h5"};
-    struct tmk_diag diag = {0};
     char path[5][128];
     struct tmk_lineage_record *record = sample();
     (void)state;
     for (size_t i = 0; i < (TMK_TEST_HDF5 ? 5 : 2); i++) {
-        assert_ok(tmk_lineage_record_write(record, in_folder(names[i], path[i]), &diag), &diag);
+        must(tmk_lineage_record_write(record, in_folder(names[i], path[i]), DIAG));
         tmk_lineage_record_destroy(&record);
-        assert_ok(tmk_lineage_record_read(path[i], &record, &diag), &diag);
-        assert_ok(tmk_lineage_record_check(record, &diag), &diag);
+        must(tmk_lineage_record_read(path[i], &record, DIAG));
+        must(tmk_lineage_record_check(record, DIAG));
     }
     assert_true(record->originals[TMK_LINEAGE_AFFINE].affine.shift[2] == 0x1p1000);
     assert_true(signbit(record->originals[TMK_LINEAGE_AFFINE].affine.shift[1]));
@@ -140,7 +137,6 @@ TEST(files_read_back_to_the_same_bytes) {
 
 TEST(the_golden_files_are_what_we_write_and_read) {
     static const char *const endings[] = {"json", "h5"};
-    struct tmk_diag diag = {0};
     char path[128], name[64], golden[512], again[128];
     (void)state;
     in_folder("golden.json", path);
@@ -149,13 +145,13 @@ TEST(the_golden_files_are_what_we_write_and_read) {
         snprintf(name, sizeof name, "lineage-%d.%d.%s", TMK_LINEAGE_MAJOR, TMK_LINEAGE_MINOR,
                  endings[i]);
         in_folder(name, again);
-        assert_ok(tmk_lineage_record_write(record, i ? again : path, &diag), &diag);
+        must(tmk_lineage_record_write(record, i ? again : path, DIAG));
         tmk_lineage_record_destroy(&record);
         struct tmk_buf *buf = bytes_of(i ? again : path);
         (i ? assert_has_golden : assert_golden)(name, tmk_buf_data(buf), tmk_buf_size(buf));
         tmk_buf_unref(&buf);
-        assert_ok(tmk_lineage_record_read(golden_path(name, golden), &record, &diag), &diag);
-        assert_ok(tmk_lineage_record_write(record, in_folder("again.json", again), &diag), &diag);
+        must(tmk_lineage_record_read(golden_path(name, golden), &record, DIAG));
+        must(tmk_lineage_record_write(record, in_folder("again.json", again), DIAG));
         assert_same_bytes(path, again);
         tmk_lineage_record_destroy(&record);
     }
@@ -163,10 +159,9 @@ TEST(the_golden_files_are_what_we_write_and_read) {
 
 /* The text of the sample with the first `from` replaced, as a file that must not read. */
 static void refuse(const char *from, const char *to, enum tmk_status status, const char *says) {
-    struct tmk_diag diag = {0};
     char path[128];
     struct tmk_lineage_record *record = sample();
-    assert_ok(tmk_lineage_record_write(record, in_folder("bad.json", path), &diag), &diag);
+    must(tmk_lineage_record_write(record, in_folder("bad.json", path), DIAG));
     tmk_lineage_record_destroy(&record);
     struct tmk_buf *buf = bytes_of(path);
     const size_t len = tmk_buf_size(buf), room = len + strlen(to) + 1;
@@ -178,13 +173,13 @@ static void refuse(const char *from, const char *to, enum tmk_status status, con
     assert_non_null(at);
     memmove(at + strlen(to), at + strlen(from), len + 1 - (size_t)(at - text) - strlen(from));
     memcpy(at, to, strlen(to));
-    assert_ok(tmk_file_write(path, text, strlen(text), &diag), &diag);
+    must(tmk_file_write(path, text, strlen(text), DIAG));
     free(text);
-    assert_int_equal(tmk_lineage_record_read(path, &record, &diag), status);
+    assert_int_equal(tmk_lineage_record_read(path, &record, DIAG), status);
     assert_null(record);
-    assert_non_null(strstr(diag.text, path));
-    if (!strstr(diag.text, says))
-        fail_msg("'%s' does not say '%s'", diag.text, says);
+    assert_non_null(strstr(test_diag.text, path));
+    if (!strstr(test_diag.text, says))
+        fail_msg("'%s' does not say '%s'", test_diag.text, says);
 }
 
 TEST(hostile_files_are_refused_with_the_place) {
@@ -218,11 +213,10 @@ TEST(hostile_files_are_refused_with_the_place) {
 }
 
 TEST(newer_minor_versions_may_know_more) {
-    struct tmk_diag diag = {0};
     char path[128];
     struct tmk_lineage_record *record = sample();
     (void)state;
-    assert_ok(tmk_lineage_record_write(record, in_folder("newer.json", path), &diag), &diag);
+    must(tmk_lineage_record_write(record, in_folder("newer.json", path), DIAG));
     tmk_lineage_record_destroy(&record);
     struct tmk_buf *buf = bytes_of(path);
     const size_t len = tmk_buf_size(buf);
@@ -235,49 +229,42 @@ TEST(newer_minor_versions_may_know_more) {
     memcpy(key, "\"hitch\"", 8);
     for (int newer = 0; newer < 2; newer++) {
         minor[8] = newer ? '9' : '0' + TMK_LINEAGE_MINOR;
-        tmk_diag_reset(&diag);
-        assert_ok(tmk_file_write(path, text, len, &diag), &diag);
-        assert_int_equal(tmk_lineage_record_read(path, &record, &diag),
-                         newer ? TMK_OK : TMK_FORMAT);
+        must(tmk_file_write(path, text, len, DIAG));
+        assert_int_equal(tmk_lineage_record_read(path, &record, DIAG), newer ? TMK_OK : TMK_FORMAT);
         tmk_lineage_record_destroy(&record);
     }
     free(text);
 }
 
 TEST(only_known_names_are_written) {
-    struct tmk_diag diag = {0};
     char path[128];
     (void)state;
-    assert_int_equal(tmk_lineage_record_can_write(in_folder("l.txt", path), &diag), TMK_ARGUMENT);
-    assert_non_null(strstr(diag.text, "a lineage is written as .json"));
-    tmk_diag_reset(&diag);
-    assert_ok(tmk_lineage_record_can_write(in_folder("l.json", path), &diag), &diag);
+    must_fail(tmk_lineage_record_can_write(in_folder("l.txt", path), DIAG), TMK_ARGUMENT,
+              "a lineage is written as .json");
+    must(tmk_lineage_record_can_write(in_folder("l.json", path), DIAG));
     assert_int_not_equal(access(path, F_OK), 0);
 }
 
 /* What cannot be read must not be written either. */
 TEST(wrong_records_are_not_written) {
-    struct tmk_diag diag = {0};
     char path[128];
     struct tmk_lineage_record *record = sample();
     (void)state;
     record->originals[TMK_LINEAGE_SAME].value = -1;
-    assert_int_equal(tmk_lineage_record_write(record, in_folder("w.json", path), &diag),
-                     TMK_MISMATCH);
-    assert_non_null(strstr(diag.text, "p0"));
+    must_fail(tmk_lineage_record_write(record, in_folder("w.json", path), DIAG), TMK_MISMATCH,
+              "p0");
     assert_int_not_equal(access(path, F_OK), 0);
     tmk_lineage_record_destroy(&record);
 }
 
 /* Every byte of an HDF5 file that is damaged reads to a record that makes sense, or not at all. */
 TEST(damaged_hdf5_is_no_harm) {
-    struct tmk_diag diag = {0};
     char path[128], bad[128];
     (void)state;
     if (!TMK_TEST_HDF5) /* cmocka's skip() is a failure to those who read TAP */
         return;
     struct tmk_lineage_record *record = sample();
-    assert_ok(tmk_lineage_record_write(record, in_folder("d.h5", path), &diag), &diag);
+    must(tmk_lineage_record_write(record, in_folder("d.h5", path), DIAG));
     tmk_lineage_record_destroy(&record);
     struct tmk_buf *buf = bytes_of(path);
     const size_t len = tmk_buf_size(buf);
@@ -287,10 +274,9 @@ TEST(damaged_hdf5_is_no_harm) {
     for (size_t at = 8; at < len; at += 97) {
         memcpy(bytes, tmk_buf_data(buf), len);
         bytes[at] = (char)(bytes[at] ^ 0x41);
-        tmk_diag_reset(&diag);
-        assert_ok(tmk_file_write(bad, bytes, len, &diag), &diag);
-        if (tmk_lineage_record_read(bad, &record, &diag) == TMK_OK)
-            assert_ok(tmk_lineage_record_check(record, &diag), &diag);
+        must(tmk_file_write(bad, bytes, len, DIAG));
+        if (tmk_lineage_record_read(bad, &record, DIAG) == TMK_OK)
+            must(tmk_lineage_record_check(record, DIAG));
         tmk_lineage_record_destroy(&record);
     }
     free(bytes);

@@ -81,15 +81,14 @@ static uint32_t edited(const struct value *from, uint32_t n, struct value *out) 
 static struct tmk_profile *profile_of(const struct value *all, uint32_t n, uint64_t model) {
     static const char *const ops[] = {"Add", "Mul"};
     struct tmk_profile *profile = NULL;
-    struct tmk_diag diag = {0};
-    assert_ok(tmk_profile_create(&profile, &diag), &diag);
+    must(tmk_profile_create(&profile, DIAG));
     profile->model.file = profile->model.sha256 = profile->producer.version = "";
     profile->model.fingerprint = model;
     for (uint32_t i = 0; i < n; i++) {
         struct tmk_profile_tensor *t = NULL;
         const char name[] = {'v', (char)('0' + all[i].name / 10), (char)('0' + all[i].name % 10),
                              0};
-        assert_ok(tmk_profile_add_tensor(profile, i, &t, &diag), &diag);
+        must(tmk_profile_add_tensor(profile, i, &t, DIAG));
         t->name = tmk_profile_text(profile, name);
         t->path = all[i].body ? "body" : "";
         t->kind = all[i].weight ? TMK_PROFILE_WEIGHT : TMK_PROFILE_ACTIVATION;
@@ -101,7 +100,7 @@ static struct tmk_profile *profile_of(const struct value *all, uint32_t n, uint6
         t->has_producer = all[i].n > 0;
         t->producer = (struct tmk_profile_producer){"", ops[all[i].op], "", 0};
         for (uint32_t k = 0; k < all[i].n; k++)
-            assert_ok(tmk_profile_add_operand(t, all[i].operands[k], &diag), &diag);
+            must(tmk_profile_add_operand(t, all[i].operands[k], DIAG));
     }
     return profile;
 }
@@ -227,7 +226,6 @@ TEST(ties_are_decided_as_the_rules_say) {
         struct value a[MOST], b[MOST];
         struct tmk_link *got = NULL;
         struct tmk_link_counts counts;
-        struct tmk_diag diag = {0};
         state_of_chance = seed;
         uint32_t n = 1 + below(MOST);
         for (uint32_t i = 0; i < n; i++)
@@ -236,7 +234,7 @@ TEST(ties_are_decided_as_the_rules_say) {
         put_fingerprints(a, n, once_in(2) ? 100 : 0);
         put_fingerprints(b, m, once_in(2) ? 100 : 0);
         struct tmk_profile *from = profile_of(a, n, 1), *to = profile_of(b, m, 1 + once_in(2));
-        assert_ok(tmk_link_by_fingerprint(from, to, &got, &diag), &diag);
+        must(tmk_link_by_fingerprint(from, to, &got, DIAG));
         struct tmk_link *want = as_said(from, to);
         hold_against(got, want, seed);
         tmk_link_count(got, &counts);

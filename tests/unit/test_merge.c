@@ -53,12 +53,11 @@ static struct batch batch_of(uint32_t i) {
 
 static void look(struct tmk_profile_tensor *t, enum tmk_stats_level level, const float *x,
                  const struct tmk_shape *shape, const struct tmk_stats_at *at) {
-    struct tmk_diag diag = {0};
     if (!t->stats)
-        assert_ok(tmk_stats_create(level, &t->stats, &diag), &diag);
+        must(tmk_stats_create(level, &t->stats, DIAG));
     t->dtype = TMK_FLOAT32;
-    assert_ok(tmk_stats_update(t->stats, x, shape, at, &diag), &diag);
-    assert_ok(tmk_profile_add_runs(t, shape, 1, &diag), &diag);
+    must(tmk_stats_update(t->stats, x, shape, at, DIAG));
+    must(tmk_profile_add_runs(t, shape, 1, DIAG));
     for (uint64_t s = 0; t->kind != TMK_PROFILE_WEIGHT && shape->rank == 2 && s < at->samples;
          s++) {
         struct tmk_minmax range = tmk_minmax_empty();
@@ -72,15 +71,14 @@ static void look(struct tmk_profile_tensor *t, enum tmk_stats_level level, const
 }
 
 static void look_at_integers(struct tmk_profile_tensor *t, const struct batch *b) {
-    struct tmk_diag diag = {0};
     const struct tmk_shape shape = {1, {2}};
     const int64_t n[] = {(int64_t)(b->sample * 7 % 5) - 2, 0};
     struct tmk_stats_at at = b->at;
     at.channel_axis = -1;
     t->dtype = t->origin = TMK_INT64;
     t->has_int_stats = true;
-    assert_ok(tmk_int_stats_update(&t->int_stats, TMK_INT64, n, &shape, &at, &diag), &diag);
-    assert_ok(tmk_profile_add_runs(t, &shape, 1, &diag), &diag);
+    must(tmk_int_stats_update(&t->int_stats, TMK_INT64, n, &shape, &at, DIAG));
+    must(tmk_profile_add_runs(t, &shape, 1, DIAG));
 }
 
 enum value {
@@ -101,10 +99,9 @@ enum value {
 static void describe(struct tmk_profile *p) {
     static const char *const names[] = {"x",        "w",      "relu", "steps",  "dead", "rare",
                                         "rare int", "unseen", "c",    "ragged", "wild"};
-    struct tmk_diag diag = {0};
     for (uint32_t i = 0; i < VALUES; i++) {
         struct tmk_profile_tensor *t;
-        assert_ok(tmk_profile_add_tensor(p, i * 2, &t, &diag), &diag);
+        must(tmk_profile_add_tensor(p, i * 2, &t, DIAG));
         t->name = names[i];
         t->fingerprint = 1000 + i;
         t->content = 2000 + i;
@@ -118,7 +115,7 @@ static void describe(struct tmk_profile *p) {
         t->shape = i == INPUT ? (struct tmk_shape){2, {-1, WIDTH}} : (struct tmk_shape){0};
         t->symbol[0] = i == INPUT ? "N" : NULL;
     }
-    assert_ok(tmk_profile_add_consumer(p, &p->tensors[INPUT], "r", "Relu", "", 0, &diag), &diag);
+    must(tmk_profile_add_consumer(p, &p->tensors[INPUT], "r", "Relu", "", 0, DIAG));
 }
 
 static void keep_samples(struct tmk_profile *p, const struct batch *b) {
@@ -172,7 +169,6 @@ static void run(struct tmk_profile *p, const struct batch *b) {
 }
 
 static void fill_header(struct tmk_profile *p) {
-    struct tmk_diag diag = {0};
     p->producer.name = "tidemark";
     p->producer.version = "0.1.0";
     p->producer.isa = "x86_64 avx2";
@@ -182,11 +178,11 @@ static void fill_header(struct tmk_profile *p) {
     p->model.format = "onnx";
     p->model.ir_version = 9;
     p->model.fingerprint = 77;
-    assert_ok(tmk_profile_add_opset(p, "", 17, &diag), &diag);
-    assert_ok(tmk_profile_add_source(p, "x", "data.npy", SAMPLES, "xxh64:00", &diag), &diag);
-    assert_ok(tmk_profile_add_setting(p, "batch", "3", &diag), &diag);
-    assert_ok(tmk_profile_add_setting(p, "observe", "a*", &diag), &diag);
-    assert_ok(tmk_profile_add_setting(p, "observe", "b*", &diag), &diag);
+    must(tmk_profile_add_opset(p, "", 17, DIAG));
+    must(tmk_profile_add_source(p, "x", "data.npy", SAMPLES, "xxh64:00", DIAG));
+    must(tmk_profile_add_setting(p, "batch", "3", DIAG));
+    must(tmk_profile_add_setting(p, "observe", "a*", DIAG));
+    must(tmk_profile_add_setting(p, "observe", "b*", DIAG));
 }
 
 static void set_weight(struct tmk_profile_tensor *t) {
@@ -198,11 +194,10 @@ static void set_weight(struct tmk_profile_tensor *t) {
 
 /* The profile of the batches i with chosen[i] == which. */
 static struct tmk_profile *shard(const uint32_t chosen[BATCHES], uint32_t which, bool per_sample) {
-    struct tmk_diag diag = {0};
     struct tmk_profile *p = NULL;
     struct tmk_profile_range ranges[BATCHES];
     uint32_t n = 0;
-    assert_ok(tmk_profile_create(&p, &diag), &diag);
+    must(tmk_profile_create(&p, DIAG));
     fill_header(p);
     describe(p);
     for (uint32_t i = 0; i < BATCHES; i++) {
@@ -210,7 +205,7 @@ static struct tmk_profile *shard(const uint32_t chosen[BATCHES], uint32_t which,
         if (chosen[i] == which)
             ranges[n++] = (struct tmk_profile_range){b.sample, b.sample + b.samples};
     }
-    assert_ok(tmk_profile_set_ranges(p, ranges, n, &diag), &diag);
+    must(tmk_profile_set_ranges(p, ranges, n, DIAG));
     p->coverage.total = SAMPLES;
     if (per_sample) {
         struct tmk_profile_tensor *t = &p->tensors[INPUT];
@@ -228,12 +223,12 @@ static struct tmk_profile *shard(const uint32_t chosen[BATCHES], uint32_t which,
     if (n) {
         set_weight(&p->tensors[WEIGHT]);
         p->tensors[RELU].rule = "relu";
-        assert_ok(tmk_profile_add_derivation(&p->tensors[RELU], 0, &diag), &diag);
+        must(tmk_profile_add_derivation(&p->tensors[RELU], 0, DIAG));
     }
     p->ledger.offered = p->ledger.run;
     for (uint32_t i = 0; i < VALUES; i++)
         p->tensors[i].status = tmk_profile_status_of(&p->tensors[i]);
-    assert_ok(tmk_profile_validate(p, &diag), &diag);
+    must(tmk_profile_validate(p, DIAG));
     return p;
 }
 
@@ -245,10 +240,9 @@ static struct tmk_profile *whole_run(bool per_sample) {
 /* ---- bytes ---- */
 
 static void write_as(const struct tmk_profile *p, const char *name, struct tmk_buf **out) {
-    struct tmk_diag diag = {0};
     char path[128];
-    assert_ok(tmk_profile_write(p, in_folder(name, path), &diag), &diag);
-    assert_ok(tmk_file_map(path, out, &diag), &diag);
+    must(tmk_profile_write(p, in_folder(name, path), DIAG));
+    must(tmk_file_map(path, out, DIAG));
 }
 
 static void assert_same_as(const struct tmk_profile *a, const struct tmk_profile *b) {
@@ -266,29 +260,27 @@ static void assert_same_as(const struct tmk_profile *a, const struct tmk_profile
 
 /* Through a file, or not. */
 static void pass_through(struct tmk_profile **p, bool per_sample) {
-    struct tmk_diag diag = {0};
     char path[128];
     uint32_t way = roll(6);
     if (way > 1 || (way == 0 && per_sample) || (way == 1 && !tmk_profile_has_hdf5()))
         return;
     in_folder(way == 0 ? "pass.json" : "pass.h5", path);
-    assert_ok(tmk_profile_write(*p, path, &diag), &diag);
+    must(tmk_profile_write(*p, path, DIAG));
     tmk_profile_destroy(p);
-    assert_ok(tmk_profile_read(path, p, &diag), &diag);
+    must(tmk_profile_read(path, p, DIAG));
 }
 
 /* ---- the same bits ---- */
 
 /* Merges neighbours of the list at random until one is left. */
 static struct tmk_profile *merge_all(struct tmk_profile **parts, uint32_t n, bool per_sample) {
-    struct tmk_diag diag = {0};
     while (n > 1) {
         uint32_t a = roll(n), b = roll(n - 1);
         b += b >= a;
         pass_through(&parts[a], per_sample);
         pass_through(&parts[b], per_sample);
-        assert_ok(tmk_profile_merge(parts[a], parts[b], &diag), &diag);
-        assert_ok(tmk_profile_validate(parts[a], &diag), &diag);
+        must(tmk_profile_merge(parts[a], parts[b], DIAG));
+        must(tmk_profile_validate(parts[a], DIAG));
         tmk_profile_destroy(&parts[b]);
         parts[b] = parts[--n];
     }
@@ -344,14 +336,13 @@ TEST(the_test_has_values_whose_status_changes) {
 }
 
 TEST(a_gap_is_said) {
-    struct tmk_diag diag = {0};
     struct tmk_profile_range range;
     uint32_t chosen[BATCHES];
     for (uint32_t i = 0; i < BATCHES; i++)
         chosen[i] = i / 7;
     struct tmk_profile *first = shard(chosen, 0, false), *middle = shard(chosen, 1, false),
                        *last = shard(chosen, 2, false);
-    assert_ok(tmk_profile_merge(last, first, &diag), &diag);
+    must(tmk_profile_merge(last, first, DIAG));
     assert_false(tmk_profile_is_whole(last));
     assert_int_equal(last->coverage.n_ranges, 2);
     assert_true(tmk_profile_range(last, 0, &range) && range.begin == 0 && range.end == 21);
@@ -359,7 +350,7 @@ TEST(a_gap_is_said) {
     assert_false(tmk_profile_range(last, 2, &range));
     assert_int_equal(tmk_profile_total(last), SAMPLES);
     assert_int_equal(last->ledger.offered, SAMPLES - 21);
-    assert_ok(tmk_profile_merge(first, middle, &diag), &diag);
+    must(tmk_profile_merge(first, middle, DIAG));
     assert_false(tmk_profile_is_whole(first));
     assert_int_equal(first->coverage.n_ranges, 0);
     tmk_profile_destroy(&first);
@@ -368,17 +359,16 @@ TEST(a_gap_is_said) {
 }
 
 TEST(a_shard_without_samples_changes_nothing) {
-    struct tmk_diag diag = {0};
     static const uint32_t all[BATCHES];
     struct tmk_profile *empty = shard(all, 1, false), *also = shard(all, 1, false),
                        *whole = whole_run(false), *again = whole_run(false);
     struct tmk_profile_range range;
     assert_false(tmk_profile_range(empty, 0, &range));
     assert_false(tmk_profile_is_whole(empty));
-    assert_ok(tmk_profile_merge(again, empty, &diag), &diag);
+    must(tmk_profile_merge(again, empty, DIAG));
     assert_same_as(again, whole);
-    assert_ok(tmk_profile_merge(empty, also, &diag), &diag);
-    assert_ok(tmk_profile_merge(empty, whole, &diag), &diag);
+    must(tmk_profile_merge(empty, also, DIAG));
+    must(tmk_profile_merge(empty, whole, DIAG));
     assert_same_as(empty, whole);
     tmk_profile_destroy(&empty);
     tmk_profile_destroy(&also);
@@ -389,23 +379,21 @@ TEST(a_shard_without_samples_changes_nothing) {
 /* The batches i with chosen[i] == which, of the stratum. */
 static struct tmk_profile *stratum_of(const uint32_t chosen[BATCHES], uint32_t which,
                                       const char *label) {
-    struct tmk_diag diag = {0};
     struct tmk_profile *p = shard(chosen, which, true);
-    assert_ok(tmk_profile_add_setting(p, "stratum", label, &diag), &diag);
+    must(tmk_profile_add_setting(p, "stratum", label, DIAG));
     return p;
 }
 
 TEST(strata_add_up_to_the_whole_which_is_of_none) {
     static const char *const labels[] = {"cats", "dogs", "cats"};
     uint32_t chosen[BATCHES];
-    struct tmk_diag diag = {0};
     for (uint32_t i = 0; i < BATCHES; i++)
         chosen[i] = i * i % 7 % 3;
     for (uint32_t order = 0; order < 3; order++) {
         struct tmk_profile *p[3], *whole = whole_run(true);
         for (uint32_t i = 0; i < 3; i++)
             p[i] = stratum_of(chosen, (i + order) % 3, labels[(i + order) % 3]);
-        assert_ok(tmk_profile_merge(p[0], p[1], &diag), &diag);
+        must(tmk_profile_merge(p[0], p[1], DIAG));
         const struct tmk_profile_setting *last = &p[0]->settings[p[0]->n_settings - 1];
         if (order == 2) { /* both of cats */
             assert_string_equal(last->key, "stratum");
@@ -413,7 +401,7 @@ TEST(strata_add_up_to_the_whole_which_is_of_none) {
         } else {
             assert_string_equal(last->key, "observe");
         }
-        assert_ok(tmk_profile_merge(p[2], p[0], &diag), &diag);
+        must(tmk_profile_merge(p[2], p[0], DIAG));
         assert_same_as(p[2], whole);
         for (uint32_t i = 0; i < 3; i++)
             tmk_profile_destroy(&p[i]);
@@ -422,7 +410,6 @@ TEST(strata_add_up_to_the_whole_which_is_of_none) {
 }
 
 TEST(names_of_equal_data_do_not_depend_on_the_order) {
-    struct tmk_diag diag = {0};
     uint32_t chosen[BATCHES];
     for (uint32_t i = 0; i < BATCHES; i++)
         chosen[i] = i % 2;
@@ -432,7 +419,7 @@ TEST(names_of_equal_data_do_not_depend_on_the_order) {
             parts[way][i] = shard(chosen, i, false);
         parts[way][1]->sources[0].source = "a.npy";
         parts[way][1]->model.file = "z.onnx";
-        assert_ok(tmk_profile_merge(parts[way][way], parts[way][1 - way], &diag), &diag);
+        must(tmk_profile_merge(parts[way][way], parts[way][1 - way], DIAG));
         tmk_profile_destroy(&parts[way][1 - way]);
     }
     assert_string_equal(parts[0][0]->sources[0].source, "a.npy");
@@ -445,12 +432,11 @@ TEST(names_of_equal_data_do_not_depend_on_the_order) {
 /* ---- refusals ---- */
 
 static void assert_refused(struct tmk_profile *a, struct tmk_profile *b, const char *word) {
-    struct tmk_diag diag = {0};
     struct tmk_buf *before, *after;
     write_as(a, "before.json", &before);
-    assert_int_equal(tmk_profile_merge(a, b, &diag), TMK_MISMATCH);
-    if (!strstr(diag.text, word))
-        fail_msg("'%s' is not in: %s", word, diag.text);
+    assert_int_equal(tmk_profile_merge(a, b, DIAG), TMK_MISMATCH);
+    if (!strstr(test_diag.text, word))
+        fail_msg("'%s' is not in: %s", word, test_diag.text);
     write_as(a, "after.json", &after);
     assert_int_equal(tmk_buf_size(before), tmk_buf_size(after));
     assert_memory_equal(tmk_buf_data(before), tmk_buf_data(after), tmk_buf_size(before));
@@ -467,7 +453,6 @@ static void assert_refused(struct tmk_profile *a, struct tmk_profile *b, const c
     } while (0)
 
 TEST(shards_of_different_runs_are_refused) {
-    struct tmk_diag diag = {0};
     uint32_t chosen[BATCHES];
     for (uint32_t i = 0; i < BATCHES; i++)
         chosen[i] = i / 11;
@@ -511,7 +496,7 @@ TEST(shards_of_different_runs_are_refused) {
     REFUSES(b->ledger.first_sample, 34,
             "samples 34 to 61 of the second are not cut at the ends of batches of 3");
     REFUSES(b->ledger.end_sample, 59, "samples 33 to 59 of the second");
-    assert_ok(tmk_profile_merge(a, b, &diag), &diag);
+    must(tmk_profile_merge(a, b, DIAG));
     assert_refused(a, b, "both hold samples 33 to 61");
     assert_refused(b, a, "both hold samples 33 to 61");
     tmk_profile_destroy(&a);
@@ -525,14 +510,11 @@ TEST(counts_that_overflow_are_told) {
     struct tmk_profile *a = shard(chosen, 0, false), *b = shard(chosen, 1, false);
     a->ledger.failed = UINT64_MAX;
     b->ledger.failed = 1;
-    struct tmk_diag diag = {0};
-    assert_int_equal(tmk_profile_merge(a, b, &diag), TMK_RANGE);
+    assert_int_equal(tmk_profile_merge(a, b, DIAG), TMK_RANGE);
     tmk_profile_destroy(&a);
     a = shard(chosen, 0, false);
     a->tensors[INPUT].expected_count = UINT64_MAX;
-    tmk_diag_reset(&diag);
-    assert_int_equal(tmk_profile_merge(a, b, &diag), TMK_RANGE);
-    assert_non_null(strstr(diag.text, "p0 'x'"));
+    must_fail(tmk_profile_merge(a, b, DIAG), TMK_RANGE, "p0 'x'");
     tmk_profile_destroy(&a);
     tmk_profile_destroy(&b);
 }
@@ -540,7 +522,6 @@ TEST(counts_that_overflow_are_told) {
 /* ---- files ---- */
 
 TEST(files_are_merged_and_named) {
-    struct tmk_diag diag = {0};
     struct tmk_profile *merged = NULL, *whole = whole_run(false);
     char paths[4][128];
     const char *list[5];
@@ -552,22 +533,21 @@ TEST(files_are_merged_and_named) {
         struct tmk_profile *part = shard(chosen, i, false);
         snprintf(name, sizeof name, "part%u.%s", i,
                  i % 2 && tmk_profile_has_hdf5() ? "h5" : "json");
-        assert_ok(tmk_profile_write(part, in_folder(name, paths[i]), &diag), &diag);
+        must(tmk_profile_write(part, in_folder(name, paths[i]), DIAG));
         tmk_profile_destroy(&part);
         list[i] = paths[i];
     }
-    assert_ok(tmk_profile_merge_files(list, 4, &merged, &diag), &diag);
+    must(tmk_profile_merge_files(list, 4, &merged, DIAG));
     assert_same_as(merged, whole);
     tmk_profile_destroy(&merged);
     list[4] = paths[2];
-    assert_int_equal(tmk_profile_merge_files(list, 5, &merged, &diag), TMK_MISMATCH);
+    assert_int_equal(tmk_profile_merge_files(list, 5, &merged, DIAG), TMK_MISMATCH);
     char expected[512];
     snprintf(expected, sizeof expected, "%s and %s: both hold samples 36 to 54", paths[2],
              paths[2]);
-    assert_string_equal(diag.text, expected);
-    tmk_diag_reset(&diag);
+    assert_string_equal(test_diag.text, expected);
     list[1] = "/nowhere/at/all.json";
-    assert_int_equal(tmk_profile_merge_files(list, 4, &merged, &diag), TMK_READ);
+    assert_int_equal(tmk_profile_merge_files(list, 4, &merged, DIAG), TMK_READ);
     assert_int_equal(tmk_profile_merge_files(list, 0, &merged, NULL), TMK_ARGUMENT);
     assert_null(merged);
     tmk_profile_destroy(&whole);

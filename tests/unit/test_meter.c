@@ -9,23 +9,20 @@ enum value { STEADY, RISING, LATE, WEIGHT, COARSE, VALUES };
 static void see(struct tmk_profile_tensor *t, uint64_t sample, float x) {
     const struct tmk_shape shape = {1, {1}};
     const struct tmk_stats_at at = {sample, 1, -1, false, 0};
-    struct tmk_diag diag = {0};
-    assert_ok(tmk_stats_update(t->stats, &x, &shape, &at, &diag), &diag);
+    must(tmk_stats_update(t->stats, &x, &shape, &at, DIAG));
 }
 
 static struct tmk_profile *new_profile(void) {
     static const char *const names[] = {"steady", "rising", "late", "weight", "coarse"};
     struct tmk_profile *profile;
-    struct tmk_diag diag = {0};
-    assert_ok(tmk_profile_create(&profile, &diag), &diag);
+    must(tmk_profile_create(&profile, DIAG));
     for (uint32_t i = 0; i < VALUES; i++) {
         struct tmk_profile_tensor *t;
-        assert_ok(tmk_profile_add_tensor(profile, 10 + i, &t, &diag), &diag);
+        must(tmk_profile_add_tensor(profile, 10 + i, &t, DIAG));
         t->name = names[i];
         t->kind = i == WEIGHT ? TMK_PROFILE_WEIGHT : TMK_PROFILE_ACTIVATION;
-        assert_ok(
-            tmk_stats_create(i == COARSE ? TMK_STATS_RANGE : TMK_STATS_HISTOGRAM, &t->stats, &diag),
-            &diag);
+        must(
+            tmk_stats_create(i == COARSE ? TMK_STATS_RANGE : TMK_STATS_HISTOGRAM, &t->stats, DIAG));
     }
     return profile;
 }
@@ -46,15 +43,14 @@ static void run_to(struct tmk_profile *profile, uint64_t samples) {
 TEST(movements_are_shares_of_the_range) {
     struct tmk_profile *profile = new_profile();
     struct tmk_meter *meter;
-    struct tmk_diag diag = {0};
     struct tmk_movement worst;
     static const uint64_t at[] = {1, 2, 4, 8, 16};
     static const bool stable[] = {false, false, false, false, true};
-    assert_ok(tmk_meter_create(&meter, &diag), &diag);
+    must(tmk_meter_create(&meter, DIAG));
     for (size_t i = 0; i < TMK_COUNT(at); i++) {
         assert_int_equal(tmk_meter_next(meter), at[i]);
         run_to(profile, at[i]);
-        assert_ok(tmk_meter_take(meter, profile, &diag), &diag);
+        must(tmk_meter_take(meter, profile, DIAG));
         assert_int_equal(tmk_meter_is_stable(meter, 0.01), stable[i]);
     }
     assert_int_equal(tmk_meter_snapshots(meter), TMK_COUNT(at));
@@ -86,12 +82,11 @@ TEST(movements_are_shares_of_the_range) {
 TEST(the_next_snapshot_is_the_next_power_of_two) {
     struct tmk_profile *profile = new_profile();
     struct tmk_meter *meter;
-    struct tmk_diag diag = {0};
-    assert_ok(tmk_meter_create(&meter, &diag), &diag);
+    must(tmk_meter_create(&meter, DIAG));
     static const uint64_t at[] = {3, 4, 9, 100}, next_is[] = {4, 8, 16, 128};
     for (size_t i = 0; i < TMK_COUNT(at); i++) {
         run_to(profile, at[i]);
-        assert_ok(tmk_meter_take(meter, profile, &diag), &diag);
+        must(tmk_meter_take(meter, profile, DIAG));
         assert_int_equal(tmk_meter_next(meter), next_is[i]);
     }
     tmk_meter_destroy(&meter);

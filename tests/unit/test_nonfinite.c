@@ -21,42 +21,39 @@ struct made {
 
 static void observe(struct tmk_profile_tensor *t, int64_t first) {
     const struct tmk_shape shape = {1, {2}};
-    struct tmk_diag diag = {0};
-    assert_ok(tmk_stats_create(TMK_STATS_MINMAX, &t->stats, &diag), &diag);
+    must(tmk_stats_create(TMK_STATS_MINMAX, &t->stats, DIAG));
     for (int64_t s = 0; s < SAMPLES; s++) {
         const float x[2] = {1, first != CLEAN && s >= first ? NAN : 2};
         const struct tmk_stats_at at = {(uint64_t)s, 1, -1, false, 0};
-        assert_ok(tmk_stats_update(t->stats, x, &shape, &at, &diag), &diag);
+        must(tmk_stats_update(t->stats, x, &shape, &at, DIAG));
     }
 }
 
 static struct tmk_profile *make(const struct made *made, uint32_t n) {
-    struct tmk_diag diag = {0};
     struct tmk_profile *p = NULL;
-    assert_ok(tmk_profile_create(&p, &diag), &diag);
+    must(tmk_profile_create(&p, DIAG));
     for (uint32_t i = 0; i < n; i++) {
         struct tmk_profile_tensor *t;
-        assert_ok(tmk_profile_add_tensor(p, i, &t, &diag), &diag);
+        must(tmk_profile_add_tensor(p, i, &t, DIAG));
         t->has_producer = made[i].from[0] != END && !made[i].formal;
         t->path = made[i].formal ? "Loop 'l'/body" : "";
         t->has_int_stats = made[i].first == INTEGER;
         if (made[i].first >= CLEAN)
             observe(t, made[i].first);
         for (uint32_t k = 0; k < 4 && made[i].from[k] != END; k++)
-            assert_ok(tmk_profile_add_operand(t, made[i].from[k], &diag), &diag);
+            must(tmk_profile_add_operand(t, made[i].from[k], DIAG));
     }
     return p;
 }
 
 /* Each entry is "id: from" with "downstream" as an apostrophe. */
 static void expect(const struct made *made, uint32_t n, const char *want) {
-    struct tmk_diag diag = {0};
     struct tmk_profile *p = make(made, n);
     struct tmk_nonfinite *found;
     char text[512] = "";
     int at = 0;
     uint32_t n_found;
-    assert_ok(tmk_profile_nonfinite(p, &found, &n_found, &diag), &diag);
+    must(tmk_profile_nonfinite(p, &found, &n_found, DIAG));
     for (uint32_t i = 0; i < n_found; i++) {
         at += snprintf(text + at, sizeof text - (size_t)at, "%s%u%s:", i ? "; " : "", found[i].id,
                        found[i].downstream ? "'" : "");

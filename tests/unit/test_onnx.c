@@ -58,17 +58,15 @@ static void put(const char *path, const char *bytes, size_t len) {
 }
 
 static struct tmk_graph *parse(const char *text) {
-    struct tmk_diag diag = {0};
     struct tmk_graph *graph = NULL;
-    assert_ok(tmk_graph_parse(text, NULL, &graph, &diag), &diag);
-    assert_ok(tmk_graph_identify(graph, NULL, &diag), &diag);
+    must(tmk_graph_parse(text, NULL, &graph, DIAG));
+    must(tmk_graph_identify(graph, NULL, DIAG));
     return graph;
 }
 
 static struct tmk_text encode(const struct tmk_graph *graph) {
-    struct tmk_diag diag = {0};
     struct tmk_text bytes = {0};
-    assert_ok(tmk_onnx_encode(graph, &bytes, &diag), &diag);
+    must(tmk_onnx_encode(graph, &bytes, DIAG));
     return bytes;
 }
 
@@ -91,7 +89,6 @@ TEST(a_graph_survives_being_written_and_read) {
 
 TEST(names_that_collide_are_told_apart) {
     const struct fixture *f = *state;
-    struct tmk_diag diag = {0};
     struct tmk_graph *graph = parse("graph \"g\" opset 17 {\n"
                                     "  input %x : f32[2]\n"
                                     "  init %w : f32[1] = {1} \"x\"\n"
@@ -100,11 +97,11 @@ TEST(names_that_collide_are_told_apart) {
                                     "  output %b\n"
                                     "}\n"),
                      *back = NULL;
-    assert_ok(tmk_value_rename(graph->outputs[0], "y", &diag), &diag);
-    assert_ok(tmk_value_rename(graph->first->outputs[0], "", &diag), &diag);
+    must(tmk_value_rename(graph->outputs[0], "y", DIAG));
+    must(tmk_value_rename(graph->first->outputs[0], "", DIAG));
     struct tmk_text bytes = encode(graph);
     put(f->path, bytes.data, bytes.len);
-    assert_ok(load(f->path, &back, &diag), &diag);
+    must(load(f->path, &back, DIAG));
     assert_string_equal(back->inputs[0]->name, "x");
     assert_string_equal(back->outputs[0]->name, "y");
     const struct tmk_node *add = back->first;
@@ -122,38 +119,34 @@ TEST(names_that_collide_are_told_apart) {
 
 TEST(unknown_operators_are_refused_unless_kept) {
     const struct fixture *f = *state;
-    struct tmk_diag diag = {0};
     struct tmk_graph *graph = parse(sample), *back = NULL;
     struct tmk_text bytes = encode(graph);
     put(f->path, bytes.data, bytes.len);
-    assert_int_equal(tmk_onnx_load(f->path, NULL, &back, &diag), TMK_UNSUPPORTED);
+    assert_int_equal(tmk_onnx_load(f->path, NULL, &back, DIAG), TMK_UNSUPPORTED);
     assert_null(back);
-    assert_non_null(strstr(diag.text, "com.example::Foo"));
-    assert_non_null(strstr(diag.text, "com.example::Bar"));
+    assert_non_null(strstr(test_diag.text, "com.example::Foo"));
+    assert_non_null(strstr(test_diag.text, "com.example::Bar"));
     tmk_text_finish(&bytes);
     tmk_graph_destroy(&graph);
 }
 
 /* Versions 1 and 4 of Concat differ, and a file has one version of each operator set. */
 TEST(a_node_of_another_version_is_not_written_as_something_else) {
-    struct tmk_diag diag = {0};
     struct tmk_text bytes = {0};
     struct tmk_graph *graph = parse("graph \"g\" opset 17 {\n"
                                     "  input %x : f32[2]\n"
                                     "  %a = Concat.1(%x, %x) \"odd\"\n"
                                     "  output %a\n"
                                     "}\n");
-    assert_int_equal(tmk_onnx_encode(graph, &bytes, &diag), TMK_UNSUPPORTED);
-    assert_non_null(strstr(diag.text, "odd"));
+    must_fail(tmk_onnx_encode(graph, &bytes, DIAG), TMK_UNSUPPORTED, "odd");
     tmk_text_finish(&bytes);
     tmk_graph_destroy(&graph);
 }
 
 TEST(a_model_that_cannot_be_written_leaves_nothing) {
-    struct tmk_diag diag = {0};
     struct tmk_graph *graph = parse(sample);
-    assert_int_equal(tmk_onnx_save(graph, "/tmp/no such folder/m.onnx", &diag), TMK_WRITE);
-    assert_non_null(strstr(diag.text, "no such folder"));
+    must_fail(tmk_onnx_save(graph, "/tmp/no such folder/m.onnx", DIAG), TMK_WRITE,
+              "no such folder");
     tmk_graph_destroy(&graph);
 }
 
@@ -163,8 +156,7 @@ TEST(an_outline_leaves_the_weights_where_they_are) {
     static const char claimed[] = "\x80\xea\x30\x05"; /* field 100000: 5 */
     memcpy(bytes + 6 + 300, claimed, 4);
     struct tmk_text out = {0};
-    struct tmk_diag diag = {0};
-    assert_ok(tmk_wire_outline(bytes, 310, TMK_WIRE_TENSOR, &out, &diag), &diag);
+    must(tmk_wire_outline(bytes, 310, TMK_WIRE_TENSOR, &out, DIAG));
     static const char want[] = "\x42\x01w\x80\xea\x30\x06\x88\xea\x30\xac\x02";
     assert_int_equal(out.len, sizeof want - 1);
     assert_memory_equal(out.data, want, sizeof want - 1);
@@ -178,20 +170,19 @@ TEST(a_damaged_file_is_refused_or_is_another_model) {
     size_t refused = 0, taken = 0;
     for (size_t at = 0; at < bytes.len; at++)
         for (int how = 0; how < 9; how++) { /* each bit turned over, or cut here */
-            struct tmk_diag diag = {0};
             struct tmk_graph *back = NULL;
             char old = bytes.data[at];
             if (how < 8)
                 bytes.data[at] = (char)(old ^ 1 << how);
             put(f->path, bytes.data, how < 8 ? bytes.len : at);
             bytes.data[at] = old;
-            enum tmk_status status = load(f->path, &back, &diag);
+            enum tmk_status status = load(f->path, &back, DIAG);
             if (status == TMK_OK) {
                 assert_non_null(back);
                 taken++;
             } else {
                 assert_null(back);
-                assert_non_null(strstr(diag.text, f->path));
+                assert_non_null(strstr(test_diag.text, f->path));
                 refused++;
             }
             tmk_graph_destroy(&back);
@@ -230,12 +221,11 @@ TEST(values_are_read_as_what_they_are_declared) {
     const struct fixture *f = *state;
     for (size_t i = 0; i < TMK_COUNT(cases); i++) {
         const struct tmk_type type = {.kind = cases[i].declared, .dtype = TMK_FLOAT32};
-        struct tmk_diag diag = {0};
         struct tmk_tensor value;
         put(f->path, cases[i].bytes, cases[i].len);
-        enum tmk_status status = tmk_onnx_load_value(f->path, &type, &value, NULL, &diag);
+        enum tmk_status status = tmk_onnx_load_value(f->path, &type, &value, NULL, DIAG);
         if (status != cases[i].status)
-            fail_msg("case %zu: status %d: %s", i, (int)status, diag.text);
+            fail_msg("case %zu: status %d: %s", i, (int)status, test_diag.text);
         if (status != TMK_OK)
             continue;
         assert_int_equal(value.kind, cases[i].kind);

@@ -276,19 +276,17 @@ TEST(squeeze_and_unsqueeze_check_their_axes) {
 
 TEST(transpose_moves_planes_larger_than_a_tile) {
     enum { A = 3, B = 37, C = 21 };
-    struct tmk_diag diag = {0};
     struct tmk_graph *graph = NULL;
     struct tmk_tensor in, out;
-    assert_ok(tmk_graph_parse("graph \"t\" opset 13 {\n input %x : f32[3,37,21]\n"
-                              " %y = Transpose(%x) {perm=[0,2,1]}\n output %y\n}",
-                              NULL, &graph, &diag),
-              &diag);
-    assert_ok(tmk_ops_bind(graph, &diag), &diag);
-    assert_ok(tmk_tensor_init(&in, TMK_FLOAT32, &(struct tmk_shape){3, {A, B, C}}, &diag), &diag);
+    must(tmk_graph_parse("graph \"t\" opset 13 {\n input %x : f32[3,37,21]\n"
+                         " %y = Transpose(%x) {perm=[0,2,1]}\n output %y\n}",
+                         NULL, &graph, DIAG));
+    must(tmk_ops_bind(graph, DIAG));
+    must(tmk_tensor_init(&in, TMK_FLOAT32, &(struct tmk_shape){3, {A, B, C}}, DIAG));
     for (int i = 0; i < A * B * C; i++)
         ((float *)in.data)[i] = (float)i;
     const struct tmk_tensor *inputs[] = {&in};
-    assert_ok(tmk_op_run(graph->first, inputs, &out, &diag), &diag);
+    must(tmk_op_run(graph->first, inputs, &out, DIAG));
     check_shape("transpose", &out, TMK_FLOAT32, "[3,21,37]");
     for (int a = 0; a < A; a++)
         for (int c = 0; c < C; c++)

@@ -52,24 +52,22 @@ TEST(a_convolution_of_no_channels_is_its_bias) {
 /* More outputs than a block, more products than a panel: against a plain triple loop in double. */
 TEST(blocks_of_a_convolution_do_not_show) {
     enum { C = 40, M = 7, H = 11, W = 13, K = 3 };
-    struct tmk_diag diag = {0};
     struct tmk_graph *graph = NULL;
-    assert_ok(tmk_graph_parse("graph \"t\" opset 11 {\ninput %x : f32[1,40,11,13]\n"
-                              "input %w : f32[7,40,3,3]\n"
-                              "%y = Conv(%x, %w) {dilations=[1,2], pads=[1,2,1,2]}\noutput %y\n}\n",
-                              NULL, &graph, &diag),
-              &diag);
-    assert_ok(tmk_ops_bind(graph, &diag), &diag);
+    must(tmk_graph_parse("graph \"t\" opset 11 {\ninput %x : f32[1,40,11,13]\n"
+                         "input %w : f32[7,40,3,3]\n"
+                         "%y = Conv(%x, %w) {dilations=[1,2], pads=[1,2,1,2]}\noutput %y\n}\n",
+                         NULL, &graph, DIAG));
+    must(tmk_ops_bind(graph, DIAG));
     struct tmk_tensor x, w, y;
     struct tmk_shape xs = {4, {1, C, H, W}}, ws = {4, {M, C, K, K}};
-    assert_ok(tmk_tensor_init(&x, TMK_FLOAT32, &xs, &diag), &diag);
-    assert_ok(tmk_tensor_init(&w, TMK_FLOAT32, &ws, &diag), &diag);
+    must(tmk_tensor_init(&x, TMK_FLOAT32, &xs, DIAG));
+    must(tmk_tensor_init(&w, TMK_FLOAT32, &ws, DIAG));
     float *px = x.data, *pw = w.data;
     for (size_t i = 0; i < tmk_tensor_count(&x); i++)
         px[i] = (float)(i * 37 % 101) / 50 - 1;
     for (size_t i = 0; i < tmk_tensor_count(&w); i++)
         pw[i] = (float)(i * 53 % 97) / 48 - 1;
-    assert_ok(tmk_op_run(graph->first, (const struct tmk_tensor *[]){&x, &w}, &y, &diag), &diag);
+    must(tmk_op_run(graph->first, (const struct tmk_tensor *[]){&x, &w}, &y, DIAG));
     assert_int_equal(tmk_tensor_count(&y), M * H * W);
     for (int m = 0; m < M; m++)
         for (int i = 0; i < H; i++)

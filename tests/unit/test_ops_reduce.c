@@ -102,7 +102,6 @@ TEST(sums_over_any_axes_agree_with_the_naive_way) {
     static const int64_t dim[4] = {3, 9, 2, 17};
     enum { COUNT = 3 * 9 * 2 * 17 };
     struct tmk_graph *graph = NULL;
-    struct tmk_diag diag = {0};
     for (unsigned axes = 1; axes < 16; axes++) {
         char text[256], list[32] = "";
         for (int i = 0; i < 4; i++)
@@ -113,14 +112,13 @@ TEST(sums_over_any_axes_agree_with_the_naive_way) {
                  "graph \"t\" opset 11 {\ninput %%x : i32[3,9,2,17]\n"
                  "%%y = ReduceSum(%%x) {axes=[%s]}\noutput %%y\n}\n",
                  list);
-        assert_ok(tmk_graph_parse(text, NULL, &graph, &diag), &diag);
-        assert_ok(tmk_ops_bind(graph, &diag), &diag);
+        must(tmk_graph_parse(text, NULL, &graph, DIAG));
+        must(tmk_ops_bind(graph, DIAG));
         for (int is_float = 0; is_float < 2; is_float++) {
             struct tmk_tensor x, y;
             double want[COUNT] = {0};
-            assert_ok(tmk_tensor_init(&x, is_float ? TMK_FLOAT32 : TMK_INT32,
-                                      &(struct tmk_shape){4, {3, 9, 2, 17}}, &diag),
-                      &diag);
+            must(tmk_tensor_init(&x, is_float ? TMK_FLOAT32 : TMK_INT32,
+                                 &(struct tmk_shape){4, {3, 9, 2, 17}}, DIAG));
             for (int k = 0; k < COUNT; k++) {
                 int value = k * 37 % 101 - 50, rest = k, stride = 1, at = 0;
                 for (int i = 3; i >= 0; i--) {
@@ -137,7 +135,7 @@ TEST(sums_over_any_axes_agree_with_the_naive_way) {
                     ((int32_t *)x.data)[k] = value;
             }
             const struct tmk_tensor *in[] = {&x};
-            assert_ok(tmk_op_run(graph->first, in, &y, &diag), &diag);
+            must(tmk_op_run(graph->first, in, &y, DIAG));
             for (size_t k = 0; k < tmk_tensor_count(&y); k++)
                 assert_true(want[k] == (is_float ? (double)((const float *)y.data)[k]
                                                  : (double)((const int32_t *)y.data)[k]));
@@ -197,10 +195,9 @@ static int by_value_down(const void *a, const void *b) {
 TEST(top_k_agrees_with_sorting) {
     enum { N = 257 };
     struct tmk_graph *graph = NULL;
-    struct tmk_diag diag = {0};
     float sorted[N];
     struct tmk_tensor x, out[2];
-    assert_ok(tmk_tensor_init(&x, TMK_FLOAT32, &(struct tmk_shape){1, {N}}, &diag), &diag);
+    must(tmk_tensor_init(&x, TMK_FLOAT32, &(struct tmk_shape){1, {N}}, DIAG));
     for (int i = 0; i < N; i++)
         sorted[i] = ((float *)x.data)[i] = (float)(i * 101 % 223) - 100.0f;
     qsort(sorted, N, sizeof *sorted, by_value_down);
@@ -210,10 +207,10 @@ TEST(top_k_agrees_with_sorting) {
                  "graph \"t\" opset 1 {\ninput %%x : f32[257]\n%%y, %%i = TopK(%%x) {k=%d}\n"
                  "output %%y\noutput %%i\n}\n",
                  k);
-        assert_ok(tmk_graph_parse(text, NULL, &graph, &diag), &diag);
-        assert_ok(tmk_ops_bind(graph, &diag), &diag);
+        must(tmk_graph_parse(text, NULL, &graph, DIAG));
+        must(tmk_ops_bind(graph, DIAG));
         const struct tmk_tensor *in[] = {&x};
-        assert_ok(tmk_op_run(graph->first, in, out, &diag), &diag);
+        must(tmk_op_run(graph->first, in, out, DIAG));
         assert_memory_equal(out[0].data, sorted, (size_t)k * sizeof *sorted);
         for (int i = 0; i < k; i++)
             assert_true(((const float *)x.data)[((const int64_t *)out[1].data)[i]] == sorted[i]);

@@ -189,20 +189,17 @@ TEST(sizes_that_mean_nothing_are_refused) {
 
 /* A scale of an input that is not known yet gives no shape, and no error. */
 TEST(unknown_scales_leave_the_shape_open) {
-    struct tmk_diag diag = {0};
     struct tmk_graph *graph = NULL;
-    assert_ok(tmk_graph_parse("graph \"t\" opset 13 {\ninput %x : f32[2]\ninput %s : f32[1]\n"
-                              "%y = Resize(%x, _, %s)\noutput %y\n}\n",
-                              NULL, &graph, &diag),
-              &diag);
-    assert_ok(tmk_ops_bind(graph, &diag), &diag);
+    must(tmk_graph_parse("graph \"t\" opset 13 {\ninput %x : f32[2]\ninput %s : f32[1]\n"
+                         "%y = Resize(%x, _, %s)\noutput %y\n}\n",
+                         NULL, &graph, DIAG));
+    must(tmk_ops_bind(graph, DIAG));
     struct tmk_shape two = {1, {2}}, one = {1, {1}};
     struct tmk_tensor x, s;
     tmk_tensor_borrow(&x, TMK_FLOAT32, &two, NULL);
     tmk_tensor_borrow(&s, TMK_FLOAT32, &one, NULL);
     struct tmk_infer_result out;
-    assert_ok(tmk_op_infer(graph->first, (const struct tmk_tensor *[]){&x, NULL, &s}, &out, &diag),
-              &diag);
+    must(tmk_op_infer(graph->first, (const struct tmk_tensor *[]){&x, NULL, &s}, &out, DIAG));
     assert_false(out.known);
     tmk_graph_destroy(&graph);
 }

@@ -31,14 +31,13 @@ static void fill(size_t input, size_t n, double from, double to) {
 /* Runs the only node of the graph on the values above. */
 static void run(int opset, const char *body, struct tmk_tensor *out) {
     char text[1024];
-    struct tmk_diag diag = {0};
     struct tmk_graph *graph = NULL;
     struct tmk_tensor tensors[3];
     const struct tmk_tensor *in[3] = {NULL};
     int n = snprintf(text, sizeof text, "graph \"t\" opset %d {\n%s\noutput %%y\n}\n", opset, body);
     assert_true(n > 0 && (size_t)n < sizeof text);
-    assert_ok(tmk_graph_parse(text, NULL, &graph, &diag), &diag);
-    assert_ok(tmk_ops_bind(graph, &diag), &diag);
+    must(tmk_graph_parse(text, NULL, &graph, DIAG));
+    must(tmk_ops_bind(graph, DIAG));
     const struct tmk_node *node = graph->first;
     for (uint32_t i = 0, free = 0; i < node->n_inputs; i++) {
         in[i] = &node->inputs[i]->data;
@@ -48,7 +47,7 @@ static void run(int opset, const char *body, struct tmk_tensor *out) {
                           in_values[free++]);
         in[i] = &tensors[i];
     }
-    assert_ok(tmk_op_run(node, in, out, &diag), &diag);
+    must(tmk_op_run(node, in, out, DIAG));
     tmk_graph_destroy(&graph);
 }
 

@@ -130,14 +130,13 @@ struct sample {
 };
 
 static void evaluate(struct sample *s, const struct tmk_node *node) {
-    struct tmk_diag diag = {0};
     const struct tmk_tensor *in[TMK_MAX_INPUTS];
     struct tmk_tensor *out = calloc(node->n_outputs + 1u, sizeof *out);
     assert_non_null(out);
     for (uint32_t i = 0; i < node->n_inputs; i++)
         in[i] = node->inputs[i] ? &s->values[node->inputs[i]->index] : NULL;
-    if (tmk_op_run(node, in, out, &diag) != TMK_OK)
-        fail_msg("%s: %s does not run: %s", s->label, node->op, diag.text);
+    if (tmk_op_run(node, in, out, DIAG) != TMK_OK)
+        fail_msg("%s: %s does not run: %s", s->label, node->op, test_diag.text);
     for (uint32_t i = 0; i < node->n_outputs; i++)
         if (node->outputs[i])
             s->values[node->outputs[i]->index] = out[i];
@@ -146,13 +145,12 @@ static void evaluate(struct sample *s, const struct tmk_node *node) {
 
 /* Parses, binds, fills the inputs and runs what stands before the row's own node. */
 static void open_sample(struct sample *s, const struct tmk_op *row) {
-    struct tmk_diag diag = {0};
     *s = (struct sample){.row = row};
     snprintf(s->label, sizeof s->label, "%s.%d", row->name, row->since);
-    if (tmk_graph_parse(row->sample, NULL, &s->graph, &diag) != TMK_OK)
-        fail_msg("%s: the sample does not parse: %s", s->label, diag.text);
-    if (tmk_ops_bind(s->graph, &diag) != TMK_OK)
-        fail_msg("%s: the sample does not bind: %s", s->label, diag.text);
+    if (tmk_graph_parse(row->sample, NULL, &s->graph, DIAG) != TMK_OK)
+        fail_msg("%s: the sample does not parse: %s", s->label, test_diag.text);
+    if (tmk_ops_bind(s->graph, DIAG) != TMK_OK)
+        fail_msg("%s: the sample does not bind: %s", s->label, test_diag.text);
     int uses = 0;
     for (struct tmk_node *node = s->graph->first; node; node = node->next)
         if (node->row == row) {
@@ -172,7 +170,7 @@ static void open_sample(struct sample *s, const struct tmk_op *row) {
         if (value->kind == TMK_VALUE_INITIALIZER) {
             tmk_tensor_share(tensor, &value->data);
         } else if (value->kind == TMK_VALUE_INPUT) {
-            assert_ok(tmk_tensor_init(tensor, value->type.dtype, &value->type.shape, &diag), &diag);
+            must(tmk_tensor_init(tensor, value->type.dtype, &value->type.shape, DIAG));
             fill(tensor, &random);
         }
     }
@@ -185,8 +183,8 @@ static void open_sample(struct sample *s, const struct tmk_op *row) {
     assert_true(s->in && s->out && s->results);
     for (uint32_t i = 0; i < s->node->n_inputs; i++)
         s->in[i] = s->node->inputs[i] ? &s->values[s->node->inputs[i]->index] : NULL;
-    if (tmk_op_infer(s->node, s->in, s->results, &diag) != TMK_OK)
-        fail_msg("%s: the sample is not accepted: %s", s->label, diag.text);
+    if (tmk_op_infer(s->node, s->in, s->results, DIAG) != TMK_OK)
+        fail_msg("%s: the sample is not accepted: %s", s->label, test_diag.text);
 }
 
 static void close_sample(struct sample *s) {
@@ -300,7 +298,6 @@ TEST(every_row_is_found_by_its_versions) {
 /* ---- what the samples show ---- */
 
 static void check_inference(struct sample *s) {
-    struct tmk_diag diag = {0};
     struct guarded g = {.poison = 0xcd};
     bool itself = false;
     for (uint32_t i = 0; i < s->node->n_outputs; i++)
@@ -308,8 +305,8 @@ static void check_inference(struct sample *s) {
     if (itself != !!(s->row->flags & TMK_OP_SIZES_ITSELF))
         fail_msg("%s: the flag SIZES_ITSELF is wrong", s->label);
     evaluate(s, s->node);
-    if (run_guarded(s, s->in, &g, NULL, &diag) != TMK_OK)
-        fail_msg("%s: %s", s->label, diag.text);
+    if (run_guarded(s, s->in, &g, NULL, DIAG) != TMK_OK)
+        fail_msg("%s: %s", s->label, test_diag.text);
     for (uint32_t i = 0; i < s->node->n_outputs; i++) {
         if (!s->node->outputs[i])
             continue;
@@ -329,7 +326,6 @@ TEST(inferred_shapes_are_those_of_the_run) {
 }
 
 static void check_unknown_elements(struct sample *s) {
-    struct tmk_diag diag = {0};
     uint32_t n = s->node->n_inputs;
     struct tmk_tensor *shapes = calloc(n + 1u, sizeof *shapes);
     const struct tmk_tensor **in = calloc(n + 1u, sizeof(struct tmk_tensor *));
@@ -341,8 +337,8 @@ static void check_unknown_elements(struct sample *s) {
             shapes[i].data = NULL;
             in[i] = &shapes[i];
         }
-    if (tmk_op_infer(s->node, in, results, &diag) != TMK_OK)
-        fail_msg("%s: is refused without elements: %s", s->label, diag.text);
+    if (tmk_op_infer(s->node, in, results, DIAG) != TMK_OK)
+        fail_msg("%s: is refused without elements: %s", s->label, test_diag.text);
     for (uint32_t i = 0; i < s->node->n_outputs; i++)
         if (results[i].known && s->node->outputs[i] &&
             (results[i].dtype != s->results[i].dtype ||
@@ -358,7 +354,6 @@ TEST(inference_does_without_elements) {
 }
 
 static void check_twice(struct sample *s) {
-    struct tmk_diag diag = {0};
     struct guarded first = {.poison = 0x00}, second = {.poison = 0xff};
     struct tmk_tensor before[64];
     assert_true(s->node->n_inputs <= 64);
@@ -367,17 +362,17 @@ static void check_twice(struct sample *s) {
         if (s->in[i] && s->in[i]->kind != TMK_TYPE_TENSOR) {
             tmk_tensor_share(&before[i], s->in[i]);
         } else if (s->in[i]) {
-            assert_ok(tmk_tensor_init(&before[i], s->in[i]->dtype, &s->in[i]->shape, &diag), &diag);
+            must(tmk_tensor_init(&before[i], s->in[i]->dtype, &s->in[i]->shape, DIAG));
             memcpy(before[i].data, s->in[i]->data, tmk_tensor_bytes(s->in[i]));
         }
     }
-    if (run_guarded(s, s->in, &first, NULL, &diag) != TMK_OK)
-        fail_msg("%s: %s", s->label, diag.text);
+    if (run_guarded(s, s->in, &first, NULL, DIAG) != TMK_OK)
+        fail_msg("%s: %s", s->label, test_diag.text);
     struct tmk_tensor *kept = calloc(s->node->n_outputs + 1u, sizeof *kept);
     assert_non_null(kept);
     memcpy(kept, s->out, s->node->n_outputs * sizeof *kept);
-    if (run_guarded(s, s->in, &second, NULL, &diag) != TMK_OK)
-        fail_msg("%s: %s", s->label, diag.text);
+    if (run_guarded(s, s->in, &second, NULL, DIAG) != TMK_OK)
+        fail_msg("%s: %s", s->label, test_diag.text);
     for (uint32_t i = 0; i < s->node->n_outputs; i++)
         if (s->node->outputs[i] && !same_bytes(&kept[i], &s->out[i]))
             fail_msg("%s: output %u differs from run to run", s->label, i);
@@ -399,7 +394,6 @@ TEST(running_twice_gives_the_same_bytes) {
 
 /* Output 0 in input 0's memory, where the flags allow it. */
 static void check_shared(struct sample *s) {
-    struct tmk_diag diag = {0};
     const struct tmk_infer_result *r = &s->results[0];
     bool view = s->row->flags & TMK_OP_VIEW;
     bool inplace = s->row->flags & TMK_OP_INPLACE;
@@ -408,8 +402,8 @@ static void check_shared(struct sample *s) {
     const struct tmk_tensor *source = s->in[0];
     bool same = r->dtype == source->dtype && tmk_shape_equal(&r->shape, &source->shape);
     struct guarded apart = {.poison = 0xcd}, shared = {.poison = 0xcd};
-    if (run_guarded(s, s->in, &apart, NULL, &diag) != TMK_OK)
-        fail_msg("%s: %s", s->label, diag.text);
+    if (run_guarded(s, s->in, &apart, NULL, DIAG) != TMK_OK)
+        fail_msg("%s: %s", s->label, test_diag.text);
     struct tmk_tensor expected = s->out[0], copy = *source;
     if (view && (expected.dtype != source->dtype ||
                  tmk_tensor_bytes(&expected) != tmk_tensor_bytes(source) ||
@@ -421,8 +415,8 @@ static void check_shared(struct sample *s) {
         const struct tmk_tensor *in[TMK_MAX_INPUTS];
         for (uint32_t i = 0; i < s->node->n_inputs; i++)
             in[i] = s->in[i] == source ? &copy : s->in[i];
-        if (run_guarded(s, in, &shared, copy.data, &diag) != TMK_OK)
-            fail_msg("%s: in place: %s", s->label, diag.text);
+        if (run_guarded(s, in, &shared, copy.data, DIAG) != TMK_OK)
+            fail_msg("%s: in place: %s", s->label, test_diag.text);
         if (!same_bytes(&expected, &s->out[0]))
             fail_msg("%s: gives other bytes in place", s->label);
     }
@@ -436,20 +430,19 @@ TEST(views_and_in_place_results_are_the_same_bytes) {
 
 /* An operator that looks at shapes only gives the same with other elements. */
 static void check_shape_only(struct sample *s) {
-    struct tmk_diag diag = {0};
     if (!tmk_node_has(s->node, TMK_TRAIT_SHAPE_ONLY))
         return;
     struct guarded first = {.poison = 0xcd}, second = {.poison = 0xcd};
-    if (run_guarded(s, s->in, &first, NULL, &diag) != TMK_OK)
-        fail_msg("%s: %s", s->label, diag.text);
+    if (run_guarded(s, s->in, &first, NULL, DIAG) != TMK_OK)
+        fail_msg("%s: %s", s->label, test_diag.text);
     struct tmk_tensor expected = s->out[0];
     struct tmk_tensor other = *s->in[0];
     other.data = guarded_block(&second, tmk_tensor_bytes(&other));
     memset(other.data, 0x3e, tmk_tensor_bytes(&other));
     const struct tmk_tensor *in[] = {&other};
     assert_int_equal(s->node->n_inputs, 1);
-    if (run_guarded(s, in, &second, NULL, &diag) != TMK_OK)
-        fail_msg("%s: %s", s->label, diag.text);
+    if (run_guarded(s, in, &second, NULL, DIAG) != TMK_OK)
+        fail_msg("%s: %s", s->label, test_diag.text);
     if (!same_bytes(&expected, &s->out[0]))
         fail_msg("%s: looks at elements", s->label);
     release(&first);
@@ -476,9 +469,8 @@ static void distort(struct tmk_tensor *tensor, uint64_t *random) {
     for (int32_t i = 0; i < shape.rank; i++, r >>= 2)
         if (i >= tensor->shape.rank || r % 4 == 0)
             shape.dim[i] = (int64_t)((next_random(random) >> 20) % 5);
-    struct tmk_diag diag = {0};
     struct tmk_tensor fresh;
-    assert_ok(tmk_tensor_init(&fresh, dtype, &shape, &diag), &diag);
+    must(tmk_tensor_init(&fresh, dtype, &shape, DIAG));
     fill(&fresh, random);
     size_t n = tmk_tensor_count(&fresh), given = tmk_tensor_count(tensor);
     if (dtype == tensor->dtype && n && given) { /* what the sample holds, with some of it spoilt */
@@ -502,7 +494,6 @@ static void check_hostile(struct sample *s) {
     const struct tmk_tensor **in = calloc(n + 1u, sizeof(struct tmk_tensor *));
     assert_true(spoilt && in);
     for (int trial = 0; trial < TRIALS && n; trial++) {
-        struct tmk_diag diag = {0};
         for (uint32_t i = 0; i < n; i++) {
             in[i] = s->in[i];
             if (s->in[i] && (next_random(&random) >> 20) % 2 == 0) {
@@ -511,7 +502,7 @@ static void check_hostile(struct sample *s) {
                 in[i] = &spoilt[i];
             }
         }
-        enum tmk_status status = tmk_op_infer(s->node, in, s->results, &diag);
+        enum tmk_status status = tmk_op_infer(s->node, in, s->results, DIAG);
         size_t bytes = 0;
         for (uint32_t i = 0; i < s->node->n_outputs && status == TMK_OK; i++) {
             struct tmk_tensor sized = {.dtype = s->results[i].dtype, .shape = s->results[i].shape};
@@ -519,11 +510,11 @@ static void check_hostile(struct sample *s) {
         }
         if (status == TMK_OK && bytes < MOST_BYTES) {
             struct guarded g = {.poison = 0xcd};
-            status = run_guarded(s, in, &g, NULL, &diag);
+            status = run_guarded(s, in, &g, NULL, DIAG);
             drop_outputs(s, s->out);
             release(&g);
         }
-        if (status != TMK_OK && !diag.text[0])
+        if (status != TMK_OK && !test_diag.text[0])
             fail_msg("%s: refuses without a text", s->label);
         for (uint32_t i = 0; i < n; i++)
             tmk_tensor_finish(&spoilt[i]);

@@ -51,11 +51,10 @@ static bool run(const struct tmk_node *node, const struct tmk_tensor *const *in,
 }
 
 static void open_sample(struct sample *s, const struct tmk_op *row) {
-    struct tmk_diag diag = {0};
     *s = (struct sample){.row = row};
     snprintf(s->label, sizeof s->label, "%s.%d", row->name, (int)row->since);
-    assert_ok(tmk_graph_parse(row->sample, NULL, &s->graph, &diag), &diag);
-    assert_ok(tmk_ops_bind(s->graph, &diag), &diag);
+    must(tmk_graph_parse(row->sample, NULL, &s->graph, DIAG));
+    must(tmk_ops_bind(s->graph, DIAG));
     assert_true(tmk_graph_number(s->graph) <= MAX_VALUES);
     for (uint32_t i = 0; i < s->graph->n_values; i++) {
         const struct tmk_value *value = s->graph->values[i];
@@ -64,7 +63,7 @@ static void open_sample(struct sample *s, const struct tmk_op *row) {
             tmk_tensor_share(tensor, &value->data);
         if (value->kind != TMK_VALUE_INPUT)
             continue;
-        assert_ok(tmk_tensor_init(tensor, value->type.dtype, &value->type.shape, &diag), &diag);
+        must(tmk_tensor_init(tensor, value->type.dtype, &value->type.shape, DIAG));
         fill(tensor);
     }
     for (struct tmk_node *node = s->graph->first; node; node = node->next) {
@@ -75,7 +74,7 @@ static void open_sample(struct sample *s, const struct tmk_op *row) {
         s->node = node;
         if (node->row == row)
             return;
-        assert_true(run(node, s->in, out, &diag));
+        assert_true(run(node, s->in, out, DIAG));
         for (uint32_t i = 0; i < node->n_outputs; i++)
             s->values[node->outputs[i]->index] = out[i];
     }
@@ -93,11 +92,10 @@ static struct tmk_tensor run_with(const struct sample *s, uint32_t input,
                                   const struct tmk_tensor *operand) {
     const struct tmk_tensor *in[MOST_INPUTS];
     struct tmk_tensor out[8] = {{0}};
-    struct tmk_diag diag = {0};
     memcpy(in, s->in, sizeof in);
     in[input] = operand;
-    if (!run(s->node, in, out, &diag))
-        fail_msg("%s: %s", s->label, diag.text);
+    if (!run(s->node, in, out, DIAG))
+        fail_msg("%s: %s", s->label, test_diag.text);
     for (uint32_t i = 1; i < s->node->n_outputs; i++)
         tmk_tensor_finish(&out[i]);
     return out[0];
@@ -128,8 +126,7 @@ static float raise_by(float x, size_t i, float by) {
 
 static struct tmk_tensor changed(const struct tmk_tensor *operand, change_fn *change, float by) {
     struct tmk_tensor out;
-    struct tmk_diag diag = {0};
-    assert_ok(tmk_tensor_init(&out, TMK_FLOAT32, &operand->shape, &diag), &diag);
+    must(tmk_tensor_init(&out, TMK_FLOAT32, &operand->shape, DIAG));
     for (size_t i = 0; i < tmk_tensor_count(&out); i++)
         ((float *)out.data)[i] = change(floats(operand)[i], i, by);
     return out;
@@ -307,8 +304,7 @@ static void check_pointwise(const struct sample *s, uint32_t input) {
     struct tmk_tensor other, before = run_with(s, input, s->in[input]);
     const size_t size = tmk_dtype_size(s->in[input]->dtype), n = tmk_tensor_count(&before),
                  result_size = tmk_dtype_size(before.dtype);
-    struct tmk_diag diag = {0};
-    assert_ok(tmk_tensor_init(&other, s->in[input]->dtype, &s->in[input]->shape, &diag), &diag);
+    must(tmk_tensor_init(&other, s->in[input]->dtype, &s->in[input]->shape, DIAG));
     for (size_t k = 0; tmk_shape_equal(&other.shape, &before.shape) && k < n; k++) {
         memcpy(other.data, s->in[input]->data, n * size);
         ((char *)other.data)[k * size] ^= 1;
@@ -345,8 +341,7 @@ static void check_codes(const struct sample *s) {
     struct tmk_tensor codes, numbers = changed(s->in[0], shift_by, 0);
     const struct tmk_tensor *in[MOST_INPUTS];
     struct tmk_tensor out[8] = {{0}};
-    struct tmk_diag diag = {0};
-    assert_ok(tmk_tensor_init(&codes, TMK_INT8, &numbers.shape, &diag), &diag);
+    must(tmk_tensor_init(&codes, TMK_INT8, &numbers.shape, DIAG));
     for (size_t i = 0; i < tmk_tensor_count(&codes); i++) {
         ((int8_t *)codes.data)[i] = (int8_t)uniform(-120, 120);
         ((float *)numbers.data)[i] = 0.25f * (float)(((int8_t *)codes.data)[i] + 3);
@@ -354,13 +349,13 @@ static void check_codes(const struct sample *s) {
     memcpy(in, s->in, sizeof in);
     in[0] = &codes;
     struct tmk_tensor result = run_with(s, 0, &numbers);
-    if (run(s->node, in, out, &diag)) {
+    if (run(s->node, in, out, DIAG)) {
         n_of_codes++;
         assert_int_equal(out[0].dtype, TMK_INT8);
         for (size_t i = 0; i < tmk_tensor_count(&result); i++)
             assert_true(floats(&result)[i] == 0.25f * (float)(((int8_t *)out[0].data)[i] + 3));
     } else if (s->row->until == INT32_MAX) {
-        fail_msg("%s: %s", s->label, diag.text);
+        fail_msg("%s: %s", s->label, test_diag.text);
     }
     for (uint32_t i = 0; i < s->node->n_outputs; i++)
         tmk_tensor_finish(&out[i]);

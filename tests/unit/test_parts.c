@@ -102,7 +102,6 @@ struct stage {
 };
 
 static void open_stage(struct stage *stage, uint32_t batch, uint64_t skip) {
-    struct tmk_diag diag = {0};
     struct tmk_text file = {0};
     float x[SAMPLES * WIDTH];
     for (int i = 0; i < SAMPLES; i++)
@@ -114,15 +113,13 @@ static void open_stage(struct stage *stage, uint32_t batch, uint64_t skip) {
     *stage = (struct stage){.data = {in_folder("x.npy")}};
     stage->options = (struct tmk_data_options){
         .sources = stage->data, .n_sources = 1, .batch = batch, .skip = skip};
-    assert_ok(tmk_graph_parse("graph \"g\" opset 17 {\n input %x : f32[\"N\",3]\n"
-                              " %y = Neg(%x)\n output %y\n}",
-                              NULL, &stage->graph, &diag),
-              &diag);
-    assert_ok(tmk_ops_bind(stage->graph, &diag), &diag);
+    must(tmk_graph_parse("graph \"g\" opset 17 {\n input %x : f32[\"N\",3]\n"
+                         " %y = Neg(%x)\n output %y\n}",
+                         NULL, &stage->graph, DIAG));
+    must(tmk_ops_bind(stage->graph, DIAG));
     tmk_graph_number(stage->graph);
-    assert_ok(tmk_feed_open(stage->graph, &stage->options, 1, &(struct tmk_notices){0},
-                            &stage->feed, &diag),
-              &diag);
+    must(tmk_feed_open(stage->graph, &stage->options, 1, &(struct tmk_notices){0}, &stage->feed,
+                       DIAG));
 }
 
 static void close_stage(struct stage *stage) {
@@ -177,11 +174,10 @@ TEST(what_is_assigned_runs_and_is_counted) {
         bool in_given[SAMPLES], got[SAMPLES] = {false}, covered[SAMPLES] = {false};
         struct list list = {given, make_up(given, in_given, batch), 0};
         struct stage stage;
-        struct tmk_diag diag = {0};
         uint64_t share = 0;
         open_stage(&stage, (uint32_t)batch, 0);
         const struct tmk_work_ranges hand_out = {next_of_list, &list};
-        assert_ok(tmk_feed_set_ranges(stage.feed, &hand_out, &diag), &diag);
+        must(tmk_feed_set_ranges(stage.feed, &hand_out, DIAG));
         for (uint32_t i = 0; i < list.n; i++)
             share += tmk_feed_share(stage.feed, given[i].begin, given[i].end);
         read_all(&stage, got, covered, batch);
@@ -199,17 +195,16 @@ TEST(shards_tile_the_run) {
         for (uint32_t shards = 1; shards < 50; shards += 6) {
             struct stage stage;
             struct tmk_shard shard;
-            struct tmk_diag diag = {0};
             open_stage(&stage, batch, 5);
             uint64_t at = 5, n = tmk_feed_batches(stage.feed);
             for (uint32_t k = 1; k <= shards; k++) {
-                assert_ok(tmk_shard_of(stage.feed, k, shards, &shard, &diag), &diag);
+                must(tmk_shard_of(stage.feed, k, shards, &shard, DIAG));
                 assert_int_equal(shard.begin, at);
                 assert_true(shard.end - shard.begin <= (n / shards + 1) * batch);
                 at = shard.end;
             }
             assert_int_equal(at, SAMPLES);
-            assert_int_equal(tmk_shard_of(stage.feed, shards + 1, shards, &shard, &diag),
+            assert_int_equal(tmk_shard_of(stage.feed, shards + 1, shards, &shard, DIAG),
                              TMK_ARGUMENT);
             close_stage(&stage);
         }

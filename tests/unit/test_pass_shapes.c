@@ -11,14 +11,13 @@
 
 struct typed {
     struct tmk_graph *graph;
-    struct tmk_diag diag;
 };
 
 static void fill(struct typed *t, const char *text) {
     *t = (struct typed){0};
-    assert_ok(tmk_graph_parse(text, NULL, &t->graph, &t->diag), &t->diag);
-    assert_ok(tmk_ops_bind(t->graph, &t->diag), &t->diag);
-    assert_ok(tmk_fill_types(t->graph, &t->diag), &t->diag);
+    must(tmk_graph_parse(text, NULL, &t->graph, DIAG));
+    must(tmk_ops_bind(t->graph, DIAG));
+    must(tmk_fill_types(t->graph, DIAG));
 }
 
 static const struct tmk_value *find_in(const struct tmk_graph *graph, const char *name) {
@@ -123,14 +122,13 @@ TEST(what_depends_on_elements_stays_unknown_and_what_follows_a_declaration_goes_
 
 TEST(unknown_operators_make_what_is_declared) {
     struct typed t = {0};
-    assert_ok(tmk_graph_parse("graph \"g\" opset 17 \"com.example\" 1 {\n input %x : f32[2,3]\n"
-                              " %a = \"com.example::Foo\"(%x)\n %b = Neg(%a)\n"
-                              " %d = \"com.example::Foo\"(%x) : f32[5,?]\n %e = Neg(%d)\n"
-                              " output %b\n output %e\n}",
-                              NULL, &t.graph, &t.diag),
-              &t.diag);
+    must(tmk_graph_parse("graph \"g\" opset 17 \"com.example\" 1 {\n input %x : f32[2,3]\n"
+                         " %a = \"com.example::Foo\"(%x)\n %b = Neg(%a)\n"
+                         " %d = \"com.example::Foo\"(%x) : f32[5,?]\n %e = Neg(%d)\n"
+                         " output %b\n output %e\n}",
+                         NULL, &t.graph, DIAG));
     assert_int_equal(tmk_ops_bind(t.graph, NULL), TMK_UNSUPPORTED);
-    assert_ok(tmk_fill_types(t.graph, &t.diag), &t.diag);
+    must(tmk_fill_types(t.graph, DIAG));
     type_is(&t, "b", "undefined");
     type_is(&t, "e", "float32[5,?]");
     tmk_graph_destroy(&t.graph);
@@ -198,7 +196,7 @@ TEST(certain_is_what_no_size_was_made_up_for) {
              " %a = Relu(%x) : f32[9]\n %s = Shape(%a)\n %b = Relu(%u) : f32[5,3]\n"
              " %c = Neg(%b)\n %d = NonZero(%a) : i64[2,4]\n %e = Neg(%d)\n"
              " output %s\n output %c\n output %e\n}");
-    assert_ok(tmk_certain_create(t.graph, &certain, &t.diag), &t.diag);
+    must(tmk_certain_create(t.graph, &certain, DIAG));
     const struct tmk_tensor *a = &certain.tensors[find_in(t.graph, "a")->index];
     const struct tmk_tensor *s = &certain.tensors[find_in(t.graph, "s")->index];
     assert_int_equal(a->dtype, TMK_FLOAT32);

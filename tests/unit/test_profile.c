@@ -38,9 +38,8 @@ static struct tmk_profile *sample(void) {
 }
 
 static char *slurp(const char *path, size_t *len) {
-    struct tmk_diag diag = {0};
     struct tmk_buf *buf = NULL;
-    assert_ok(tmk_file_map(path, &buf, &diag), &diag);
+    must(tmk_file_map(path, &buf, DIAG));
     *len = tmk_buf_size(buf);
     char *text = malloc(*len + 1);
     assert_non_null(text);
@@ -51,10 +50,9 @@ static char *slurp(const char *path, size_t *len) {
 }
 
 static char *sample_text(size_t *len) {
-    struct tmk_diag diag = {0};
     char path[128];
     struct tmk_profile *profile = sample();
-    assert_ok(tmk_profile_write(profile, in_folder("sample.json", path), &diag), &diag);
+    must(tmk_profile_write(profile, in_folder("sample.json", path), DIAG));
     tmk_profile_destroy(&profile);
     return slurp(path, len);
 }
@@ -69,22 +67,20 @@ static void assert_same_file(const char *a, const char *b) {
 }
 
 static void convert(const char *from, const char *to) {
-    struct tmk_diag diag = {0};
     struct tmk_profile *profile = NULL;
-    assert_ok(tmk_profile_read(from, &profile, &diag), &diag);
-    assert_ok(tmk_profile_write(profile, to, &diag), &diag);
+    must(tmk_profile_read(from, &profile, DIAG));
+    must(tmk_profile_write(profile, to, DIAG));
     tmk_profile_destroy(&profile);
 }
 
 TEST(reading_then_writing_gives_the_same_bytes) {
-    struct tmk_diag diag = {0};
     char a[128], b[128], c[128];
     struct tmk_profile *profile = sample();
-    assert_ok(tmk_profile_write(profile, in_folder("a.json", a), &diag), &diag);
+    must(tmk_profile_write(profile, in_folder("a.json", a), DIAG));
     convert(a, in_folder("b.json", b));
     assert_same_file(a, b);
     if (TMK_TEST_HDF5) {
-        assert_ok(tmk_profile_write(profile, in_folder("c.h5", c), &diag), &diag);
+        must(tmk_profile_write(profile, in_folder("c.h5", c), DIAG));
         convert(c, b);
         assert_same_file(a, b);
         convert(a, in_folder("d.hdf5", b));
@@ -94,15 +90,14 @@ TEST(reading_then_writing_gives_the_same_bytes) {
 }
 
 TEST(a_profile_without_values_is_one) {
-    struct tmk_diag diag = {0};
     char a[128], b[128], c[128];
     struct tmk_profile *profile = NULL;
-    assert_ok(tmk_profile_create(&profile, &diag), &diag);
-    assert_ok(tmk_profile_write(profile, in_folder("empty.json", a), &diag), &diag);
+    must(tmk_profile_create(&profile, DIAG));
+    must(tmk_profile_write(profile, in_folder("empty.json", a), DIAG));
     convert(a, in_folder("empty2.json", b));
     assert_same_file(a, b);
     if (TMK_TEST_HDF5) {
-        assert_ok(tmk_profile_write(profile, in_folder("empty.h5", a), &diag), &diag);
+        must(tmk_profile_write(profile, in_folder("empty.h5", a), DIAG));
         convert(b, in_folder("empty3.h5", c));
         assert_same_file(a, c);
         convert(a, in_folder("empty4.json", c));
@@ -123,9 +118,8 @@ TEST(every_released_version_still_reads) {
         char json[512], h5[512], out[128];
         snprintf(json, sizeof json, "%s/profile-%s.json", golden, versions[i]);
         snprintf(h5, sizeof h5, "%s/profile-%s.h5", golden, versions[i]);
-        struct tmk_diag diag = {0};
         struct tmk_profile *profile = NULL;
-        assert_ok(tmk_profile_read(json, &profile, &diag), &diag);
+        must(tmk_profile_read(json, &profile, DIAG));
         assert_int_equal(profile->n_tensors, 10);
         const struct tmk_profile_tensor *t = tmk_profile_by_id(profile, 2);
         assert_non_null(t);
@@ -146,15 +140,14 @@ TEST(every_released_version_still_reads) {
 TEST(the_format_is_told_by_content) {
     char json[128], named_h5[128], other[128];
     size_t len;
-    struct tmk_diag diag = {0};
     struct tmk_profile *profile = NULL;
     free(sample_text(&len));
     in_folder("sample.json", json);
     in_folder("really.h5", named_h5);
     assert_int_equal(rename(json, named_h5), 0);
-    assert_ok(tmk_profile_read(named_h5, &profile, &diag), &diag);
-    assert_int_equal(tmk_profile_write(profile, in_folder("out.yaml", other), &diag), TMK_ARGUMENT);
-    assert_non_null(strstr(diag.text, ".json, .h5 or .hdf5"));
+    must(tmk_profile_read(named_h5, &profile, DIAG));
+    must_fail(tmk_profile_write(profile, in_folder("out.yaml", other), DIAG), TMK_ARGUMENT,
+              ".json, .h5 or .hdf5");
     assert_int_not_equal(access(other, F_OK), 0);
     tmk_profile_destroy(&profile);
     assert_int_equal(tmk_profile_read(in_folder("absent", other), &profile, NULL), TMK_READ);
@@ -162,12 +155,11 @@ TEST(the_format_is_told_by_content) {
 
 TEST(a_failed_write_leaves_nothing_behind) {
     char path[128];
-    struct tmk_diag diag = {0};
     struct tmk_profile *profile = sample();
     size_t before = files_in_folder();
     profile->ledger.failed++;
-    assert_int_equal(tmk_profile_write(profile, in_folder("new.json", path), &diag), TMK_MISMATCH);
-    assert_non_null(strstr(diag.text, "6 samples offered"));
+    must_fail(tmk_profile_write(profile, in_folder("new.json", path), DIAG), TMK_MISMATCH,
+              "6 samples offered");
     profile->ledger.failed--;
     assert_int_equal(files_in_folder(), before);
     assert_int_equal(tmk_profile_write(profile, "/nowhere/at/all.json", NULL), TMK_WRITE);
@@ -178,10 +170,9 @@ TEST(a_failed_write_leaves_nothing_behind) {
 
 /* One inconsistent field, and a word of the message that it must give. */
 static void assert_inconsistent(struct tmk_profile *profile, const char *word) {
-    struct tmk_diag diag = {0};
-    assert_int_equal(tmk_profile_validate(profile, &diag), TMK_MISMATCH);
-    if (!strstr(diag.text, word))
-        fail_msg("'%s' is not in: %s", word, diag.text);
+    assert_int_equal(tmk_profile_validate(profile, DIAG), TMK_MISMATCH);
+    if (!strstr(test_diag.text, word))
+        fail_msg("'%s' is not in: %s", word, test_diag.text);
 }
 
 #define WITH(lvalue, value, word)                                                                  \
@@ -325,19 +316,18 @@ TEST(errors_name_the_field) {
     char *text = sample_text(&len);
     for (size_t i = 0; i < TMK_COUNT(replacements); i++) {
         struct tmk_text changed = {0};
-        struct tmk_diag diag = {0};
         const char *at = strstr(text, replacements[i].from);
         assert_non_null(at);
         tmk_text_append(&changed, text, (size_t)(at - text));
         tmk_text_puts(&changed, replacements[i].to);
         tmk_text_puts(&changed, at + strlen(replacements[i].from));
-        enum tmk_status status = read_text(changed.data, changed.len, &diag);
-        if (status != replacements[i].status || !strstr(diag.text, replacements[i].word))
+        enum tmk_status status = read_text(changed.data, changed.len, DIAG);
+        if (status != replacements[i].status || !strstr(test_diag.text, replacements[i].word))
             fail_msg("%s -> %s: status %d, %s", replacements[i].from, replacements[i].to,
-                     (int)status, diag.text);
-        assert_int_equal(diag.status, status);
-        if (status != TMK_OK && !strstr(diag.text, folder))
-            fail_msg("no file in: %s", diag.text);
+                     (int)status, test_diag.text);
+        assert_int_equal(test_diag.status, status);
+        if (status != TMK_OK && !strstr(test_diag.text, folder))
+            fail_msg("no file in: %s", test_diag.text);
         tmk_text_finish(&changed);
     }
     free(text);
@@ -349,12 +339,10 @@ TEST(newer_minor_versions_may_know_more) {
     char *at = strstr(text, "\"minor\":4"), *key = strstr(text, "\"path\":");
     assert_non_null(at);
     assert_non_null(key);
-    struct tmk_diag diag = {0};
     memcpy(key, "\"pith\":", 7);
-    assert_int_equal(read_text(text, len, &diag), TMK_FORMAT);
-    tmk_diag_reset(&diag);
+    assert_int_equal(read_text(text, len, DIAG), TMK_FORMAT);
     at[8] = '9';
-    assert_ok(read_text(text, len, &diag), &diag);
+    must(read_text(text, len, DIAG));
     free(text);
 }
 
@@ -396,13 +384,12 @@ TEST(deep_nesting_is_an_error) {
 }
 
 TEST(values_are_found_by_id_name_and_pattern) {
-    struct tmk_diag diag = {0};
     struct tmk_profile *p = NULL;
     static const char *const names[] = {"a/conv", "b/conv", "p7", "we[ir]d*", "p1"};
-    assert_ok(tmk_profile_create(&p, &diag), &diag);
+    must(tmk_profile_create(&p, DIAG));
     for (uint32_t i = 0; i < TMK_COUNT(names); i++) {
         struct tmk_profile_tensor *t = NULL;
-        assert_ok(tmk_profile_add_tensor(p, i * 3, &t, &diag), &diag);
+        must(tmk_profile_add_tensor(p, i * 3, &t, DIAG));
         t->name = names[i];
     }
     assert_int_equal(tmk_profile_find(p, "p3", 0), 1);
@@ -427,16 +414,15 @@ TEST(values_are_found_by_id_name_and_pattern) {
 }
 
 TEST(kept_shapes_do_not_depend_on_their_order) {
-    struct tmk_diag diag = {0};
     struct tmk_profile *p = NULL;
-    assert_ok(tmk_profile_create(&p, &diag), &diag);
+    must(tmk_profile_create(&p, DIAG));
     struct tmk_profile_tensor *t = NULL;
     for (uint32_t i = 0; i < 2; i++) {
-        assert_ok(tmk_profile_add_tensor(p, i, &t, &diag), &diag);
+        must(tmk_profile_add_tensor(p, i, &t, DIAG));
         for (int64_t k = 0; k < 200; k++) {
             int64_t n = (i ? 199 - k : k) * 7 % 40;
             const struct tmk_shape shape = {2, {n % 3, n}};
-            assert_ok(tmk_profile_add_runs(t, &shape, (uint64_t)n + 1, &diag), &diag);
+            must(tmk_profile_add_runs(t, &shape, (uint64_t)n + 1, DIAG));
         }
     }
     const struct tmk_profile_tensor *a = p->tensors, *b = a + 1;
@@ -482,14 +468,13 @@ TEST(floats_read_back_directly_and_through_doubles) {
 TEST(the_programs_locale_has_no_part) {
     static const char *const commas[] = {"de_DE.UTF-8", "fr_FR.UTF-8", "de_DE", "C.UTF-8"};
     char a[128], b[128], c[128];
-    struct tmk_diag diag = {0};
     struct tmk_profile *profile = sample();
-    assert_ok(tmk_profile_write(profile, in_folder("plain.json", a), &diag), &diag);
+    must(tmk_profile_write(profile, in_folder("plain.json", a), DIAG));
     for (size_t i = 0; i < TMK_COUNT(commas); i++)
         if (setlocale(LC_ALL, commas[i]))
             break;
     const char *before = localeconv()->decimal_point;
-    assert_ok(tmk_profile_write(profile, in_folder("local.json", b), &diag), &diag);
+    must(tmk_profile_write(profile, in_folder("local.json", b), DIAG));
     convert(b, in_folder("local2.json", c));
     assert_string_equal(localeconv()->decimal_point, before);
     setlocale(LC_ALL, "C");
@@ -520,16 +505,14 @@ TEST(only_wellformed_utf8_is_text) {
 
 TEST(hdf5_that_is_damaged_or_absent_is_an_error) {
     char path[128];
-    struct tmk_diag diag = {0};
     struct tmk_profile *profile = sample();
     if (!TMK_TEST_HDF5) {
-        assert_int_equal(tmk_profile_write(profile, in_folder("x.h5", path), &diag),
-                         TMK_UNSUPPORTED);
-        assert_non_null(strstr(diag.text, "-Dhdf5=enabled"));
+        must_fail(tmk_profile_write(profile, in_folder("x.h5", path), DIAG), TMK_UNSUPPORTED,
+                  "-Dhdf5=enabled");
         tmk_profile_destroy(&profile);
         return;
     }
-    assert_ok(tmk_profile_write(profile, in_folder("whole.h5", path), &diag), &diag);
+    must(tmk_profile_write(profile, in_folder("whole.h5", path), DIAG));
     tmk_profile_destroy(&profile);
     size_t len;
     char *bytes = slurp(path, &len);

@@ -55,10 +55,9 @@ TEST(test_entries_are_where_they_lie) {
         {TMK_FLOAT32, {2, {3, 3}}, numbers, count_release, &released},
         {TMK_FLOAT32, {1, {3}}, numbers + 9, count_release, &released}};
     struct given given = {.records = records, .n = 1};
-    struct tmk_diag diag = {0};
     struct tmk_tensor got = {0};
-    struct tmk_source *source = open_source(&given, &want, 1, TMK_OK, &diag);
-    assert_ok(tmk_source_read(source, 0, 1, 2, &got, &diag), &diag);
+    struct tmk_source *source = open_source(&given, &want, 1, TMK_OK, DIAG);
+    must(tmk_source_read(source, 0, 1, 2, &got, DIAG));
     assert_ptr_equal(got.data, numbers + 3);
     assert_int_equal(got.shape.dim[0], 2);
     tmk_source_close(&source);
@@ -74,13 +73,12 @@ TEST(test_records_are_joined) {
         {TMK_FLOAT32, {2, {2, 3}}, numbers + 3, count_release, &released},
         {TMK_FLOAT32, {2, {1, 3}}, numbers + 9, count_release, &released}};
     struct given given = {.records = records, .n = 3};
-    struct tmk_diag diag = {0};
     struct tmk_tensor got = {0};
-    struct tmk_source *source = open_source(&given, &want, 1, TMK_OK, &diag);
-    assert_ok(tmk_source_read(source, 0, 0, 2, &got, &diag), &diag);
+    struct tmk_source *source = open_source(&given, &want, 1, TMK_OK, DIAG);
+    must(tmk_source_read(source, 0, 0, 2, &got, DIAG));
     assert_memory_equal(got.data, numbers, 6 * sizeof(float));
     tmk_tensor_finish(&got);
-    assert_ok(tmk_source_read(source, 0, 2, 5, &got, &diag), &diag);
+    must(tmk_source_read(source, 0, 2, 5, &got, DIAG));
     assert_int_equal(got.shape.dim[0], 2);
     assert_memory_equal(got.data, numbers + 6, 6 * sizeof(float));
     tmk_tensor_finish(&got);
@@ -95,11 +93,10 @@ TEST(test_types_are_made_float32) {
     int released = 0;
     const struct tmk_record record = {TMK_FLOAT64, {1, {3}}, wide, count_release, &released};
     struct given given = {.records = &record, .n = 1};
-    struct tmk_diag diag = {0};
     struct tmk_tensor got = {0};
-    struct tmk_source *source = open_source(&given, &want, 1, TMK_OK, &diag);
+    struct tmk_source *source = open_source(&given, &want, 1, TMK_OK, DIAG);
     assert_int_equal(released, 1);
-    assert_ok(tmk_source_read(source, 0, 0, 1, &got, &diag), &diag);
+    must(tmk_source_read(source, 0, 0, 1, &got, DIAG));
     assert_int_equal(got.dtype, TMK_FLOAT32);
     assert_int_equal(got.shape.rank, 2);
     assert_true(((const float *)got.data)[1] == 2);
@@ -113,18 +110,17 @@ TEST(test_inputs_take_turns) {
                                          {TMK_FLOAT32, {2, {1, 2}}, numbers, NULL, NULL},
                                          {TMK_FLOAT32, {2, {1, 3}}, numbers, NULL, NULL}};
     struct given given = {.records = records, .n = 2};
-    struct tmk_diag diag = {0};
-    struct tmk_source *source = open_source(&given, wants, 2, TMK_OK, &diag);
+    struct tmk_source *source = open_source(&given, wants, 2, TMK_OK, DIAG);
     assert_string_equal(given.asked[0], "x");
     assert_string_equal(given.asked[1], "y");
     tmk_source_close(&source);
     given = (struct given){.records = records, .n = 3};
-    source = open_source(&given, wants, 2, TMK_OK, &diag);
+    source = open_source(&given, wants, 2, TMK_OK, DIAG);
     struct tmk_tensor got = {0};
-    assert_ok(tmk_source_read(source, 0, 0, 1, &got, &diag), &diag);
+    must(tmk_source_read(source, 0, 0, 1, &got, DIAG));
     tmk_tensor_finish(&got);
-    assert_int_equal(tmk_source_read(source, 0, 1, 1, &got, &diag), TMK_FORMAT);
-    assert_non_null(strstr(diag.text, "camera: ends after record 3, without one for 'y'"));
+    must_fail(tmk_source_read(source, 0, 1, 1, &got, DIAG), TMK_FORMAT,
+              "camera: ends after record 3, without one for 'y'");
     tmk_source_close(&source);
 }
 
@@ -135,14 +131,13 @@ TEST(test_whole_records_are_samples) {
     struct given given = {.records = records, .n = 3};
     struct tmk_pull pull = {next, &given, "camera", .whole = true};
     const struct tmk_source_options options = {.pull = &pull};
-    struct tmk_diag diag = {0};
     struct tmk_source *source = NULL;
     struct tmk_tensor got = {0};
-    assert_ok(tmk_source_open("-", &options, &source, &diag), &diag);
-    assert_ok(tmk_source_bind(source, &want, 1, &diag), &diag);
+    must(tmk_source_open("-", &options, &source, DIAG));
+    must(tmk_source_bind(source, &want, 1, DIAG));
     assert_true(tmk_source_info(source)->arrays[0].entries);
     for (int i = 0; i < 3; i++) {
-        assert_ok(tmk_source_read(source, 0, (uint64_t)i, 1, &got, &diag), &diag);
+        must(tmk_source_read(source, 0, (uint64_t)i, 1, &got, DIAG));
         assert_int_equal(got.shape.rank, 3);
         assert_int_equal(got.shape.dim[0], 1);
         assert_int_equal(got.shape.dim[1], records[i].shape.dim[0]);
@@ -166,10 +161,9 @@ TEST(test_what_is_refused) {
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct given given = {.records = &bad[i].record, .n = 1};
-        struct tmk_diag diag = {0};
         released = 0;
-        struct tmk_source *source = open_source(&given, &want, 1, bad[i].status, &diag);
-        assert_non_null(strstr(diag.text, "camera: record 1"));
+        struct tmk_source *source = open_source(&given, &want, 1, bad[i].status, DIAG);
+        assert_non_null(strstr(test_diag.text, "camera: record 1"));
         tmk_source_close(&source);
         assert_int_equal(released, 1);
     }
@@ -178,15 +172,13 @@ TEST(test_what_is_refused) {
 TEST(test_a_failure_is_the_runs) {
     const struct tmk_record record = {TMK_FLOAT32, {2, {1, 3}}, numbers, NULL, NULL};
     struct given given = {.records = &record, .n = 1, .failure = {TMK_READ, "lens cap on"}};
-    struct tmk_diag diag = {0};
     struct tmk_tensor got = {0};
-    struct tmk_source *source = open_source(&given, &want, 1, TMK_OK, &diag);
-    assert_int_equal(tmk_source_read(source, 0, 0, 2, &got, &diag), TMK_READ);
-    assert_non_null(strstr(diag.text, "camera: record 2: lens cap on"));
+    struct tmk_source *source = open_source(&given, &want, 1, TMK_OK, DIAG);
+    must_fail(tmk_source_read(source, 0, 0, 2, &got, DIAG), TMK_READ,
+              "camera: record 2: lens cap on");
     tmk_source_close(&source);
     given = (struct given){.records = &record, .n = 0};
-    diag = (struct tmk_diag){0};
-    source = open_source(&given, &want, 1, TMK_FORMAT, &diag);
-    assert_non_null(strstr(diag.text, "camera: is empty"));
+    source = open_source(&given, &want, 1, TMK_FORMAT, DIAG);
+    assert_non_null(strstr(test_diag.text, "camera: is empty"));
     tmk_source_close(&source);
 }

@@ -54,8 +54,7 @@ static const struct sample samples[] = {
 
 static const char *put(const char *name, const char *text, size_t len) {
     static char path[128];
-    struct tmk_diag diag = {0};
-    assert_ok(tmk_file_write(in_folder(name, path), text, len, &diag), &diag);
+    must(tmk_file_write(in_folder(name, path), text, len, DIAG));
     return path;
 }
 
@@ -63,9 +62,7 @@ TEST(test_what_each_says) {
     for (size_t i = 0; i < TMK_COUNT(samples); i++) {
         const struct sample *s = &samples[i];
         struct tmk_ranges *ranges = NULL;
-        struct tmk_diag diag = {0};
-        assert_ok(tmk_ranges_read(put("file", s->text, strlen(s->text)), NULL, &ranges, &diag),
-                  &diag);
+        must(tmk_ranges_read(put("file", s->text, strlen(s->text)), NULL, &ranges, DIAG));
         assert_string_equal(ranges->format, s->format);
         assert_int_equal(ranges->n, s->n);
         const struct tmk_range *r = &ranges->items[0];
@@ -106,13 +103,12 @@ TEST(test_what_is_refused) {
     };
     for (size_t i = 0; i < TMK_COUNT(bad); i++) {
         struct tmk_ranges *ranges = NULL;
-        struct tmk_diag diag = {0};
         const char *path = put("bad", bad[i].text, strlen(bad[i].text));
-        assert_int_not_equal(tmk_ranges_read(path, NULL, &ranges, &diag), TMK_OK);
+        assert_int_not_equal(tmk_ranges_read(path, NULL, &ranges, DIAG), TMK_OK);
         assert_null(ranges);
-        assert_non_null(strstr(diag.text, path));
-        if (!strstr(diag.text, bad[i].told))
-            fail_msg("'%s' is not in '%s'", bad[i].told, diag.text);
+        assert_non_null(strstr(test_diag.text, path));
+        if (!strstr(test_diag.text, bad[i].told))
+            fail_msg("'%s' is not in '%s'", bad[i].told, test_diag.text);
     }
 }
 
@@ -129,10 +125,9 @@ TEST(test_damaged) {
                 text[(random >> 8) % len] = (char)(random >> 3);
             }
             struct tmk_ranges *ranges = NULL;
-            struct tmk_diag diag = {0};
             const char *path = put("damaged", text, random % 5 ? len : random % len);
-            if (tmk_ranges_read(path, NULL, &ranges, &diag) != TMK_OK) {
-                assert_non_null(strstr(diag.text, path));
+            if (tmk_ranges_read(path, NULL, &ranges, DIAG) != TMK_OK) {
+                assert_non_null(strstr(test_diag.text, path));
                 continue;
             }
             for (uint32_t k = 0; k < ranges->n; k++)
@@ -149,8 +144,7 @@ static struct tmk_range_difference compare(enum tmk_range_meaning meaning, doubl
     struct tmk_range a = {"x", TMK_RANGE_OF_TENSOR, TMK_RANGE_EXACT, 1, &al, &ah, &as};
     struct tmk_range b = {"x", TMK_RANGE_OF_TENSOR, meaning, 1, &low, &high, &step};
     struct tmk_range_difference difference;
-    struct tmk_diag diag = {0};
-    assert_ok(tmk_range_compare(&a, &b, &difference, &diag), &diag);
+    must(tmk_range_compare(&a, &b, &difference, DIAG));
     return difference;
 }
 
@@ -175,24 +169,22 @@ TEST(test_channels) {
     struct tmk_range b = {"w", TMK_RANGE_OF_TENSOR, TMK_RANGE_EXACT, 3, other_low, other_high,
                           step};
     struct tmk_range_difference difference;
-    struct tmk_diag diag = {0};
-    assert_ok(tmk_range_compare(&a, &b, &difference, &diag), &diag);
+    must(tmk_range_compare(&a, &b, &difference, DIAG));
     assert_int_equal(difference.channel, 2);
     assert_float_equal(difference.share, 0.5, 0);
     assert_false(difference.equal);
     b.n = 2;
-    assert_int_equal(tmk_range_compare(&a, &b, &difference, &diag), TMK_SHAPE);
+    assert_int_equal(tmk_range_compare(&a, &b, &difference, DIAG), TMK_SHAPE);
     b.n = 1;
     assert_int_equal(tmk_range_compare(&a, &b, &difference, NULL), TMK_OK);
 }
 
 static struct tmk_stats *state_of(const float *x, int64_t n) {
     struct tmk_stats *stats = NULL;
-    struct tmk_diag diag = {0};
     struct tmk_shape shape = {1, {n}};
     struct tmk_stats_at at = {0, 1, -1, false};
-    assert_ok(tmk_stats_create(TMK_STATS_HISTOGRAM, &stats, &diag), &diag);
-    assert_ok(tmk_stats_update(stats, x, &shape, &at, &diag), &diag);
+    must(tmk_stats_create(TMK_STATS_HISTOGRAM, &stats, DIAG));
+    must(tmk_stats_update(stats, x, &shape, &at, DIAG));
     return stats;
 }
 
@@ -202,13 +194,12 @@ TEST(test_distance) {
     struct tmk_stats *x = state_of(a, 4), *y = state_of(twice, 8), *z = state_of(apart, 3),
                      *h = state_of(half, 4);
     double distance = -1;
-    struct tmk_diag diag = {0};
-    assert_ok(tmk_stats_distance(x, y, &distance, &diag), &diag);
+    must(tmk_stats_distance(x, y, &distance, DIAG));
     assert_float_equal(distance, 0, 1e-9);
-    assert_ok(tmk_stats_distance(x, z, &distance, &diag), &diag);
+    must(tmk_stats_distance(x, z, &distance, DIAG));
     assert_float_equal(distance, 1, 1e-12);
     /* half the mass is shared: the divergence is 1/2 bit */
-    assert_ok(tmk_stats_distance(x, h, &distance, &diag), &diag);
+    must(tmk_stats_distance(x, h, &distance, DIAG));
     assert_float_equal(distance, sqrt(0.5), 1e-12);
     tmk_stats_destroy(&x);
     tmk_stats_destroy(&y);

@@ -139,11 +139,10 @@ TEST(test_errors) {
     };
     for (size_t i = 0; i < TMK_COUNT(cases); i++) {
         struct tmk_relay_module *module = NULL;
-        struct tmk_diag diag = {0};
-        assert_int_equal(tmk_relay_parse(cases[i].json, strlen(cases[i].json), "g", &module, &diag),
+        assert_int_equal(tmk_relay_parse(cases[i].json, strlen(cases[i].json), "g", &module, DIAG),
                          TMK_FORMAT);
         assert_null(module);
-        if (!strstr(diag.text, cases[i].error))
-            fail_msg("expected '%s' in '%s'", cases[i].error, diag.text);
+        if (!strstr(test_diag.text, cases[i].error))
+            fail_msg("expected '%s' in '%s'", cases[i].error, test_diag.text);
     }
 }

@@ -25,9 +25,8 @@
 static void gives(const char *json, const char *expected) {
     struct tmk_relay_module *module = NULL;
     struct tmk_text text = {0};
-    struct tmk_diag diag = {0};
-    assert_ok(tmk_relay_parse(json, strlen(json), "j", &module, &diag), &diag);
-    assert_ok(tmk_relay_print(module, &text, &diag), &diag);
+    must(tmk_relay_parse(json, strlen(json), "j", &module, DIAG));
+    must(tmk_relay_print(module, &text, DIAG));
     if (strncmp(text.data, expected, strlen(expected)) != 0)
         assert_string_equal(text.data, expected);
     tmk_text_finish(&text);
@@ -99,12 +98,11 @@ TEST(test_errors) {
     };
     for (size_t i = 0; i < TMK_COUNT(cases); i++) {
         struct tmk_relay_module *module = NULL;
-        struct tmk_diag diag = {0};
-        assert_int_equal(tmk_relay_parse(cases[i].json, strlen(cases[i].json), "j", &module, &diag),
+        assert_int_equal(tmk_relay_parse(cases[i].json, strlen(cases[i].json), "j", &module, DIAG),
                          TMK_FORMAT);
         assert_null(module);
-        if (!strstr(diag.text, cases[i].error) || strncmp(diag.text, "j:1:", 4) != 0)
-            fail_msg("expected '%s' in '%s'", cases[i].error, diag.text);
+        if (!strstr(test_diag.text, cases[i].error) || strncmp(test_diag.text, "j:1:", 4) != 0)
+            fail_msg("expected '%s' in '%s'", cases[i].error, test_diag.text);
     }
 }
 
@@ -113,7 +111,6 @@ TEST(test_long_chains) {
     enum { CALLS = 20000 };
     struct tmk_text json = {0};
     struct tmk_relay_module *module = NULL;
-    struct tmk_diag diag = {0};
     tmk_text_puts(&json, "{\"root\": 1, \"nodes\": [{\"type_key\": \"\"}, {\"type_key\": "
                          "\"relay.Function\", \"attrs\": {\"params\": \"2\", \"body\": \"6\"}}, "
                          "{\"type_key\": \"Array\", \"data\": [3]}, {\"type_key\": \"relay.Var\", "
@@ -125,7 +122,7 @@ TEST(test_long_chains) {
                         "\"%d\"}}, {\"type_key\": \"Array\", \"data\": [%d]}",
                         7 + 2 * i, i + 1 < CALLS ? 8 + 2 * i : 3);
     tmk_text_puts(&json, "]}");
-    assert_ok(tmk_relay_parse(json.data, json.len, "j", &module, &diag), &diag);
+    must(tmk_relay_parse(json.data, json.len, "j", &module, DIAG));
     assert_int_equal(tmk_relay_function(module, "main")->body.n, CALLS - 1);
     tmk_relay_module_destroy(&module);
     tmk_text_finish(&json);

@@ -38,15 +38,13 @@ enum {
 
 static struct tmk_relay_params *parsed(const void *bytes, size_t len) {
     struct tmk_relay_params *params = NULL;
-    struct tmk_diag diag = {0};
-    assert_ok(tmk_relay_params_parse(bytes, len, "p", &params, &diag), &diag);
+    must(tmk_relay_params_parse(bytes, len, "p", &params, DIAG));
     return params;
 }
 
 static void same_bytes(const struct tmk_relay_params *params, const void *bytes, size_t len) {
     struct tmk_text out = {0};
-    struct tmk_diag diag = {0};
-    assert_ok(tmk_relay_params_print(params, &out, &diag), &diag);
+    must(tmk_relay_params_print(params, &out, DIAG));
     assert_int_equal(out.len, len);
     assert_memory_equal(out.data, bytes, len);
     tmk_text_finish(&out);
@@ -73,18 +71,17 @@ TEST(test_there_and_back) {
 
 TEST(test_made_ones_are_the_same) {
     struct tmk_relay_params *params = NULL;
-    struct tmk_diag diag = {0};
     int8_t three = 3;
     float pair[] = {1, -2};
     struct tmk_tensor tensor;
-    assert_ok(tmk_relay_params_create(&params, &diag), &diag);
+    must(tmk_relay_params_create(&params, DIAG));
     tmk_tensor_borrow(&tensor, TMK_INT8, &(struct tmk_shape){0}, &three);
-    assert_ok(tmk_relay_params_add(params, "b", &tensor, &diag), &diag);
+    must(tmk_relay_params_add(params, "b", &tensor, DIAG));
     tmk_tensor_borrow(&tensor, TMK_FLOAT32, &(struct tmk_shape){2, {1, 2}}, pair);
-    assert_ok(tmk_relay_params_add(params, "w", &tensor, &diag), &diag);
+    must(tmk_relay_params_add(params, "w", &tensor, DIAG));
     same_bytes(params, mini, sizeof mini);
     tmk_tensor_borrow(&tensor, TMK_FLOAT8E5M2, &(struct tmk_shape){0}, &three);
-    assert_int_equal(tmk_relay_params_add(params, "x", &tensor, &diag), TMK_TYPE);
+    assert_int_equal(tmk_relay_params_add(params, "x", &tensor, DIAG), TMK_TYPE);
     assert_int_equal(params->n, 2);
     tmk_relay_params_destroy(&params);
 }
@@ -92,14 +89,13 @@ TEST(test_made_ones_are_the_same) {
 /* TVM puts a v before names that begin with no letter. */
 TEST(test_names_with_a_v) {
     struct tmk_relay_params *params = NULL;
-    struct tmk_diag diag = {0};
     float one = 1;
     struct tmk_tensor tensor;
     tmk_tensor_borrow(&tensor, TMK_FLOAT32, &(struct tmk_shape){0}, &one);
-    assert_ok(tmk_relay_params_create(&params, &diag), &diag);
+    must(tmk_relay_params_create(&params, DIAG));
     static const char *const names[] = {"_param_1", "v_param_2", "_param_2"};
     for (size_t i = 0; i < TMK_COUNT(names); i++)
-        assert_ok(tmk_relay_params_add(params, names[i], &tensor, &diag), &diag);
+        must(tmk_relay_params_add(params, names[i], &tensor, DIAG));
     assert_ptr_equal(tmk_relay_params_find(params, "v_param_1"), &params->items[0]);
     assert_ptr_equal(tmk_relay_params_find(params, "v_param_2"), &params->items[1]);
     assert_ptr_equal(tmk_relay_params_find(params, "_param_2"), &params->items[2]);
@@ -181,26 +177,21 @@ TEST(test_errors) {
     struct tmk_relay_params *params = NULL;
     for (size_t i = 0; i < TMK_COUNT(cases); i++) {
         unsigned char bytes[sizeof mini];
-        struct tmk_diag diag = {0};
         memcpy(bytes, mini, sizeof mini);
         bytes[cases[i].at] = cases[i].byte;
-        assert_int_equal(tmk_relay_params_parse(bytes, sizeof bytes, "p", &params, &diag),
+        assert_int_equal(tmk_relay_params_parse(bytes, sizeof bytes, "p", &params, DIAG),
                          TMK_FORMAT);
         assert_null(params);
-        if (!strstr(diag.text, cases[i].error))
-            fail_msg("expected '%s' in '%s'", cases[i].error, diag.text);
+        if (!strstr(test_diag.text, cases[i].error))
+            fail_msg("expected '%s' in '%s'", cases[i].error, test_diag.text);
     }
     for (size_t len = 0; len < sizeof mini; len++) {
-        struct tmk_diag diag = {0};
-        assert_int_equal(tmk_relay_params_parse(mini, len, "p", &params, &diag), TMK_FORMAT);
-        assert_non_null(strstr(diag.text, "p: byte "));
+        must_fail(tmk_relay_params_parse(mini, len, "p", &params, DIAG), TMK_FORMAT, "p: byte ");
     }
     unsigned char longer[sizeof mini + 1] = {0};
-    struct tmk_diag diag = {0};
     memcpy(longer, mini, sizeof mini);
-    assert_int_equal(tmk_relay_params_parse(longer, sizeof longer, "p", &params, &diag),
-                     TMK_FORMAT);
-    assert_string_equal(diag.text, "p: byte 155: 1 bytes behind the last tensor");
+    assert_int_equal(tmk_relay_params_parse(longer, sizeof longer, "p", &params, DIAG), TMK_FORMAT);
+    assert_string_equal(test_diag.text, "p: byte 155: 1 bytes behind the last tensor");
 }
 
 /* RFC 4648, section 10. */
@@ -209,24 +200,22 @@ TEST(test_base64) {
     static const char *const coded[] = {"",         "Zg==",     "Zm8=",    "Zm9v",
                                         "Zm9vYg==", "Zm9vYmE=", "Zm9vYmFy"};
     struct tmk_buf *buf = NULL;
-    struct tmk_diag diag = {0};
     size_t n;
     for (size_t i = 0; i < TMK_COUNT(plain); i++) {
         struct tmk_text text = {0};
         tmk_base64_print(&text, plain[i], strlen(plain[i]));
         assert_string_equal(text.len ? text.data : "", coded[i]);
         tmk_text_finish(&text);
-        assert_ok(tmk_base64_decode(coded[i], strlen(coded[i]), &buf, &n, &diag), &diag);
+        must(tmk_base64_decode(coded[i], strlen(coded[i]), &buf, &n, DIAG));
         assert_int_equal(n, strlen(plain[i]));
         assert_memory_equal(tmk_buf_data(buf), plain[i], n);
         tmk_buf_unref(&buf);
     }
-    assert_ok(tmk_base64_decode("\\/+8=", 5, &buf, &n, &diag), &diag);
+    must(tmk_base64_decode("\\/+8=", 5, &buf, &n, DIAG));
     assert_memory_equal(tmk_buf_data(buf), "\xff\xef", 2);
     tmk_buf_unref(&buf);
     static const char *const wrong[] = {
         "Z", "Zg", "Zg=", "Zm8", "Zm9v=", "Z===", "Zg=a", "Zm 8=", "Zm9v\n", "====", "Zg==="};
     for (size_t i = 0; i < TMK_COUNT(wrong); i++)
-        assert_int_equal(tmk_base64_decode(wrong[i], strlen(wrong[i]), &buf, &n, &diag),
-                         TMK_FORMAT);
+        assert_int_equal(tmk_base64_decode(wrong[i], strlen(wrong[i]), &buf, &n, DIAG), TMK_FORMAT);
 }

@@ -13,9 +13,8 @@
 
 static struct tmk_relay_module *parsed(const char *text) {
     struct tmk_relay_module *module = NULL;
-    struct tmk_diag diag = {0};
-    if (tmk_relay_parse(text, strlen(text), "m", &module, &diag) != TMK_OK)
-        fail_msg("%s\n%s", diag.text, text);
+    if (tmk_relay_parse(text, strlen(text), "m", &module, DIAG) != TMK_OK)
+        fail_msg("%s\n%s", test_diag.text, text);
     return module;
 }
 
@@ -36,11 +35,10 @@ static void gives(const char *text, const char *expected) {
 
 static void refused(const char *text, size_t len, const char *error) {
     struct tmk_relay_module *module = NULL;
-    struct tmk_diag diag = {0};
-    assert_int_equal(tmk_relay_parse(text, len, "m", &module, &diag), TMK_FORMAT);
+    assert_int_equal(tmk_relay_parse(text, len, "m", &module, DIAG), TMK_FORMAT);
     assert_null(module);
-    if (!strstr(diag.text, error))
-        fail_msg("expected '%s' in '%s'", error, diag.text);
+    if (!strstr(test_diag.text, error))
+        fail_msg("expected '%s' in '%s'", error, test_diag.text);
 }
 
 static const struct tmk_relay_expr *result_of(const struct tmk_relay_module *module) {
@@ -273,8 +271,7 @@ TEST(test_numbers) {
         assert_int_equal(expr->data.shape.rank, 0);
         double value = 0;
         struct tmk_tensor wide;
-        struct tmk_diag diag = {0};
-        assert_ok(tmk_tensor_widen(&expr->data, &wide, &diag), &diag);
+        must(tmk_tensor_widen(&expr->data, &wide, DIAG));
         switch (expr->data.dtype) {
         case TMK_FLOAT64:
             memcpy(&value, expr->data.data, sizeof value);
@@ -315,19 +312,18 @@ TEST(test_made_scalars) {
     struct tmk_relay_module *module =
         parsed("def @main() { (1f, 1f16, 1f64, 1, 1i64, 1i16, True) }");
     struct tmk_relay_expr *items = tmk_relay_function(module, "main")->body.result;
-    struct tmk_diag diag = {0};
     const float third = 1.0F / 3;
-    assert_ok(tmk_relay_scalar(module, TMK_FLOAT32, &third, &items->args[0]->data, &diag), &diag);
+    must(tmk_relay_scalar(module, TMK_FLOAT32, &third, &items->args[0]->data, DIAG));
     for (uint32_t i = 0; i < items->n_args; i++)
         items->args[i]->text = NULL;
     struct tmk_text text = {0};
-    assert_ok(tmk_relay_print(module, &text, &diag), &diag);
+    must(tmk_relay_print(module, &text, DIAG));
     assert_string_equal(text.data, HEADER "def @main() {\n  (0.33333334f, 1f16, 1f64, 1, 1i64, "
                                           "1i16, True)\n}\n");
     tmk_text_finish(&text);
     const uint8_t byte = 7;
-    assert_ok(tmk_relay_scalar(module, TMK_UINT8, &byte, &items->args[0]->data, &diag), &diag);
-    assert_int_equal(tmk_relay_print(module, &text, &diag), TMK_TYPE);
+    must(tmk_relay_scalar(module, TMK_UINT8, &byte, &items->args[0]->data, DIAG));
+    assert_int_equal(tmk_relay_print(module, &text, DIAG), TMK_TYPE);
     tmk_text_finish(&text);
     tmk_relay_module_destroy(&module);
 }
@@ -591,9 +587,8 @@ TEST(test_names_that_text_cannot_hold) {
     struct tmk_relay_module *module = parsed("def @main(%x: int8) { %x }");
     for (size_t i = 0; i < TMK_COUNT(names); i++) {
         struct tmk_text text = {0};
-        struct tmk_diag diag = {0};
         tmk_relay_function(module, "main")->params[0]->name = names[i];
-        assert_int_equal(tmk_relay_print(module, &text, &diag), TMK_FORMAT);
+        assert_int_equal(tmk_relay_print(module, &text, DIAG), TMK_FORMAT);
         tmk_text_finish(&text);
     }
     tmk_relay_module_destroy(&module);

@@ -71,22 +71,21 @@ static float *laid_out(const struct tmk_shape *shape, uint32_t block, const floa
 static void see(struct tmk_account *account, const struct tmk_slot_config *config,
                 const struct tmk_shape *shape, const float *y, size_t places,
                 const struct tmk_stats_at *at) {
-    struct tmk_diag diag = {0};
     struct tmk_tensor tensor = {0};
     tmk_tensor_borrow(&tensor, TMK_FLOAT32, shape, (void *)(uintptr_t)y);
     if (next() % 2) {
-        assert_ok(tmk_account_look(account, config, &tensor, at, &diag), &diag);
+        must(tmk_account_look(account, config, &tensor, at, DIAG));
         return;
     }
     tensor.data = NULL;
-    assert_ok(tmk_account_begin(account, config, &tensor, at, &diag), &diag);
+    must(tmk_account_begin(account, config, &tensor, at, DIAG));
     for (size_t left = places; left > 0;) {
         size_t n = 1 + next() % (next() % 2 ? 40 : 4000);
         n = n < left ? n : left;
         left -= n;
-        assert_ok(tmk_account_piece(account, config, y + left, left, n, &diag), &diag);
+        must(tmk_account_piece(account, config, y + left, left, n, DIAG));
     }
-    assert_ok(tmk_account_end(account, config, &diag), &diag);
+    must(tmk_account_end(account, config, DIAG));
 }
 
 TEST(layouts_and_pieces_do_not_show) {
@@ -157,19 +156,17 @@ TEST(clamped_extents_are_those_of_clamped_elements) {
 }
 
 static void fill(struct tmk_samples *samples, const bool *has, size_t n, float *x) {
-    struct tmk_diag diag = {0};
     for (size_t s = 0; s < n; s++) {
         struct tmk_minmax *range;
         if (!has[s])
             continue;
-        assert_ok(tmk_samples_open(samples, 1000 + s, 1, &range, &diag), &diag);
+        must(tmk_samples_open(samples, 1000 + s, 1, &range, DIAG));
         take(range, x[s]);
     }
 }
 
 TEST(merging_joins_what_each_worker_saw) {
     enum { MOST = 300 };
-    struct tmk_diag diag = {0};
     for (int round = 0; round < 300; round++) {
         size_t n = next() % MOST, at = 0;
         float *x = data_of(0, MOST), *y = data_of(0, MOST);
@@ -181,7 +178,7 @@ TEST(merging_joins_what_each_worker_saw) {
         struct tmk_samples a = {0}, b = {0};
         fill(&a, in_a, n, x);
         fill(&b, in_b, n, y);
-        assert_ok(tmk_samples_merge(&a, &b, &diag), &diag);
+        must(tmk_samples_merge(&a, &b, DIAG));
         for (size_t s = 0; s < n; s++) {
             struct tmk_minmax truth = tmk_minmax_empty();
             if (!in_a[s] && !in_b[s])
@@ -202,23 +199,21 @@ TEST(merging_joins_what_each_worker_saw) {
 }
 
 TEST(samples_cannot_be_put_between_others) {
-    struct tmk_diag diag = {0};
     struct tmk_samples samples = {0};
     struct tmk_minmax *range;
-    assert_ok(tmk_samples_open(&samples, 5, 2, &range, &diag), &diag);
-    assert_ok(tmk_samples_open(&samples, 9, 2, &range, &diag), &diag);
-    assert_ok(tmk_samples_open(&samples, 5, 2, &range, &diag), &diag);
+    must(tmk_samples_open(&samples, 5, 2, &range, DIAG));
+    must(tmk_samples_open(&samples, 9, 2, &range, DIAG));
+    must(tmk_samples_open(&samples, 5, 2, &range, DIAG));
     assert_ptr_equal(range, samples.range);
     assert_int_equal(samples.n, 4);
-    assert_int_equal(tmk_samples_open(&samples, 7, 1, &range, &diag), TMK_ARGUMENT);
-    assert_int_equal(tmk_samples_open(&samples, 10, 2, &range, &diag), TMK_ARGUMENT);
+    assert_int_equal(tmk_samples_open(&samples, 7, 1, &range, DIAG), TMK_ARGUMENT);
+    assert_int_equal(tmk_samples_open(&samples, 10, 2, &range, DIAG), TMK_ARGUMENT);
     assert_int_equal(samples.n, 4);
     tmk_samples_finish(&samples);
 }
 
 /* A value, its Relu, and the two side by side. */
 TEST(derived_values_have_extents_too) {
-    struct tmk_diag diag = {0};
     uint32_t relu_from[] = {0}, concat_from[] = {0, 1};
     const struct tmk_clamp relu = {0, INFINITY};
     const struct tmk_slot_config configs[] = {{.level = TMK_STATS_RANGE,
@@ -248,14 +243,14 @@ TEST(derived_values_have_extents_too) {
         const struct tmk_stats_at at = {s, 1, -1, false, 0};
         struct tmk_tensor tensor = {0};
         tmk_tensor_borrow(&tensor, TMK_FLOAT32, &shape, x + s * WIDTH);
-        assert_ok(tmk_account_look(&accounts[0], &configs[0], &tensor, &at, &diag), &diag);
+        must(tmk_account_look(&accounts[0], &configs[0], &tensor, &at, DIAG));
         tensor.data = NULL;
-        assert_ok(tmk_account_look(&accounts[1], &configs[1], &tensor, &at, &diag), &diag);
+        must(tmk_account_look(&accounts[1], &configs[1], &tensor, &at, DIAG));
         tmk_tensor_borrow(&tensor, TMK_FLOAT32, &wide_shape, NULL);
-        assert_ok(tmk_account_look(&accounts[2], &configs[2], &tensor, &at, &diag), &diag);
+        must(tmk_account_look(&accounts[2], &configs[2], &tensor, &at, DIAG));
         tmk_derive_note(accounts, configs, 3, &at);
     }
-    assert_ok(tmk_derive_all(accounts, configs, 3, &diag), &diag);
+    must(tmk_derive_all(accounts, configs, 3, DIAG));
     for (uint64_t s = 0; s < SAMPLES; s++) {
         struct tmk_minmax whole = tmk_minmax_empty(),
                           clamped = of_clamped(&relu, x + s * WIDTH, WIDTH);

@@ -30,14 +30,13 @@ static enum tmk_status look(void *context, uint32_t slot, const struct tmk_tenso
 
 static void read_graph(struct scene *scene, const char *body) {
     char text[4096];
-    struct tmk_diag diag = {0};
     *scene = (struct scene){0};
     int length =
         snprintf(text, sizeof text, "graph \"g\" opset 21 \"ai.tidemark\" 1 {\n%s\n}\n", body);
     assert_true(length > 0 && (size_t)length < sizeof text);
-    if (tmk_graph_parse(text, NULL, &scene->graph, &diag) != TMK_OK ||
-        tmk_ops_bind(scene->graph, &diag) != TMK_OK)
-        fail_msg("%s: %s", body, diag.text);
+    if (tmk_graph_parse(text, NULL, &scene->graph, DIAG) != TMK_OK ||
+        tmk_ops_bind(scene->graph, DIAG) != TMK_OK)
+        fail_msg("%s: %s", body, test_diag.text);
     tmk_graph_number(scene->graph);
 }
 
@@ -75,10 +74,9 @@ static void check_same(const char *body, const struct tmk_tensor *got,
 /* The first output is what the initializer %want holds. */
 static void gives(const char *body) {
     struct scene scene;
-    struct tmk_diag diag = {0};
     read_graph(&scene, body);
-    if (play(&scene, NULL, &diag) != TMK_OK)
-        fail_msg("%s: %s", body, diag.text);
+    if (play(&scene, NULL, DIAG) != TMK_OK)
+        fail_msg("%s: %s", body, test_diag.text);
     struct tmk_tensor got = tmk_worker_value(scene.worker, scene.graph->outputs[0]);
     const struct tmk_tensor *want = NULL;
     for (uint32_t i = 0; i < scene.graph->n_values; i++)
@@ -91,11 +89,10 @@ static void gives(const char *body) {
 
 static void refuses(const char *body, enum tmk_status status, const char *why) {
     struct scene scene;
-    struct tmk_diag diag = {0};
     read_graph(&scene, body);
-    enum tmk_status got = play(&scene, NULL, &diag);
-    if (got != status || !strstr(diag.text, why))
-        fail_msg("%s: status %d, '%s'", body, (int)got, diag.text);
+    enum tmk_status got = play(&scene, NULL, DIAG);
+    if (got != status || !strstr(test_diag.text, why))
+        fail_msg("%s: status %d, '%s'", body, (int)got, test_diag.text);
     clear(&scene);
 }
 
@@ -217,11 +214,10 @@ TEST(a_loop_carries_a_sequence) {
                                   " output %u\n }}\n" OBSERVE("so", "s", 2) " output %so";
     for (int64_t m = 0; m < 70; m += 23) {
         struct scene scene;
-        struct tmk_diag diag = {0};
         struct tmk_tensor input;
         read_graph(&scene, body);
         tmk_tensor_borrow(&input, TMK_INT64, &(struct tmk_shape){0, {0}}, &m);
-        assert_ok(play(&scene, &input, &diag), &diag);
+        must(play(&scene, &input, DIAG));
         assert_int_equal(scene.looks, 2 * m);
         struct tmk_tensor got = tmk_worker_value(scene.worker, scene.graph->outputs[0]);
         assert_int_equal(got.kind, TMK_TYPE_SEQUENCE);
@@ -267,24 +263,23 @@ TEST(a_graph_maps_a_sequence) {
 
 TEST(a_sequence_can_be_an_input) {
     static const char body[] = "input %s : optional(sequence(f32))\n %y = Identity(%s)\n output %y";
-    struct tmk_diag diag = {0};
     struct tmk_tensor inputs[3];
     struct tmk_list *list = tmk_list_create(1);
     const struct tmk_shape one = {1, {1}};
     assert_non_null(list);
-    assert_ok(tmk_tensor_init(tmk_list_place(list, 0), TMK_FLOAT32, &one, &diag), &diag);
+    must(tmk_tensor_init(tmk_list_place(list, 0), TMK_FLOAT32, &one, DIAG));
     tmk_tensor_of_list(&inputs[0], TMK_FLOAT32, list);
     tmk_tensor_nothing(&inputs[1], TMK_FLOAT32);
-    assert_ok(tmk_tensor_init(&inputs[2], TMK_FLOAT32, &one, &diag), &diag);
+    must(tmk_tensor_init(&inputs[2], TMK_FLOAT32, &one, DIAG));
     for (int i = 0; i < 3; i++) {
         struct scene scene;
         read_graph(&scene, body);
         if (i == 2) {
-            assert_int_equal(play(&scene, &inputs[i], &diag), TMK_TYPE);
+            assert_int_equal(play(&scene, &inputs[i], DIAG), TMK_TYPE);
             assert_non_null(
-                strstr(diag.text, "wants an optional sequence, but the data is a tensor"));
+                strstr(test_diag.text, "wants an optional sequence, but the data is a tensor"));
         } else {
-            assert_ok(play(&scene, &inputs[i], &diag), &diag);
+            must(play(&scene, &inputs[i], DIAG));
             struct tmk_tensor got = tmk_worker_value(scene.worker, scene.graph->outputs[0]);
             assert_int_equal(got.kind, inputs[i].kind);
             assert_ptr_equal(got.list, inputs[i].list);

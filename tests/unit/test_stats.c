@@ -152,13 +152,12 @@ TEST(packed_words_never_overflow) {
 }
 
 TEST(the_earliest_sample_then_the_lowest_index_wins_a_tie) {
-    struct tmk_diag diag = {0};
     float x[3 * 5] = {0, 7, 7, -2, 0, 7, -2, -2, 0, 7, 0, 0, NAN, 0, INFINITY};
     struct tmk_shape batch = {2, {3, 5}}, one = {2, {1, 5}};
     struct tmk_summary s;
     struct tmk_stats *stats = empty(TMK_STATS_RANGE), *backwards = empty(TMK_STATS_RANGE);
     struct tmk_stats_at at = {10, 3, -1, false, 0};
-    assert_ok(tmk_stats_update(stats, x, &batch, &at, &diag), &diag);
+    must(tmk_stats_update(stats, x, &batch, &at, DIAG));
     tmk_stats_summary(stats, &s);
     assert_int_equal(s.max_at.sample, 10);
     assert_int_equal(s.max_at.index, 1);
@@ -169,7 +168,7 @@ TEST(the_earliest_sample_then_the_lowest_index_wins_a_tie) {
     assert_int_equal(s.samples, 3);
     for (size_t i = 3; i-- > 0;) {
         struct tmk_stats_at single = {10 + i, 1, -1, false, 0};
-        assert_ok(tmk_stats_update(backwards, x + 5 * i, &one, &single, &diag), &diag);
+        must(tmk_stats_update(backwards, x + 5 * i, &one, &single, DIAG));
     }
     backwards->updates = stats->updates;
     assert_true(equal(stats, backwards));
@@ -177,7 +176,7 @@ TEST(the_earliest_sample_then_the_lowest_index_wins_a_tie) {
     struct tmk_stats_at uncut = {3, 15, -1, false, 0};
     tmk_stats_destroy(&stats);
     stats = empty(TMK_STATS_RANGE);
-    assert_ok(tmk_stats_update(stats, x, &batch, &uncut, &diag), &diag);
+    must(tmk_stats_update(stats, x, &batch, &uncut, DIAG));
     tmk_stats_summary(stats, &s);
     assert_int_equal(s.first_nonfinite.sample, 3);
     assert_int_equal(s.first_nonfinite.index, 12);
@@ -185,7 +184,7 @@ TEST(the_earliest_sample_then_the_lowest_index_wins_a_tie) {
     at.whole = true;
     tmk_stats_destroy(&stats);
     stats = empty(TMK_STATS_RANGE);
-    assert_ok(tmk_stats_update(stats, x, &batch, &at, &diag), &diag);
+    must(tmk_stats_update(stats, x, &batch, &at, DIAG));
     tmk_stats_summary(stats, &s);
     assert_int_equal(s.first_nonfinite.sample, 10);
     assert_int_equal(s.first_nonfinite.index, 12);
@@ -209,12 +208,11 @@ TEST(minus_zero_is_below_zero) {
 }
 
 TEST(a_tensor_without_elements_counts_its_sample) {
-    struct tmk_diag diag = {0};
     struct tmk_stats *stats = empty(TMK_STATS_HISTOGRAM);
     struct tmk_shape none = {3, {1, 0, 4}}, bad = {1, {-1}};
     struct tmk_stats_at at = {0, 1, 1, false, 0}, wraps = {UINT64_MAX, 1, -1, false, 0},
                         axis = {0, 1, -2, false, 0};
-    assert_ok(tmk_stats_update(stats, NULL, &none, &at, &diag), &diag);
+    must(tmk_stats_update(stats, NULL, &none, &at, DIAG));
     assert_int_equal(tmk_stats_update(stats, NULL, &bad, &at, NULL), TMK_SHAPE);
     assert_int_equal(tmk_stats_update(stats, NULL, &none, &wraps, NULL), TMK_ARGUMENT);
     assert_int_equal(tmk_stats_update(stats, NULL, &none, &axis, NULL), TMK_ARGUMENT);
@@ -233,7 +231,6 @@ TEST(a_tensor_without_elements_counts_its_sample) {
 }
 
 TEST(channels_are_those_of_naive_scanning) {
-    struct tmk_diag diag = {0};
     static const struct tmk_shape shapes[] = {
         {4, {2, 5, 7, 9}}, {4, {1, 3, 40, 50}}, {2, {37, 3}},  {2, {3, 700}}, {3, {2, 600, 3}},
         {1, {1031}},       {2, {1, 4}},         {2, {515, 1}}, {2, {5, 130}}, {3, {4, 1, 33}},
@@ -249,7 +246,7 @@ TEST(channels_are_those_of_naive_scanning) {
                 float *x = data_of(f, n);
                 struct tmk_stats *stats = empty(TMK_STATS_RANGE);
                 struct tmk_stats_at at = {0, 1, axis, false, 0};
-                assert_ok(tmk_stats_update(stats, x, &shapes[k], &at, &diag), &diag);
+                must(tmk_stats_update(stats, x, &shapes[k], &at, DIAG));
                 struct tmk_summary s;
                 tmk_stats_summary(stats, &s);
                 assert_int_equal(s.channels, channels);
@@ -277,7 +274,6 @@ static int by_value(const void *a, const void *b) {
 }
 
 TEST(quantiles_lie_in_their_enclosure) {
-    struct tmk_diag diag = {0};
     enum { N = 20011 };
     for (each_family(f))
         for (int absolute = 0; absolute < 2; absolute++) {
@@ -291,7 +287,7 @@ TEST(quantiles_lie_in_their_enclosure) {
             for (int i = 0; i <= 1000 && finite; i++) {
                 double q = i / 1000.0, lo, hi, mid;
                 size_t rank = (size_t)fmax(ceil(q * (double)finite) - 1, 0);
-                assert_ok(tmk_stats_quantile(stats, q, absolute, &lo, &hi, &mid, &diag), &diag);
+                must(tmk_stats_quantile(stats, q, absolute, &lo, &hi, &mid, DIAG));
                 double exact = (double)x[rank];
                 assert_true(lo <= exact && exact <= hi);
                 assert_true(lo <= mid && mid <= hi);
@@ -307,7 +303,6 @@ TEST(quantiles_lie_in_their_enclosure) {
 }
 
 TEST(linear_histograms_keep_every_element) {
-    struct tmk_diag diag = {0};
     enum { N = 50000, BINS = 128 };
     float *x = data_of(0, N);
     struct tmk_stats *stats = state_of(TMK_STATS_HISTOGRAM, x, N);
@@ -315,7 +310,7 @@ TEST(linear_histograms_keep_every_element) {
     tmk_stats_summary(stats, &s);
     double out[BINS], naive[BINS] = {0}, total = 0;
     double lo = (double)s.min, hi = (double)s.max;
-    assert_ok(tmk_stats_linear(stats, false, lo, hi, BINS, out, &diag), &diag);
+    must(tmk_stats_linear(stats, false, lo, hi, BINS, out, DIAG));
     for (size_t i = 0; i < N; i++) {
         size_t k = (size_t)(((double)x[i] - lo) / ((hi - lo) / BINS));
         naive[k < BINS ? k : BINS - 1]++;
@@ -328,13 +323,13 @@ TEST(linear_histograms_keep_every_element) {
     assert_true(fabs(total - N) < 1e-6 * N);
     assert_true(moved < 0.02 * N);
     /* the half of it that is above 0, by magnitude: all of it */
-    assert_ok(tmk_stats_linear(stats, true, 0, fmax(-lo, hi), BINS, out, &diag), &diag);
+    must(tmk_stats_linear(stats, true, 0, fmax(-lo, hi), BINS, out, DIAG));
     total = 0;
     for (size_t i = 0; i < BINS; i++)
         total += out[i];
     assert_true(fabs(total - N) < 1e-6 * N);
     /* what is outside is left out */
-    assert_ok(tmk_stats_linear(stats, false, 100, 200, BINS, out, &diag), &diag);
+    must(tmk_stats_linear(stats, false, 100, 200, BINS, out, DIAG));
     for (size_t i = 0; i < BINS; i++)
         assert_true(out[i] == 0);
     assert_int_equal(tmk_stats_linear(stats, false, 1, 1, BINS, out, NULL), TMK_ARGUMENT);
@@ -342,7 +337,7 @@ TEST(linear_histograms_keep_every_element) {
     tmk_stats_destroy(&stats);
     const float ends[] = {0, 0, 1, 2};
     stats = state_of(TMK_STATS_HISTOGRAM, ends, 4);
-    assert_ok(tmk_stats_linear(stats, false, 0, 2, 2, out, &diag), &diag);
+    must(tmk_stats_linear(stats, false, 0, 2, 2, out, DIAG));
     assert_true(out[0] == 2 && out[1] == 2);
     tmk_stats_destroy(&stats);
     free(x);
@@ -368,12 +363,11 @@ TEST(bins_tile_the_line) {
 }
 
 TEST(integers_are_counted_with_their_places) {
-    struct tmk_diag diag = {0};
     struct tmk_int_stats a = {0}, b = {0}, back;
     struct tmk_shape shape = {2, {2, 3}}, none = {1, {0}};
     struct tmk_stats_at at = {8, 2, -1, false, 0};
     const char bytes[] = {'?', 5, (char)-7, 0, 5, (char)-7, 0};
-    assert_ok(tmk_int_stats_update(&a, TMK_INT8, bytes + 1, &shape, &at, &diag), &diag);
+    must(tmk_int_stats_update(&a, TMK_INT8, bytes + 1, &shape, &at, DIAG));
     assert_int_equal(a.min, -7);
     assert_int_equal(a.max, 5);
     assert_int_equal(a.zeros, 2);
@@ -381,33 +375,33 @@ TEST(integers_are_counted_with_their_places) {
     assert_int_equal(a.min_at.index, 1);
     const uint64_t large[] = {UINT64_MAX, 3, (uint64_t)INT64_MAX + 1, 4, 5, INT64_MAX};
     at.sample = 2;
-    assert_ok(tmk_int_stats_update(&b, TMK_UINT64, large, &shape, &at, &diag), &diag);
+    must(tmk_int_stats_update(&b, TMK_UINT64, large, &shape, &at, DIAG));
     assert_int_equal(b.saturated, 2);
     assert_true(b.max == INT64_MAX && b.min == 3);
     struct tmk_int_stats ab = a, ba = b;
-    assert_ok(tmk_int_stats_merge(&ab, &b, &diag), &diag);
-    assert_ok(tmk_int_stats_merge(&ba, &a, &diag), &diag);
+    must(tmk_int_stats_merge(&ab, &b, DIAG));
+    must(tmk_int_stats_merge(&ba, &a, DIAG));
     struct tmk_text x = {0}, y = {0};
     tmk_int_stats_encode(&ab, &x);
     tmk_int_stats_encode(&ba, &y);
     assert_int_equal(x.len, y.len);
     assert_memory_equal(x.data, y.data, x.len);
-    assert_ok(tmk_int_stats_decode(x.data, x.len, &back, &diag), &diag);
+    must(tmk_int_stats_decode(x.data, x.len, &back, DIAG));
     assert_int_equal(back.count, 12);
     assert_int_equal(back.min_at.sample, 8);
     for (size_t len = 0; len < x.len; len++)
         assert_int_equal(tmk_int_stats_decode(x.data, len, &back, NULL), TMK_FORMAT);
     const bool flags[] = {true, false, false, true, false, true};
     struct tmk_int_stats c = {0};
-    assert_ok(tmk_int_stats_update(&c, TMK_BOOL, flags, &shape, &at, &diag), &diag);
+    must(tmk_int_stats_update(&c, TMK_BOOL, flags, &shape, &at, DIAG));
     assert_int_equal(c.max, 1);
     assert_int_equal(c.zeros, 3);
-    assert_ok(tmk_int_stats_merge_times(&c, &c, 4, &diag), &diag);
+    must(tmk_int_stats_merge_times(&c, &c, 4, DIAG));
     assert_int_equal(c.count, 30);
     assert_int_equal(c.samples, 10);
     assert_int_equal(tmk_int_stats_merge_times(&c, &a, UINT64_MAX, NULL), TMK_RANGE);
     assert_int_equal(tmk_int_stats_update(&c, TMK_FLOAT32, flags, &none, &at, NULL), TMK_TYPE);
-    assert_ok(tmk_int_stats_update(&c, TMK_INT64, NULL, &none, &at, &diag), &diag);
+    must(tmk_int_stats_update(&c, TMK_INT64, NULL, &none, &at, DIAG));
     assert_int_equal(c.count, 30);
     tmk_text_finish(&x);
     tmk_text_finish(&y);

@@ -62,7 +62,6 @@ TEST(the_order_of_elements_shows_in_places_only) {
 }
 
 TEST(times_k_is_k_observations) {
-    struct tmk_diag diag = {0};
     enum { N = 5001, K = 9 };
     struct tmk_shape shape = {2, {N / 3, 3}};
     struct tmk_stats_at at = {4, 1, 1, false, 0};
@@ -70,14 +69,14 @@ TEST(times_k_is_k_observations) {
         float *x = data_of(f, N);
         struct tmk_stats *once = empty(TMK_STATS_HISTOGRAM), *many = empty(TMK_STATS_HISTOGRAM),
                          *times = empty(TMK_STATS_HISTOGRAM);
-        assert_ok(tmk_stats_update(once, x, &shape, &at, &diag), &diag);
+        must(tmk_stats_update(once, x, &shape, &at, DIAG));
         for (int k = 0; k < K; k++)
-            assert_ok(tmk_stats_update(many, x, &shape, &at, &diag), &diag);
-        assert_ok(tmk_stats_merge_times(times, once, 0, &diag), &diag);
+            must(tmk_stats_update(many, x, &shape, &at, DIAG));
+        must(tmk_stats_merge_times(times, once, 0, DIAG));
         struct tmk_summary s;
         tmk_stats_summary(times, &s);
         assert_int_equal(s.count, 0);
-        assert_ok(tmk_stats_merge_times(times, once, K, &diag), &diag);
+        must(tmk_stats_merge_times(times, once, K, DIAG));
         assert_true(equal(many, times));
         assert_int_equal(tmk_stats_merge_times(times, once, UINT64_MAX / 2, NULL), TMK_RANGE);
         assert_int_equal(tmk_stats_merge_times(times, once, TMK_STATS_LIMIT_HISTOGRAM / N, NULL),
@@ -104,7 +103,6 @@ TEST(levels_do_not_mix) {
 }
 
 TEST(channels_that_disagree_are_dropped_in_any_order) {
-    struct tmk_diag diag = {0};
     static const struct {
         struct tmk_shape shape;
         int32_t axis;
@@ -117,10 +115,10 @@ TEST(channels_that_disagree_are_dropped_in_any_order) {
                              *both = empty(TMK_STATS_RANGE);
             struct tmk_stats_at first = {0, 1, calls[a].axis, false, 0},
                                 second = {1, 1, calls[b].axis, false, 0};
-            assert_ok(tmk_stats_update(one, x, &calls[a].shape, &first, &diag), &diag);
-            assert_ok(tmk_stats_update(two, x, &calls[b].shape, &second, &diag), &diag);
-            assert_ok(tmk_stats_update(both, x, &calls[b].shape, &second, &diag), &diag);
-            assert_ok(tmk_stats_update(both, x, &calls[a].shape, &first, &diag), &diag);
+            must(tmk_stats_update(one, x, &calls[a].shape, &first, DIAG));
+            must(tmk_stats_update(two, x, &calls[b].shape, &second, DIAG));
+            must(tmk_stats_update(both, x, &calls[b].shape, &second, DIAG));
+            must(tmk_stats_update(both, x, &calls[a].shape, &first, DIAG));
             merge(one, two);
             assert_true(equal(one, both));
             struct tmk_summary s;
@@ -140,14 +138,13 @@ TEST(channels_that_disagree_are_dropped_in_any_order) {
 }
 
 TEST(hostile_bytes_are_refused) {
-    struct tmk_diag diag = {0};
     for (each_family(f))
         for (size_t l = 0; l < 2; l++) {
             float *x = data_of(f, 60);
             struct tmk_shape shape = {2, {20, 3}};
             struct tmk_stats_at at = {5, 20, 1, false, 0};
             struct tmk_stats *stats = empty(levels[l]), *back = NULL;
-            assert_ok(tmk_stats_update(stats, x, &shape, &at, &diag), &diag);
+            must(tmk_stats_update(stats, x, &shape, &at, DIAG));
             struct tmk_text text = bytes_of(stats);
             for (size_t len = 0; len < text.len; len++) {
                 char *cut = malloc(len + 1); /* exact, so that a checker sees reads past the end */
@@ -173,9 +170,7 @@ TEST(hostile_bytes_are_refused) {
                     text.data[i] ^= (char)flip;
                 }
             tmk_text_append(&text, "", 1);
-            assert_int_equal(tmk_stats_decode(text.data, text.len, &back, &diag), TMK_FORMAT);
-            assert_non_null(strstr(diag.text, "malformed"));
-            diag = (struct tmk_diag){0};
+            must_fail(tmk_stats_decode(text.data, text.len, &back, DIAG), TMK_FORMAT, "malformed");
             tmk_text_finish(&text);
             tmk_stats_destroy(&stats);
             free(x);
@@ -211,16 +206,15 @@ static void finish(struct listing *list) {
 }
 
 TEST(a_listing_restores_its_state) {
-    struct tmk_diag diag = {0};
     struct tmk_shape shape = {2, {7, 300}};
     struct tmk_stats_at at = {0, 7, 1, false, 0};
     for (each_family(f))
         for (size_t l = 0; l < 2; l++) {
             float *x = data_of(f, 2100);
             struct tmk_stats *stats = empty(levels[l]), *back = NULL;
-            assert_ok(tmk_stats_update(stats, x, &shape, &at, &diag), &diag);
+            must(tmk_stats_update(stats, x, &shape, &at, DIAG));
             struct listing t = list(stats);
-            assert_ok(tmk_stats_restore(&t.summary, t.bin, t.count, t.low, &back, &diag), &diag);
+            must(tmk_stats_restore(&t.summary, t.bin, t.count, t.low, &back, DIAG));
             assert_true(equal(stats, back));
             assert_null(back->table); /* nothing was observed */
             assert_true(tmk_stats_bytes(back) > 0);
@@ -245,7 +239,6 @@ static bool same_bins(const struct tmk_stats *a, const struct tmk_stats *b) {
 
 /* A table is mapped once there are many, and given back when the state is settled. */
 TEST(few_at_a_time_are_counted_as_many_at_once) {
-    struct tmk_diag diag = {0};
     enum { N = 4 * TMK_FEW };
     for (each_family(f))
         for (size_t l = 0; l < 2; l++) {
@@ -255,17 +248,15 @@ TEST(few_at_a_time_are_counted_as_many_at_once) {
                 struct tmk_stats_at at = {done, 1, -1, false, 0};
                 n = 1 + next() % 40;
                 n = n < N - done ? n : N - done;
-                assert_ok(tmk_stats_update(parts, x + done, &(struct tmk_shape){1, {(int64_t)n}},
-                                           &at, &diag),
-                          &diag);
+                must(tmk_stats_update(parts, x + done, &(struct tmk_shape){1, {(int64_t)n}}, &at,
+                                      DIAG));
                 assert_int_equal(parts->table != NULL, done + n > TMK_FEW);
             }
-            assert_ok(tmk_stats_update(whole, x, &(struct tmk_shape){1, {N}},
-                                       &(struct tmk_stats_at){0, 1, -1, false, 0}, &diag),
-                      &diag);
+            must(tmk_stats_update(whole, x, &(struct tmk_shape){1, {N}},
+                                  &(struct tmk_stats_at){0, 1, -1, false, 0}, DIAG));
             assert_non_null(whole->table);
             assert_true(same_bins(whole, parts));
-            assert_ok(tmk_stats_finalize(parts, &diag), &diag);
+            must(tmk_stats_finalize(parts, DIAG));
             assert_null(parts->table);
             assert_true(same_bins(whole, parts));
             tmk_stats_destroy(&whole);
@@ -275,21 +266,20 @@ TEST(few_at_a_time_are_counted_as_many_at_once) {
 }
 
 TEST(inconsistent_counts_are_refused) {
-    struct tmk_diag diag = {0};
     float *x = data_of(0, 500);
     struct tmk_shape shape = {2, {100, 5}};
     struct tmk_stats_at at = {0, 100, 1, false, 0};
     struct tmk_stats *stats = empty(TMK_STATS_HISTOGRAM), *back = NULL;
-    assert_ok(tmk_stats_update(stats, x, &shape, &at, &diag), &diag);
+    must(tmk_stats_update(stats, x, &shape, &at, DIAG));
     struct listing t = list(stats);
     size_t last = t.summary.bins_used - 1;
 #define refused(change, undo, what)                                                                \
     do {                                                                                           \
         change;                                                                                    \
-        assert_int_equal(tmk_stats_restore(&t.summary, t.bin, t.count, t.low, &back, &diag),       \
+        assert_int_equal(tmk_stats_restore(&t.summary, t.bin, t.count, t.low, &back, DIAG),        \
                          TMK_FORMAT);                                                              \
-        assert_non_null(strstr(diag.text, what));                                                  \
-        tmk_diag_reset(&diag);                                                                     \
+        assert_non_null(strstr(test_diag.text, what));                                             \
+        tmk_diag_reset(DIAG);                                                                      \
         undo;                                                                                      \
     } while (0)
     float max = t.summary.max, min = t.summary.min;
@@ -313,7 +303,7 @@ TEST(inconsistent_counts_are_refused) {
     const float *channel_min = t.summary.channel_min;
     refused(t.summary.channel_min = wrong, t.summary.channel_min = channel_min, "channel");
 #undef refused
-    assert_ok(tmk_stats_restore(&t.summary, t.bin, t.count, t.low, &back, &diag), &diag);
+    must(tmk_stats_restore(&t.summary, t.bin, t.count, t.low, &back, DIAG));
     tmk_stats_destroy(&back);
     tmk_stats_destroy(&stats);
     finish(&t);

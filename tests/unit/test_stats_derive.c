@@ -12,28 +12,25 @@ static size_t worker_of(size_t batch) {
 
 static void observe_with(struct tmk_stats *stats, const float *x, const struct tmk_shape *shape,
                          const struct tmk_stats_at *at, struct tmk_stats_shadow *shadow) {
-    struct tmk_diag diag = {0};
     struct tmk_stats_pass pass;
     size_t n;
     assert_true(tmk_shape_count(shape, &n));
-    assert_ok(tmk_stats_begin(stats, shape, at, shadow, &pass, &diag), &diag);
+    must(tmk_stats_begin(stats, shape, at, shadow, &pass, DIAG));
     for (size_t done = 0, m; done < n; done += m) {
         m = 1 + next() % 900;
         m = m < n - done ? m : n - done;
-        assert_ok(tmk_stats_piece(&pass, x + done, done, m, &diag), &diag);
+        must(tmk_stats_piece(&pass, x + done, done, m, DIAG));
     }
-    assert_ok(tmk_stats_end(&pass, &diag), &diag);
+    must(tmk_stats_end(&pass, DIAG));
 }
 
 static struct tmk_stats_shadow *new_shadow(const struct tmk_clamp *clamp) {
-    struct tmk_diag diag = {0};
     struct tmk_stats_shadow *shadow = NULL;
-    assert_ok(tmk_stats_shadow_create(clamp, &shadow, &diag), &diag);
+    must(tmk_stats_shadow_create(clamp, &shadow, DIAG));
     return shadow;
 }
 
 static void fold(struct tmk_stats **stats, struct tmk_stats_shadow **shadow) {
-    struct tmk_diag diag = {0};
     size_t order[WORKERS];
     shuffle(order, WORKERS);
     for (size_t i = 1; i < WORKERS; i++) {
@@ -43,7 +40,7 @@ static void fold(struct tmk_stats **stats, struct tmk_stats_shadow **shadow) {
             tmk_stats_destroy(&stats[w]);
         }
         if (shadow) {
-            assert_ok(tmk_stats_shadow_merge(shadow[into], shadow[w], &diag), &diag);
+            must(tmk_stats_shadow_merge(shadow[into], shadow[w], DIAG));
             tmk_stats_shadow_destroy(&shadow[w]);
         }
     }
@@ -80,7 +77,6 @@ static void as_derived(struct tmk_stats *y, const struct tmk_stats *x) {
 }
 
 TEST(the_state_of_a_clamp_follows_from_its_input) {
-    struct tmk_diag diag = {0};
     int followed = 0;
     for (int round = 0; round < 1500; round++) {
         enum tmk_stats_level level = (enum tmk_stats_level)(TMK_STATS_RANGE + round % 3);
@@ -112,14 +108,14 @@ TEST(the_state_of_a_clamp_follows_from_its_input) {
                                       false, block};
             size_t w = worker_of(b);
             observe_with(x[w], data, &shape, &at, shadow[w]);
-            assert_ok(tmk_stats_update(y, result, &shape, &at, &diag), &diag);
+            must(tmk_stats_update(y, result, &shape, &at, DIAG));
             free(data);
             free(result);
         }
         fold(x, shadow);
         if (tmk_clamp_follows(clamp, level)) {
             followed++;
-            assert_ok(tmk_stats_derive_clamp(x[0], shadow[0], &derived, &diag), &diag);
+            must(tmk_stats_derive_clamp(x[0], shadow[0], &derived, DIAG));
             as_derived(y, x[0]);
             assert_true(equal(y, derived));
             reencode(&derived);
@@ -176,7 +172,6 @@ static struct part join_parts(const struct part *parts, size_t n, size_t outer, 
 /* Concat(Concat(a, b), Relu(c), d, a). The parts' lengths along the axis stay, the rest of the
  * shape changes from batch to batch. */
 TEST(the_state_of_a_concat_follows_from_its_operands) {
-    struct tmk_diag diag = {0};
     enum { A, B, C, D, LEAVES };
     for (int round = 0; round < 600; round++) {
         enum tmk_stats_level level = (enum tmk_stats_level)(TMK_STATS_RANGE + round % 3);
@@ -217,7 +212,7 @@ TEST(the_state_of_a_concat_follows_from_its_operands) {
             struct tmk_shape shape = {3, {(int64_t)samples, (int64_t)all.length, (int64_t)inner}};
             struct tmk_stats_at without = at;
             without.channel_axis = -1;
-            assert_ok(tmk_stats_update(y, all.x, &shape, &without, &diag), &diag);
+            must(tmk_stats_update(y, all.x, &shape, &without, DIAG));
             const struct tmk_stats_operand pair[] = {
                 {leaf[A][w], NULL, length[A] * inner, ab.length * inner, 0},
                 {leaf[B][w], NULL, length[B] * inner, ab.length * inner, length[A] * inner}};
@@ -241,10 +236,10 @@ TEST(the_state_of_a_concat_follows_from_its_operands) {
         fold(leaf[C], relu);
         fold(leaf[D], NULL);
         const struct tmk_stats *const two[] = {leaf[A][0], leaf[B][0]};
-        assert_ok(tmk_stats_derive_concat(two, 2, inside[0], &first, &diag), &diag);
-        assert_ok(tmk_stats_derive_clamp(leaf[C][0], relu[0], &rest, &diag), &diag);
+        must(tmk_stats_derive_concat(two, 2, inside[0], &first, DIAG));
+        must(tmk_stats_derive_clamp(leaf[C][0], relu[0], &rest, DIAG));
         const struct tmk_stats *const four[] = {first, rest, leaf[D][0], leaf[A][0]};
-        assert_ok(tmk_stats_derive_concat(four, 4, whole[0], &derived, &diag), &diag);
+        must(tmk_stats_derive_concat(four, 4, whole[0], &derived, DIAG));
         as_derived(y, leaf[C][0]);
         assert_true(equal(y, derived));
         reencode(&derived);
@@ -283,7 +278,6 @@ static float *turned(const float *x, const struct tmk_shape *from, struct tmk_sh
 
 /* A view of x, and that transposed. */
 TEST(the_state_of_what_was_moved_follows) {
-    struct tmk_diag diag = {0};
     size_t looks = 0, all = 0;
     for (int round = 0; round < 900; round++) {
         enum tmk_stats_level level = (enum tmk_stats_level)(TMK_STATS_RANGE + round % 3);
@@ -307,24 +301,24 @@ TEST(the_state_of_what_was_moved_follows) {
             const struct tmk_stats_at at = {10000 * order[b], samples[next() % 4], -1, false, 0};
             const struct tmk_stats_operand from_x = {.x = x[w]}, from_view = {.shadow = view[w]};
             observe_with(x[w], data, &shape, &at, NULL);
-            assert_ok(tmk_stats_update(y, data, &seen, &at, &diag), &diag);
-            assert_ok(tmk_stats_update(z, other, &last, &at, &diag), &diag);
+            must(tmk_stats_update(y, data, &seen, &at, DIAG));
+            must(tmk_stats_update(z, other, &last, &at, DIAG));
             tmk_stats_shadow_view(view[w], &from_x, &shape, &seen, &at);
             const struct tmk_places set = tmk_places_set(&from_view, &at);
             all++;
             if (tmk_stats_shadow_needs_scan(turn[w], &set, &at)) {
                 looks++;
-                assert_ok(tmk_stats_shadow_scan(turn[w], other, &last, &at, NULL, 0, &diag), &diag);
+                must(tmk_stats_shadow_scan(turn[w], other, &last, &at, NULL, 0, DIAG));
             }
             free(data);
             free(other);
         }
         fold(x, view);
         fold(NULL, turn);
-        assert_ok(tmk_stats_derive_moved(x[0], view[0], &derived, &diag), &diag);
+        must(tmk_stats_derive_moved(x[0], view[0], &derived, DIAG));
         assert_true(equal(y, derived));
         tmk_stats_destroy(&derived);
-        assert_ok(tmk_stats_derive_moved(x[0], turn[0], &derived, &diag), &diag);
+        must(tmk_stats_derive_moved(x[0], turn[0], &derived, DIAG));
         assert_true(equal(z, derived));
         reencode(&derived);
         tmk_stats_destroy(&derived);

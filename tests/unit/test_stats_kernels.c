@@ -243,7 +243,6 @@ TEST(columns_are_the_plain_ones) {
 
 TEST(states_are_the_plain_ones) {
     static struct guarded g;
-    struct tmk_diag diag = {0};
     for (size_t k = 0; tmk_stats_kernel_at(k); k++)
         for (int round = 0; round < 300; round++) {
             size_t rows = next() % 60, columns = 1 + next() % 97;
@@ -255,11 +254,9 @@ TEST(states_are_the_plain_ones) {
             struct tmk_stats *stats[2];
             struct tmk_text text[2] = {{0}, {0}};
             for (size_t i = 0; i < 2; i++) {
-                assert_ok(tmk_stats_create_with(
-                              level, i ? tmk_stats_kernel_at(k) : &tmk_stats_kernel_plain,
-                              &stats[i], &diag),
-                          &diag);
-                assert_ok(tmk_stats_update(stats[i], x, &shape, &at, &diag), &diag);
+                must(tmk_stats_create_with(
+                    level, i ? tmk_stats_kernel_at(k) : &tmk_stats_kernel_plain, &stats[i], DIAG));
+                must(tmk_stats_update(stats[i], x, &shape, &at, DIAG));
                 tmk_stats_encode(stats[i], &text[i]);
             }
             assert_int_equal(text[0].len, text[1].len);

@@ -48,10 +48,9 @@ static float *lay_out(const struct layout *l, const float *x) {
 static struct tmk_stats *naive(enum tmk_stats_level level, const float *x,
                                const struct tmk_shape *shape, const struct tmk_stats_at *at) {
     struct tmk_stats *stats = empty(level), *counts = NULL;
-    struct tmk_diag diag = {0};
     size_t n, inner = 1;
     assert_true(tmk_shape_count(shape, &n));
-    assert_ok(tmk_stats_create_with(level, &tmk_stats_kernel_plain, &counts, &diag), &diag);
+    must(tmk_stats_create_with(level, &tmk_stats_kernel_plain, &counts, DIAG));
     size_t part = shape->rank > 0 && at->samples > 1 && (uint64_t)shape->dim[0] == at->samples
                       ? n / (size_t)at->samples
                       : n;
@@ -59,11 +58,9 @@ static struct tmk_stats *naive(enum tmk_stats_level level, const float *x,
     for (int32_t i = at->channel_axis + 1; known && i < shape->rank; i++)
         inner *= (size_t)shape->dim[i];
     if (n > 0)
-        assert_ok(tmk_channels_join(&counts->channels, 0,
-                                    known ? TMK_CHANNELS_KNOWN : TMK_CHANNELS_NONE,
-                                    known ? at->channel_axis : -1,
-                                    known ? (size_t)shape->dim[at->channel_axis] : 0, &diag),
-                  &diag);
+        must(tmk_channels_join(&counts->channels, 0, known ? TMK_CHANNELS_KNOWN : TMK_CHANNELS_NONE,
+                               known ? at->channel_axis : -1,
+                               known ? (size_t)shape->dim[at->channel_axis] : 0, DIAG));
     for (size_t i = 0; i < n; i++) {
         uint32_t v = tmk_bits_of_float(x[i]);
         int32_t key = tmk_key_of_bits(v);
@@ -112,7 +109,6 @@ static struct tmk_shape random_shape(void) {
 /* Pieces of random lengths in random order, each from a place of its own alignment. */
 static void observe_pieces(struct tmk_stats *stats, const float *y, const struct layout *l,
                            const struct tmk_stats_at *at) {
-    struct tmk_diag diag = {0};
     struct tmk_stats_pass pass;
     enum { MOST = 64 };
     size_t cut[MOST + 1], order[MOST], pieces = 1 + next() % MOST;
@@ -123,7 +119,7 @@ static void observe_pieces(struct tmk_stats *stats, const float *y, const struct
     }
     cut[pieces] = l->places;
     shuffle(order, pieces);
-    assert_ok(tmk_stats_begin(stats, &l->shape, at, NULL, &pass, &diag), &diag);
+    must(tmk_stats_begin(stats, &l->shape, at, NULL, &pass, DIAG));
     for (size_t k = 0; k < pieces; k++) {
         size_t i = order[k], n = cut[i + 1] - cut[i];
         char *room = malloc(n * sizeof *y + 8);
@@ -131,14 +127,13 @@ static void observe_pieces(struct tmk_stats *stats, const float *y, const struct
         char *there = room + next() % 8;
         if (n > 0)
             memcpy(there, y + cut[i], n * sizeof *y);
-        assert_ok(tmk_stats_piece(&pass, (const void *)there, cut[i], n, &diag), &diag);
+        must(tmk_stats_piece(&pass, (const void *)there, cut[i], n, DIAG));
         free(room);
     }
-    assert_ok(tmk_stats_end(&pass, &diag), &diag);
+    must(tmk_stats_end(&pass, DIAG));
 }
 
 TEST(pieces_layouts_and_kernels_do_not_show) {
-    struct tmk_diag diag = {0};
     static const uint32_t blocks[] = {0, 1, 2, 3, 4, 5, 8, 8, 16, 16, 16, 32, 100};
     for (int round = 0; round < 1200; round++) {
         enum tmk_stats_level level = (enum tmk_stats_level)(TMK_STATS_RANGE + round % 3);
@@ -155,10 +150,9 @@ TEST(pieces_layouts_and_kernels_do_not_show) {
         for (size_t k = 0; tmk_stats_kernel_at(k); k++)
             for (int whole = 0; whole < 2; whole++) {
                 struct tmk_stats *stats = NULL;
-                assert_ok(tmk_stats_create_with(level, tmk_stats_kernel_at(k), &stats, &diag),
-                          &diag);
+                must(tmk_stats_create_with(level, tmk_stats_kernel_at(k), &stats, DIAG));
                 if (whole)
-                    assert_ok(tmk_stats_update(stats, y, &shape, &at, &diag), &diag);
+                    must(tmk_stats_update(stats, y, &shape, &at, DIAG));
                 else
                     observe_pieces(stats, y, &l, &at);
                 assert_true(equal(truth, stats));
@@ -203,7 +197,6 @@ TEST(batches_come_in_any_order) {
 /* Sums of what is in the table, what has left it and what never was there, of data with zeros and
  * infinities: however they come together, nothing is lost at the lower end. */
 TEST(tables_give_back_all_they_hold) {
-    struct tmk_diag diag = {0};
     enum { STEPS = 7, MOST = 6000 };
     for (int round = 0; round < 200; round++) {
         const enum tmk_stats_level level = levels[round % TMK_COUNT(levels)];
@@ -217,18 +210,18 @@ TEST(tables_give_back_all_they_hold) {
             merge(truth, one);
             observe(next() % 3 ? stats : other, x, n, i);
             if (next() % 2)
-                assert_ok(tmk_stats_drain(other, &diag), &diag);
+                must(tmk_stats_drain(other, DIAG));
             if (next() % 3 == 0)
-                assert_ok(tmk_stats_drain(stats, &diag), &diag);
+                must(tmk_stats_drain(stats, DIAG));
             merge(stats, other);
             if (next() % 5 == 0)
-                assert_ok(tmk_stats_finalize(stats, &diag), &diag);
+                must(tmk_stats_finalize(stats, DIAG));
             tmk_stats_destroy(&one);
             tmk_stats_destroy(&other);
             free(x);
         }
         assert_true(equal(truth, stats));
-        assert_ok(tmk_stats_finalize(stats, &diag), &diag);
+        must(tmk_stats_finalize(stats, DIAG));
         assert_true(equal(truth, stats));
         tmk_stats_destroy(&truth);
         tmk_stats_destroy(&stats);
@@ -239,7 +232,6 @@ TEST(tables_give_back_all_they_hold) {
  * own.
  */
 TEST(zeros_of_others_hide_nothing) {
-    struct tmk_diag diag = {0};
     enum { N = 4000 };
     float x[N], zeros[N / 4] = {0};
     for (size_t i = 0; i < N; i++)
@@ -248,7 +240,7 @@ TEST(zeros_of_others_hide_nothing) {
                      *other = state_of(TMK_STATS_HISTOGRAM, zeros, N / 4);
     struct tmk_summary s;
     merge(stats, other);
-    assert_ok(tmk_stats_drain(stats, &diag), &diag);
+    must(tmk_stats_drain(stats, DIAG));
     tmk_stats_summary(stats, &s);
     assert_int_equal(s.bins_used, 2);
     assert_int_equal(s.zeros, N / 4);

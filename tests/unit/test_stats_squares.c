@@ -98,7 +98,6 @@ static float *spread_over(size_t bins, size_t n) {
 }
 
 TEST(order_and_shards_do_not_show) {
-    struct tmk_diag diag = {0};
     size_t kept = 0, rounds = 0;
     for (size_t bins = 20; bins < 300; bins += 7) {
         const size_t n = 500 + next() % 60000, shards = 1 + next() % 6;
@@ -115,7 +114,7 @@ TEST(order_and_shards_do_not_show) {
                 observe(shard, x + from, one, 0);
             }
             if (next() % 3 == 0)
-                assert_ok(tmk_stats_drain(shard, &diag), &diag);
+                must(tmk_stats_drain(shard, DIAG));
             if (next() % 3 == 0)
                 reencode(&shard);
             done += m;
@@ -144,14 +143,13 @@ TEST(order_and_shards_do_not_show) {
 }
 
 TEST(sums_beyond_64_bits_are_dropped) {
-    struct tmk_diag diag = {0};
     const float x[] = {bits(0x3f80ffff), bits(0x3f80fffe)};
     struct tmk_stats *one = state_of(TMK_STATS_HISTOGRAM, x, 2), *many = empty(TMK_STATS_HISTOGRAM);
     struct tmk_summary s;
-    assert_ok(tmk_stats_merge_times(many, one, UINT64_C(1) << 30, &diag), &diag);
+    must(tmk_stats_merge_times(many, one, UINT64_C(1) << 30, DIAG));
     tmk_stats_summary(many, &s);
     assert_true(s.squares_kept);
-    assert_ok(tmk_stats_merge_times(many, one, UINT64_C(1) << 32, &diag), &diag);
+    must(tmk_stats_merge_times(many, one, UINT64_C(1) << 32, DIAG));
     tmk_stats_summary(many, &s);
     assert_false(s.squares_kept);
     assert_true(s.std_lo <= s.std && s.std <= s.std_hi);
@@ -164,7 +162,6 @@ TEST(sums_beyond_64_bits_are_dropped) {
 }
 
 TEST(squares_that_were_never_there_stay_away) {
-    struct tmk_diag diag = {0};
     const float x[] = {1.001f, 1.002f, 1.0035f};
     struct tmk_stats *with = state_of(TMK_STATS_HISTOGRAM, x, 3), *without = NULL;
     struct tmk_summary summary;
@@ -173,7 +170,7 @@ TEST(squares_that_were_never_there_stay_away) {
     tmk_stats_summary(with, &summary);
     tmk_stats_bins(with, bin, count, low);
     assert_true(tmk_stats_squares(with, squares));
-    assert_ok(tmk_stats_restore(&summary, bin, count, low, &without, &diag), &diag);
+    must(tmk_stats_restore(&summary, bin, count, low, &without, DIAG));
     assert_false(tmk_stats_squares(without, squares));
     for (int order = 0; order < 2; order++) {
         struct tmk_stats *both = empty(TMK_STATS_HISTOGRAM);

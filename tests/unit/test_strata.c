@@ -19,9 +19,8 @@ static struct tmk_strata *read_text(const char *text) {
 }
 
 static void assert_label(const struct tmk_strata *strata, uint64_t sample, const char *label) {
-    struct tmk_diag diag = {0};
     uint32_t i;
-    assert_ok(tmk_strata_of(strata, sample, sample + 1, &i, &diag), &diag);
+    must(tmk_strata_of(strata, sample, sample + 1, &i, DIAG));
     assert_string_equal(tmk_strata_label(strata, i), label);
 }
 

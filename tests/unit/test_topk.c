@@ -95,7 +95,6 @@ TEST(order_and_grouping_do_not_show) {
 
 /* Batches of several samples, cut along the first axis or not, in pieces, by two workers. */
 TEST(accounts_keep_the_furthest_samples) {
-    struct tmk_diag diag = {0};
     for (int round = 0; round < 800; round++) {
         struct tmk_slot_config config = {.level = (enum tmk_stats_level)(1 + round % 3),
                                          .topk = true,
@@ -112,14 +111,13 @@ TEST(accounts_keep_the_furthest_samples) {
             struct tmk_tensor tensor = {0};
             tmk_tensor_borrow(&tensor, TMK_FLOAT32, &shape, x);
             for (uint64_t times = 1 + next() % 2; times > 0; times--) /* as in a loop */
-                assert_ok(tmk_account_look(&accounts[next() % 2], &config, &tensor, &at, &diag),
-                          &diag);
+                must(tmk_account_look(&accounts[next() % 2], &config, &tensor, &at, DIAG));
             for (uint64_t i = 0; i < samples; i++)
                 seen.range[s + i] = extent_of(x + (rows > 1 ? i * WIDTH : 0), WIDTH);
             s += samples;
             free(x);
         }
-        assert_ok(tmk_account_merge(&accounts[0], &accounts[1], 1, &config, &diag), &diag);
+        must(tmk_account_merge(&accounts[0], &accounts[1], 1, &config, DIAG));
         assert_tops(&accounts[0].topk, &seen);
         tmk_account_finish(&accounts[0]);
         tmk_account_finish(&accounts[1]);
@@ -130,9 +128,8 @@ static struct tmk_stats *stats_of(float x) {
     const struct tmk_shape shape = {1, {1}};
     const struct tmk_stats_at at = {0, 1, -1, false, 0};
     struct tmk_stats *stats;
-    struct tmk_diag diag = {0};
-    assert_ok(tmk_stats_create(TMK_STATS_MINMAX, &stats, &diag), &diag);
-    assert_ok(tmk_stats_update(stats, &x, &shape, &at, &diag), &diag);
+    must(tmk_stats_create(TMK_STATS_MINMAX, &stats, DIAG));
+    must(tmk_stats_update(stats, &x, &shape, &at, DIAG));
     return stats;
 }
 

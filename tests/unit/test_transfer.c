@@ -28,7 +28,6 @@ static void put_numbers(struct tmk_text *text, int n, double low, double high) {
 static void put_model(const char *name) {
     struct tmk_text text = {0};
     struct tmk_graph *graph = NULL;
-    struct tmk_diag diag = {0};
     srand(7);
     tmk_text_puts(&text, "graph \"g\" opset 13 ir 8 {\n  input %x : f32[\"N\",3,6,6] \"x\"\n");
     tmk_text_puts(&text, "  init %w1 : f32[4,3,3,3] = ");
@@ -49,10 +48,10 @@ static void put_model(const char *name) {
                          "  %t = Tanh(%m3) \"t\" : f32[\"N\",4,4,4]\n"
                          "  output %t\n}\n");
     assert_false(text.failed);
-    assert_ok(tmk_graph_parse(text.data, NULL, &graph, &diag), &diag);
-    assert_ok(tmk_ops_bind(graph, &diag), &diag);
-    assert_ok(tmk_graph_identify(graph, NULL, &diag), &diag);
-    assert_ok(tmk_onnx_save(graph, in_folder(name), &diag), &diag);
+    must(tmk_graph_parse(text.data, NULL, &graph, DIAG));
+    must(tmk_ops_bind(graph, DIAG));
+    must(tmk_graph_identify(graph, NULL, DIAG));
+    must(tmk_onnx_save(graph, in_folder(name), DIAG));
     tmk_graph_destroy(&graph);
     tmk_text_finish(&text);
 }
@@ -75,23 +74,20 @@ struct ends {
 };
 
 static struct tmk_model *open_model(const char *name) {
-    struct tmk_diag diag = {0};
     struct tmk_model *model = NULL;
-    assert_ok(tmk_model_open(in_folder(name), false, &model, &diag), &diag);
+    must(tmk_model_open(in_folder(name), false, &model, DIAG));
     return model;
 }
 
 static struct tmk_profile *profile_of(struct tmk_model *model, const char *data) {
-    struct tmk_diag diag = {0};
     struct tmk_profile *profile = NULL;
     const struct tmk_run_options options = {.data = {.sources = &data, .n_sources = 1},
                                             .limits.threads = 1};
-    assert_ok(tmk_model_profile(model, &options, NULL, &profile, NULL, &diag), &diag);
+    must(tmk_model_profile(model, &options, NULL, &profile, NULL, DIAG));
     return profile;
 }
 
 static void begin(struct ends *ends, const char *passes) {
-    struct tmk_diag diag = {0};
     char data[256], path[256];
     put_model("original.onnx");
     put_data("data.npy");
@@ -99,12 +95,12 @@ static void begin(struct ends *ends, const char *passes) {
     snprintf(path, sizeof path, "%s", in_folder("transformed.onnx"));
     const struct tmk_transform_options options = {.passes = &passes, .n_passes = 1};
     struct tmk_model *original = open_model("original.onnx");
-    assert_ok(tmk_model_transform(original, &options, path, &ends->lineage, NULL, &diag), &diag);
+    must(tmk_model_transform(original, &options, path, &ends->lineage, NULL, DIAG));
     struct tmk_model *transformed = open_model("transformed.onnx");
     ends->original = profile_of(original, data);
     ends->transformed = profile_of(transformed, data);
-    assert_ok(tmk_model_skeleton(original, &ends->to_original, &diag), &diag);
-    assert_ok(tmk_model_skeleton(transformed, &ends->to_transformed, &diag), &diag);
+    must(tmk_model_skeleton(original, &ends->to_original, DIAG));
+    must(tmk_model_skeleton(transformed, &ends->to_transformed, DIAG));
     tmk_model_close(&original);
     tmk_model_close(&transformed);
 }
@@ -155,7 +151,6 @@ static uint32_t agree(const struct tmk_profile *transferred, const struct tmk_pr
 
 TEST(ranges_go_there_and_back) {
     struct ends ends = {0};
-    struct tmk_diag diag = {0};
     struct tmk_transfer_report report;
     uint32_t counts[TMK_LINEAGE_VERDICTS];
     begin(&ends, "fold-scale-axis");
@@ -163,18 +158,16 @@ TEST(ranges_go_there_and_back) {
     assert_true(counts[TMK_LINEAGE_AFFINE] >=
                 4); /* weights and activations, else nothing is tested */
 
-    assert_ok(tmk_profile_transfer(ends.original, ends.lineage, false, ends.to_transformed, &report,
-                                   &diag),
-              &diag);
+    must(tmk_profile_transfer(ends.original, ends.lineage, false, ends.to_transformed, &report,
+                              DIAG));
     assert_int_equal(report.own + report.same + report.derived + report.unknown,
                      ends.to_transformed->n_tensors);
     assert_int_equal(report.unknown, 0);
     assert_int_equal(agree(ends.to_transformed, ends.transformed), ends.transformed->n_tensors);
     assert_int_equal(ends.to_transformed->ledger.run, SAMPLES);
 
-    assert_ok(tmk_profile_transfer(ends.transformed, ends.lineage, true, ends.to_original, &report,
-                                   &diag),
-              &diag);
+    must(tmk_profile_transfer(ends.transformed, ends.lineage, true, ends.to_original, &report,
+                              DIAG));
     assert_true(report.derived > 0);
     assert_int_equal(agree(ends.to_original, ends.original),
                      ends.original->n_tensors - report.unknown);
@@ -185,16 +178,13 @@ TEST(ranges_go_there_and_back) {
 TEST(transferred_profiles_are_files_too) {
     static const char *const names[] = {"transferred.json", "transferred.h5"};
     struct ends ends = {0};
-    struct tmk_diag diag = {0};
     begin(&ends, "all");
-    assert_ok(
-        tmk_profile_transfer(ends.transformed, ends.lineage, true, ends.to_original, NULL, &diag),
-        &diag);
+    must(tmk_profile_transfer(ends.transformed, ends.lineage, true, ends.to_original, NULL, DIAG));
     for (size_t i = 0; i < 1 + TMK_TEST_HDF5; i++) {
         struct tmk_profile *read = NULL;
         uint32_t derived = 0;
-        assert_ok(tmk_profile_write(ends.to_original, in_folder(names[i]), &diag), &diag);
-        assert_ok(tmk_profile_read(in_folder(names[i]), &read, &diag), &diag);
+        must(tmk_profile_write(ends.to_original, in_folder(names[i]), DIAG));
+        must(tmk_profile_read(in_folder(names[i]), &read, DIAG));
         for (uint32_t t = 0; t < read->n_tensors; t++) {
             assert_string_equal(read->tensors[t].rule, ends.to_original->tensors[t].rule);
             assert_int_equal(read->tensors[t].status, ends.to_original->tensors[t].status);
@@ -208,18 +198,14 @@ TEST(transferred_profiles_are_files_too) {
 
 TEST(other_models_are_refused) {
     struct ends ends = {0};
-    struct tmk_diag diag = {0};
     begin(&ends, "fold-scale-axis");
-    assert_int_equal(tmk_profile_transfer(ends.transformed, ends.lineage, false,
-                                          ends.to_transformed, NULL, &diag),
-                     TMK_MISMATCH);
-    assert_non_null(strstr(diag.text, "transformed.onnx"));
-    tmk_diag_reset(&diag);
+    must_fail(tmk_profile_transfer(ends.transformed, ends.lineage, false, ends.to_transformed, NULL,
+                                   DIAG),
+              TMK_MISMATCH, "transformed.onnx");
     ends.original->tensors[1].content ^= 1; /* the same network with other weights */
-    assert_int_equal(
-        tmk_profile_transfer(ends.original, ends.lineage, false, ends.to_transformed, NULL, &diag),
-        TMK_MISMATCH);
-    assert_non_null(strstr(diag.text, "other weights"));
+    must_fail(
+        tmk_profile_transfer(ends.original, ends.lineage, false, ends.to_transformed, NULL, DIAG),
+        TMK_MISMATCH, "other weights");
     end(&ends);
 }
 
@@ -227,14 +213,13 @@ TEST(other_models_are_refused) {
 
 /* Two models of one value each, of shape [2, 3] and of `shape`, and the lineage between. */
 static void one_value(struct ends *ends, struct tmk_shape shape, const float *numbers) {
-    struct tmk_diag diag = {0};
     struct tmk_profile **profiles[] = {&ends->original, &ends->to_transformed, &ends->to_original};
     const struct tmk_shape here = {2, {2, 3}};
     const struct tmk_stats_at at = {0, 1, 1, false, 0};
     struct tmk_profile_tensor *t;
     for (size_t i = 0; i < 3; i++) {
-        assert_ok(tmk_profile_create(profiles[i], &diag), &diag);
-        assert_ok(tmk_profile_add_tensor(*profiles[i], 0, &t, &diag), &diag);
+        must(tmk_profile_create(profiles[i], DIAG));
+        must(tmk_profile_add_tensor(*profiles[i], 0, &t, DIAG));
         t->name = "v";
         t->kind = TMK_PROFILE_ACTIVATION;
         t->dtype = t->origin = TMK_FLOAT32;
@@ -242,25 +227,22 @@ static void one_value(struct ends *ends, struct tmk_shape shape, const float *nu
         t->shape = i == 1 ? shape : here;
     }
     t = &ends->original->tensors[0];
-    assert_ok(tmk_stats_create(TMK_STATS_HISTOGRAM, &t->stats, &diag), &diag);
-    assert_ok(tmk_stats_update(t->stats, numbers, &here, &at, &diag), &diag);
-    assert_ok(tmk_profile_add_runs(t, &here, 1, &diag), &diag);
+    must(tmk_stats_create(TMK_STATS_HISTOGRAM, &t->stats, DIAG));
+    must(tmk_stats_update(t->stats, numbers, &here, &at, DIAG));
+    must(tmk_profile_add_runs(t, &here, 1, DIAG));
     t->status = tmk_profile_status_of(t);
     ends->original->ledger = (struct tmk_profile_ledger){1, 1, 0, 0, 1, 0, 1};
-    assert_ok(tmk_lineage_record_create(1, 1, &ends->lineage, &diag), &diag);
+    must(tmk_lineage_record_create(1, 1, &ends->lineage, DIAG));
     ends->lineage->originals[0].value = 0;
 }
 
 static void transfer_both_ways(struct ends *ends, struct tmk_transfer_report *there,
                                struct tmk_transfer_report *back) {
-    struct tmk_diag diag = {0};
-    assert_ok(tmk_lineage_record_finalize(ends->lineage, &diag), &diag);
-    assert_ok(tmk_profile_transfer(ends->original, ends->lineage, false, ends->to_transformed,
-                                   there, &diag),
-              &diag);
-    assert_ok(tmk_profile_transfer(ends->to_transformed, ends->lineage, true, ends->to_original,
-                                   back, &diag),
-              &diag);
+    must(tmk_lineage_record_finalize(ends->lineage, DIAG));
+    must(tmk_profile_transfer(ends->original, ends->lineage, false, ends->to_transformed, there,
+                              DIAG));
+    must(tmk_profile_transfer(ends->to_transformed, ends->lineage, true, ends->to_original, back,
+                              DIAG));
 }
 
 static const float six[] = {-1, 2, 0.5f, 3, -4, 0.25f};
@@ -332,7 +314,6 @@ TEST(integers_stand_for_real_numbers) {
     static const double scale[] = {0.5};
     static const int64_t zero[] = {3};
     struct ends ends = {0};
-    struct tmk_diag diag = {0};
     struct tmk_transfer_report report;
     struct tmk_summary is;
     one_value(&ends, (struct tmk_shape){2, {2, 3}}, six);
@@ -346,10 +327,8 @@ TEST(integers_stand_for_real_numbers) {
     ends.lineage->originals[0].verdict = TMK_LINEAGE_QUANTIZED;
     ends.lineage->originals[0].quantized =
         (struct tmk_lineage_quantized){TMK_INT8, 1, 0, scale, zero};
-    assert_ok(tmk_lineage_record_finalize(ends.lineage, &diag), &diag);
-    assert_ok(
-        tmk_profile_transfer(ends.original, ends.lineage, true, ends.to_original, &report, &diag),
-        &diag);
+    must(tmk_lineage_record_finalize(ends.lineage, DIAG));
+    must(tmk_profile_transfer(ends.original, ends.lineage, true, ends.to_original, &report, DIAG));
     tmk_stats_summary(ends.to_original->tensors[0].stats, &is);
     assert_true(is.min == -5 && is.max == 4 && is.count == 6);
     assert_string_equal(ends.to_original->tensors[0].rule, "lineage:quantized");

@@ -125,24 +125,22 @@ TEST(others_run_directly) {
 TEST(what_fails_later_names_its_node) {
     struct fixture f[2]; /* the first copy is written at once */
     struct tmk_packs *packs = NULL;
-    struct tmk_diag diag = {0};
     if (!has_winograd()) /* nothing else takes memory while it copies */
         return;
     tmk_kernel_enter_thread();
-    assert_ok(tmk_packs_create(&packs, &diag), &diag);
+    must(tmk_packs_create(&packs, DIAG));
     tmk_packs_open(packs);
     for (size_t i = 0; i < TMK_COUNT(f); i++) {
         assert_true(set_up(&f[i], nodes[0], 2));
         f[i].layout = tmk_accel_preferred_layout(f[i].node, f[i].in_known, f[i].type, 0);
-        assert_ok(tmk_accel_create(f[i].node, f[i].in_known, f[i].type, f[i].layout, packs,
-                                   &f[i].accel, &diag),
-                  &diag);
+        must(tmk_accel_create(f[i].node, f[i].in_known, f[i].type, f[i].layout, packs, &f[i].accel,
+                              DIAG));
     }
     tmk_memory_set_limit(1);
-    const enum tmk_status status = tmk_packs_close(packs, &diag);
+    const enum tmk_status status = tmk_packs_close(packs, DIAG);
     tmk_memory_set_limit(0);
     assert_int_equal(status, TMK_LIMIT);
-    assert_non_null(strstr(diag.text, "Conv"));
+    assert_non_null(strstr(test_diag.text, "Conv"));
     for (size_t i = 0; i < TMK_COUNT(f); i++)
         tear_down(&f[i]);
     tmk_packs_destroy(&packs);
