@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The graph executor's JSON (relay.build) as a module. Kernels are fused and have lost their
  * attributes, so only those are read whose names, shapes and layouts leave one meaning. */
-#include "relay/graph_json.h"
-
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +10,8 @@
 #include "base/memory.h"
 #include "base/size.h"
 #include "relay/builder.h"
-#include "relay/kernels.h"
+#include "relay/lower.h"
+#include "relay/read.h"
 
 /* One result of a node. */
 struct entry {
@@ -121,13 +120,108 @@ static enum tmk_status find_entry(struct reader *in, size_t from, const cJSON *l
     return TMK_OK;
 }
 
+/* ---- names of kernels ---- */
+
+/* What an operator needs besides its operands, all of which the graph's JSON has. */
+enum need {
+    NEEDS_NOTHING,
+    NEEDS_SHAPE,  /* of its result: reshape and the like */
+    NEEDS_DTYPE,  /* of its result: cast */
+    NEEDS_LAYOUT, /* src_layout and dst_layout of the node */
+    NEEDS_UNITS,  /* nn.dense: the weight's first dimension */
+    NEEDS_BIAS,   /* nn.bias_add: two dimensions, of which one fits */
+    NEEDS_LAST    /* softmax: two dimensions at most */
+};
+struct kernel_op {
+    const char *op; /* Relay's, or what it amounts to */
+    enum need needs;
+    uint32_t arity;
+};
+
+enum { KERNEL_MAX = 16, KERNEL_MAX_ARITY = 3 };
+
+/* Operators whose attributes other parts of the file have, and those with another name. */
+static const struct {
+    const char *kernel;
+    struct kernel_op op;
+} special[] = {
+    {"broadcast_to", {"broadcast_to", NEEDS_SHAPE, 1}},
+    {"cast", {"cast", NEEDS_DTYPE, 1}},
+    {"copy", {"copy", NEEDS_NOTHING, 1}},
+    {"expand_dims", {"reshape", NEEDS_SHAPE, 1}},
+    {"layout_transform", {"layout_transform", NEEDS_LAYOUT, 1}},
+    {"nn_bias_add", {"nn.bias_add", NEEDS_BIAS, 2}},
+    {"nn_dense", {"nn.dense", NEEDS_UNITS, 2}},
+    {"nn_log_softmax", {"nn.log_softmax", NEEDS_LAST, 1}},
+    {"nn_softmax", {"nn.softmax", NEEDS_LAST, 1}},
+    {"reshape", {"reshape", NEEDS_SHAPE, 1}},
+    {"squeeze", {"reshape", NEEDS_SHAPE, 1}},
+    {"_copy", {"copy", NEEDS_NOTHING, 1}},
+    {"_nop", {"reshape", NEEDS_SHAPE, 1}}, /* "__nop": a reshape that moves nothing */
+};
+
+/* Kernels have '_' for '.'. */
+static bool begins_with(const char *name, const char *op, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        if (name[i] != (op[i] == '.' ? '_' : op[i]))
+            return false;
+    return !name[n] || name[n] == '_';
+}
+
+/* The longest operator that the name begins with, up to its end or an underscore; its length. */
+static size_t find_op(const char *name, struct kernel_op *out) {
+    size_t len = 0;
+    for (size_t i = 0; i < TMK_COUNT(special); i++) {
+        const size_t n = strlen(special[i].kernel);
+        if (n > len && begins_with(name, special[i].kernel, n)) {
+            *out = special[i].op;
+            len = n;
+        }
+    }
+    for (size_t i = 0; tmk_relay_ops[i]; i++)
+        for (const struct tmk_relay_op *op = tmk_relay_ops[i]; op->name; op++) {
+            const size_t n = strlen(op->name);
+            const bool plain = !op->attrs[0] && !op->flags && op->min_in == op->max_in &&
+                               op->min_in >= 1 && op->min_in <= KERNEL_MAX_ARITY;
+            if (plain && n > len && begins_with(name, op->name, n)) {
+                *out = (struct kernel_op){op->name, NEEDS_NOTHING, op->min_in};
+                len = n;
+            }
+        }
+    return len;
+}
+
+/* A counter that makes names differ: digits. */
+static bool is_counter(const char *text) {
+    return text[0] && !text[strspn(text, "0123456789")];
+}
+
+/* The operators of a kernel such as "tvmgen_default_fused_nn_dense_add_nn_relu_2", in the order in
+ * which they run. 0: there are others among them, or more than KERNEL_MAX. */
+static uint32_t kernel_ops(const char *name, struct kernel_op ops[KERNEL_MAX]) {
+    const char *fused = strstr(name, "fused_");
+    const char *at = fused ? fused + strlen("fused_") : name + (name[0] == '_');
+    uint32_t n = 0;
+    while (n < KERNEL_MAX) {
+        const size_t len = find_op(at, &ops[n]);
+        if (!len)
+            return 0;
+        n++;
+        at += len;
+        if (!*at || is_counter(at + 1))
+            return n;
+        at++;
+    }
+    return 0;
+}
+
 /* ---- kernels ---- */
 
 /* A kernel on its way to be read. */
 struct kernel {
-    struct tmk_relay_kernel_op ops[TMK_KERNEL_MAX];
+    struct kernel_op ops[KERNEL_MAX];
     uint32_t n_ops, n_inputs;
-    const struct entry *inputs[TMK_KERNEL_MAX];
+    const struct entry *inputs[KERNEL_MAX];
     const struct entry *result;
     const char *src_layout, *dst_layout;
 };
@@ -143,7 +237,7 @@ static bool fits_dense(const struct kernel *kernel, const struct entry *x, const
  * An add may have taken it before its predecessor's operands; bit i of `swapped` is
  * for operator i. Sets what operand each takes, and where those of the first begin. */
 static bool assign_operands(const struct kernel *kernel, uint32_t swapped,
-                            uint32_t fresh[TMK_KERNEL_MAX], uint32_t *first) {
+                            uint32_t fresh[KERNEL_MAX], uint32_t *first) {
     uint32_t front = 0, back;
     for (uint32_t i = kernel->n_ops; i-- > 1;)
         if (swapped >> i & 1)
@@ -157,20 +251,19 @@ static bool assign_operands(const struct kernel *kernel, uint32_t swapped,
 }
 
 /* One meaning of the kernel, or false: there is none, or more than one. */
-static bool find_meaning(const struct kernel *kernel, uint32_t fresh[TMK_KERNEL_MAX],
-                         uint32_t *first) {
+static bool find_meaning(const struct kernel *kernel, uint32_t fresh[KERNEL_MAX], uint32_t *first) {
     uint32_t adds = 0, found = 0, taken = 0;
     for (uint32_t i = 1; i < kernel->n_ops; i++) {
         bool add = !strcmp(kernel->ops[i].op, "add");
-        if (kernel->ops[i].arity > 1 && !add && kernel->ops[i].needs != TMK_NEEDS_BIAS)
+        if (kernel->ops[i].arity > 1 && !add && kernel->ops[i].needs != NEEDS_BIAS)
             return false;
         adds |= (uint32_t)add << i;
     }
-    if (adds && kernel->ops[0].needs != TMK_NEEDS_UNITS)
+    if (adds && kernel->ops[0].needs != NEEDS_UNITS)
         return false;
     for (uint32_t swapped = adds;; swapped = (swapped - 1) & adds) {
         if (assign_operands(kernel, swapped, fresh, first) &&
-            (kernel->ops[0].needs != TMK_NEEDS_UNITS ||
+            (kernel->ops[0].needs != NEEDS_UNITS ||
              fits_dense(kernel, kernel->inputs[*first], kernel->inputs[*first + 1]))) {
             found++;
             taken = swapped;
@@ -188,33 +281,32 @@ static bool find_attrs(struct reader *in, const struct kernel *kernel, uint32_t 
     bool last = op + 1 == kernel->n_ops, same_shape = true;
     for (uint32_t i = op + 1; i < kernel->n_ops; i++)
         same_shape = same_shape && kernel->ops[i].arity == 1 &&
-                     kernel->ops[i].needs != TMK_NEEDS_SHAPE &&
-                     kernel->ops[i].needs != TMK_NEEDS_LAYOUT &&
+                     kernel->ops[i].needs != NEEDS_SHAPE && kernel->ops[i].needs != NEEDS_LAYOUT &&
                      strcmp(kernel->ops[i].op, "nn.batch_flatten") != 0;
     switch (kernel->ops[op].needs) {
-    case TMK_NEEDS_NOTHING:
+    case NEEDS_NOTHING:
         return true;
-    case TMK_NEEDS_SHAPE:
+    case NEEDS_SHAPE:
         tmk_rb_set_ints(&in->build, strcmp(kernel->ops[op].op, "reshape") ? "shape" : "newshape",
                         shape->dim, (size_t)shape->rank);
         return same_shape;
-    case TMK_NEEDS_DTYPE:
+    case NEEDS_DTYPE:
         tmk_rb_set_string(&in->build, "dtype", tmk_dtype_name(kernel->result->dtype));
         return last;
-    case TMK_NEEDS_LAYOUT:
+    case NEEDS_LAYOUT:
         if (!kernel->src_layout || !kernel->dst_layout)
             return false;
         tmk_rb_set_string(&in->build, "src_layout", kernel->src_layout);
         tmk_rb_set_string(&in->build, "dst_layout", kernel->dst_layout);
         return true;
-    case TMK_NEEDS_UNITS:
+    case NEEDS_UNITS:
         tmk_rb_set_int(&in->build, "units", second->shape.dim[0]);
         return true;
-    case TMK_NEEDS_BIAS:
+    case NEEDS_BIAS:
         tmk_rb_set_int(&in->build, "axis", -1);
         return same_shape && shape->rank == 2 && second->shape.rank == 1 &&
                second->shape.dim[0] == shape->dim[1] && shape->dim[0] != shape->dim[1];
-    case TMK_NEEDS_LAST:
+    case NEEDS_LAST:
         return same_shape && shape->rank <= 2;
     }
     return false;
@@ -222,12 +314,12 @@ static bool find_attrs(struct reader *in, const struct kernel *kernel, uint32_t 
 
 /* The expression of a kernel; NULL where it has no single meaning. */
 static struct tmk_relay_expr *emit_kernel(struct reader *in, const struct kernel *kernel) {
-    uint32_t fresh[TMK_KERNEL_MAX], first;
+    uint32_t fresh[KERNEL_MAX], first;
     if (!kernel->n_ops || !find_meaning(kernel, fresh, &first))
         return NULL;
     struct tmk_relay_expr *expr = NULL;
     for (uint32_t i = 0; i < kernel->n_ops; i++) {
-        struct tmk_relay_expr *args[TMK_KERNEL_MAX_ARITY];
+        struct tmk_relay_expr *args[KERNEL_MAX_ARITY];
         const struct entry *second = NULL;
         uint32_t n = kernel->ops[i].arity;
         for (uint32_t k = 0; !i && k < n; k++)
@@ -254,8 +346,8 @@ static enum tmk_status read_inputs(struct reader *in, size_t i, const cJSON *nod
     for (const cJSON *link = inputs ? inputs->child : NULL; link; link = link->next) {
         const struct entry *entry;
         TMK_TRY(find_entry(in, i, link, i, &entry));
-        *known = *known && entry->expr && kernel->n_inputs < TMK_KERNEL_MAX;
-        if (kernel->n_inputs < TMK_KERNEL_MAX)
+        *known = *known && entry->expr && kernel->n_inputs < KERNEL_MAX;
+        if (kernel->n_inputs < KERNEL_MAX)
             kernel->inputs[kernel->n_inputs++] = entry;
     }
     return TMK_OK;
@@ -272,7 +364,7 @@ static enum tmk_status read_kernel(struct reader *in, size_t i, const cJSON *nod
                             .src_layout = string_of(attrs, "src_layout"),
                             .dst_layout = string_of(attrs, "dst_layout")};
     if (in->first[i + 1] - in->first[i] == 1)
-        kernel.n_ops = tmk_relay_kernel_ops(func, kernel.ops);
+        kernel.n_ops = kernel_ops(func, kernel.ops);
     TMK_TRY(read_inputs(in, i, node, &kernel, &known));
     size_t bound = in->build.n_bindings;
     if (known)
@@ -304,13 +396,13 @@ static enum tmk_status read_node(struct reader *in, size_t i, const cJSON *node)
 /* ---- the whole ---- */
 
 static enum tmk_status read_heads(struct reader *in, const cJSON *heads) {
-    struct tmk_relay_expr *results[TMK_KERNEL_MAX], *result;
+    struct tmk_relay_expr *results[KERNEL_MAX], *result;
     uint32_t n = 0;
     for (const cJSON *link = heads ? heads->child : NULL; link; link = link->next) {
         const struct entry *entry;
-        if (n == TMK_KERNEL_MAX)
+        if (n == KERNEL_MAX)
             return tmk_fail(in->diag, TMK_UNSUPPORTED, "%s: more than %d heads", in->name,
-                            TMK_KERNEL_MAX);
+                            KERNEL_MAX);
         TMK_TRY(find_entry(in, in->n_nodes, link, in->n_nodes, &entry));
         results[n++] = entry->expr;
     }

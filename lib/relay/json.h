@@ -20,7 +20,7 @@ struct tmk_relay_json {
     size_t definition; /* counts them, from 1 */
 };
 
-/* ---- relay_json_nodes.c ---- */
+/* ---- json_nodes.c ---- */
 
 /* Members of a node; "" and NULL where there is none. */
 const char *tmk_relay_json_text(const cJSON *node, const char *key);
@@ -44,8 +44,6 @@ TMK_NODISCARD enum tmk_status tmk_relay_json_type(struct tmk_relay_json *from, i
 TMK_NODISCARD enum tmk_status tmk_relay_json_span(struct tmk_relay_json *from, const cJSON *node,
                                                   const char **out);
 
-/* ---- relay_json_attrs.c ---- */
-
 /* The attributes of a call; node 0 has none. */
 TMK_NODISCARD enum tmk_status tmk_relay_json_attrs(struct tmk_relay_json *from, int64_t index,
                                                    struct tmk_relay_attr **out, uint32_t *n);
@@ -53,7 +51,7 @@ TMK_NODISCARD enum tmk_status tmk_relay_json_attrs(struct tmk_relay_json *from, 
 TMK_NODISCARD enum tmk_status tmk_relay_json_dict(struct tmk_relay_json *from, int64_t index,
                                                   struct tmk_relay_attr **out, uint32_t *n);
 
-/* ---- relay_json.c ---- */
+/* ---- json.c ---- */
 
 /* The module that the JSON is; `in` is a reader at its beginning. */
 TMK_NODISCARD enum tmk_status tmk_relay_parse_json(struct tmk_relay_reader *in, const char *json,

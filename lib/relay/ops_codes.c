@@ -6,8 +6,7 @@
  */
 #include <string.h>
 
-#include "relay/emit.h"
-#include "relay/window.h"
+#include "relay/convolve.h"
 
 static struct tmk_relay_expr *int64_scalar(struct tmk_relay_emit *e, int64_t value) {
     return tmk_rb_scalar(e->b, TMK_INT64, (double)value);

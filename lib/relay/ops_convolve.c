@@ -3,10 +3,9 @@
 #include <string.h>
 
 #include "relay/convolve.h"
-#include "relay/window.h"
 
 /* The letters of a layout: batch and channels first, then as many axes as there are. */
-const char *const tmk_rl_orders[] = {"NCW", "NCHW", "NCDHW"};
+static const char *const orders[] = {"NCW", "NCHW", "NCDHW"};
 static const char *const kernel_orders[] = {"OIW", "OIHW", "OIDHW"};
 
 bool tmk_rl_padding(struct tmk_relay_call *call, const char *name, int32_t axes, int64_t *pads) {
@@ -20,12 +19,33 @@ bool tmk_rl_padding(struct tmk_relay_call *call, const char *name, int32_t axes,
     return call->status == TMK_OK;
 }
 
-struct tmk_value *tmk_rl_in_order(struct tmk_relay_call *call, const char *part,
-                                  struct tmk_value *v, const char *layout, const char *order) {
+struct tmk_value *tmk_rl_reorder(struct tmk_relay_call *call, const char *part, struct tmk_value *v,
+                                 const char *from, const char *to) {
     int64_t perm[TMK_RL_LETTERS];
     int32_t n;
-    return tmk_rl_layout(call, layout, order, perm, &n) ? tmk_rl_transpose(call, part, v, perm, n)
-                                                        : NULL;
+    return tmk_rl_layout(call, from, to, perm, &n) ? tmk_rl_transpose(call, part, v, perm, n)
+                                                   : NULL;
+}
+
+int32_t tmk_rl_space(const struct tmk_relay_call *call) {
+    const char *d = strstr(call->op->name, "d_transpose");
+    return (d ? d[-1] : call->op->name[strlen(call->op->name) - 2]) - '0';
+}
+
+struct tmk_relay_layouts tmk_rl_layouts(struct tmk_relay_call *call, const char *attr) {
+    struct tmk_relay_layouts l = {.in = tmk_rl_string(call, attr),
+                                  .order = orders[tmk_rl_space(call) - 1]};
+    if (tmk_rl_has_attr(call, "out_layout"))
+        l.out = tmk_rl_string(call, "out_layout");
+    if (!l.out || !*l.out)
+        l.out = l.in;
+    l.part = strcmp(l.out, l.order) == 0 ? NULL : "output";
+    return l;
+}
+
+struct tmk_value *tmk_rl_laid_out(struct tmk_relay_call *call,
+                                  const struct tmk_relay_layouts *layouts, struct tmk_value *y) {
+    return layouts->part ? tmk_rl_reorder(call, NULL, y, layouts->order, layouts->out) : y;
 }
 
 /* A weight whose rows have been laid out by groups (channels, multiplier, ...) is flattened. */
@@ -41,26 +61,6 @@ static struct tmk_value *flatten_depthwise(struct tmk_relay_call *call, struct t
     for (int32_t i = 2; i < shape->rank; i++)
         dims[i] = shape->dim[i];
     return tmk_rl_reshape(call, "weight_flat", w, dims, (size_t)shape->rank);
-}
-
-struct tmk_value *tmk_rl_back(struct tmk_relay_call *call, struct tmk_value *y, const char *order,
-                              const char *layout) {
-    int64_t perm[TMK_RL_LETTERS];
-    int32_t n;
-    return tmk_rl_layout(call, order, layout, perm, &n) ? tmk_rl_transpose(call, NULL, y, perm, n)
-                                                        : NULL;
-}
-
-static const char *out_layout(struct tmk_relay_call *call, const char *data) {
-    const char *out = tmk_rl_string(call, "out_layout");
-    return *out ? out : data;
-}
-
-/* The axes of space in the operator's name, "nn.conv2d": 2. */
-static int32_t axes_of(struct tmk_relay_call *call) {
-    const char *d = strstr(call->op->name, "d_transpose");
-    size_t len = strlen(call->op->name);
-    return (d ? d[-1] : call->op->name[len - 2]) - '0';
 }
 
 static const struct tmk_value *cast_from(const struct tmk_value *v) {
@@ -95,40 +95,44 @@ static struct tmk_value *codes_of(struct tmk_relay_call *call, const char *part,
     return (struct tmk_value *)(uintptr_t)codes;
 }
 
-struct tmk_value *tmk_rl_convolve(struct tmk_relay_call *call, struct tmk_value *x_zero,
-                                  struct tmk_value *w_zero) {
-    int32_t axes = axes_of(call);
-    const char *order = tmk_rl_orders[axes - 1], *layout = tmk_rl_string(call, "data_layout");
-    const char *out = out_layout(call, layout);
-    int64_t pads[6], strides[3], dilations[3], groups = tmk_rl_int(call, "groups");
-    struct tmk_value *x = tmk_rl_in_order(
-        call, "input", codes_of(call, "input_zero", tmk_rl_in(call, 0), &x_zero), layout, order);
-    struct tmk_value *w =
-        tmk_rl_in_order(call, "weight", codes_of(call, "weight_zero", tmk_rl_in(call, 1), &w_zero),
-                        tmk_rl_string(call, "kernel_layout"), kernel_orders[axes - 1]);
+/* Sets strides, dilations and pads of a convolution over `axes` axes, and its group. */
+static bool set_window(struct tmk_relay_call *call, int32_t axes) {
+    int64_t pads[6], strides[3], dilations[3];
     tmk_rl_padding(call, "padding", axes, pads);
     tmk_rl_exactly(call, "strides", strides, (size_t)axes);
     tmk_rl_exactly(call, "dilation", dilations, (size_t)axes);
-    if (call->status == TMK_OK && groups > 1 && tmk_rl_rank(call, x) > 1 &&
-        x->type.shape.dim[1] == groups)
-        w = flatten_depthwise(call, w, groups);
     if (call->status != TMK_OK)
-        return NULL;
-    bool integer = !tmk_rl_is_float(call, x), same = strcmp(out, order) == 0;
-    if (integer && tmk_rl_dtype_attr(call, "out_dtype", tmk_rl_type_of(call, x)) != TMK_INT32)
-        return tmk_rl_fail(call, TMK_UNSUPPORTED, "integers convolved into %s; only into int32",
-                           tmk_rl_string(call, "out_dtype"));
+        return false;
     tmk_rl_set_ints(call, "pads", pads, 2 * (size_t)axes);
     tmk_rl_set_ints(call, "strides", strides, (size_t)axes);
     tmk_rl_set_ints(call, "dilations", dilations, (size_t)axes);
-    tmk_rl_set_int(call, "group", groups);
+    tmk_rl_set_int(call, "group", tmk_rl_int(call, "groups"));
+    return call->status == TMK_OK;
+}
+
+struct tmk_value *tmk_rl_convolve(struct tmk_relay_call *call, struct tmk_value *x_zero,
+                                  struct tmk_value *w_zero) {
+    const int32_t axes = tmk_rl_space(call);
+    const int64_t groups = tmk_rl_int(call, "groups");
+    const struct tmk_relay_layouts l = tmk_rl_layouts(call, "data_layout");
+    struct tmk_value *x = tmk_rl_reorder(
+        call, "input", codes_of(call, "input_zero", tmk_rl_in(call, 0), &x_zero), l.in, l.order);
+    struct tmk_value *w =
+        tmk_rl_reorder(call, "weight", codes_of(call, "weight_zero", tmk_rl_in(call, 1), &w_zero),
+                       tmk_rl_string(call, "kernel_layout"), kernel_orders[axes - 1]);
+    if (call->status == TMK_OK && groups > 1 && tmk_rl_rank(call, x) > 1 &&
+        x->type.shape.dim[1] == groups)
+        w = flatten_depthwise(call, w, groups);
+    const bool integer = !tmk_rl_is_float(call, x);
+    if (integer && tmk_rl_dtype_attr(call, "out_dtype", tmk_rl_type_of(call, x)) != TMK_INT32)
+        return tmk_rl_fail(call, TMK_UNSUPPORTED, "integers convolved into %s; only into int32",
+                           tmk_rl_string(call, "out_dtype"));
+    if (!set_window(call, axes))
+        return NULL;
     struct tmk_value *in[] = {x, w, x_zero, w_zero};
-    struct tmk_value *y =
-        tmk_rl_n(call, same ? NULL : "output", integer ? "ConvInteger" : "Conv", in,
-                 w_zero   ? 4
-                 : x_zero ? 3
-                          : 2);
-    return same ? y : tmk_rl_back(call, y, order, out);
+    const uint32_t n = w_zero ? 4 : x_zero ? 3 : 2;
+    return tmk_rl_laid_out(call, &l,
+                           tmk_rl_n(call, l.part, integer ? "ConvInteger" : "Conv", in, n));
 }
 
 static struct tmk_value *lower_conv(struct tmk_relay_call *call) {
@@ -144,29 +148,172 @@ static bool is_mislabelled(struct tmk_relay_call *call, const char *kernel, int3
 }
 
 static struct tmk_value *lower_conv_transpose(struct tmk_relay_call *call) {
-    static const char *const orders[] = {"IOW", "IOHW", "IODHW"};
-    int32_t axes = axes_of(call);
-    const char *order = tmk_rl_orders[axes - 1], *layout = tmk_rl_string(call, "data_layout");
-    const char *out = out_layout(call, layout), *kernel = tmk_rl_string(call, "kernel_layout");
-    int64_t pads[6], strides[3], dilations[3], extra[3];
-    struct tmk_value *x = tmk_rl_in_order(call, "input", tmk_rl_in(call, 0), layout, order);
+    static const char *const transposed_orders[] = {"IOW", "IOHW", "IODHW"};
+    const int32_t axes = tmk_rl_space(call);
+    const char *kernel = tmk_rl_string(call, "kernel_layout");
+    const struct tmk_relay_layouts l = tmk_rl_layouts(call, "data_layout");
+    int64_t extra[3];
+    struct tmk_value *x = tmk_rl_reorder(call, "input", tmk_rl_in(call, 0), l.in, l.order);
     struct tmk_value *w = tmk_rl_in(call, 1);
     if (!is_mislabelled(call, kernel, axes, x, w))
-        w = tmk_rl_in_order(call, "weight", w, kernel, orders[axes - 1]);
-    tmk_rl_padding(call, "padding", axes, pads);
-    tmk_rl_exactly(call, "strides", strides, (size_t)axes);
-    tmk_rl_exactly(call, "dilation", dilations, (size_t)axes);
-    tmk_rl_exactly(call, "output_padding", extra, (size_t)axes);
-    bool same = strcmp(out, order) == 0;
-    if (call->status != TMK_OK)
+        w = tmk_rl_reorder(call, "weight", w, kernel, transposed_orders[axes - 1]);
+    if (!tmk_rl_exactly(call, "output_padding", extra, (size_t)axes) || !set_window(call, axes))
         return NULL;
-    tmk_rl_set_ints(call, "pads", pads, 2 * (size_t)axes);
-    tmk_rl_set_ints(call, "strides", strides, (size_t)axes);
-    tmk_rl_set_ints(call, "dilations", dilations, (size_t)axes);
     tmk_rl_set_ints(call, "output_padding", extra, (size_t)axes);
-    tmk_rl_set_int(call, "group", tmk_rl_int(call, "groups"));
-    struct tmk_value *y = tmk_rl_2(call, same ? NULL : "output", "ConvTranspose", x, w);
-    return same ? y : tmk_rl_back(call, y, order, out);
+    return tmk_rl_laid_out(call, &l, tmk_rl_2(call, l.part, "ConvTranspose", x, w));
+}
+
+/* ---- writing: strides, padding and dilation, of pools too ---- */
+
+enum { MOST = 3 }; /* spatial axes */
+
+struct window {
+    size_t n;
+    const int64_t *in, *kernel; /* in[i] -1: not known */
+    int64_t stride[MOST], dilation[MOST], begin[MOST], end[MOST];
+    bool ceil;
+};
+
+static bool read_list(const struct tmk_node *node, const char *name, size_t n, int64_t otherwise,
+                      int64_t *out) {
+    size_t there;
+    const int64_t *ints = tmk_node_ints(node, name, &there);
+    for (size_t i = 0; i < n; i++)
+        out[i] = ints && there == n ? ints[i] : otherwise;
+    return !ints || there == n;
+}
+
+static int64_t reach_of(const struct window *w, size_t i) {
+    return (w->kernel[i] - 1) * w->dilation[i] + 1;
+}
+
+/* Products of such numbers fit. */
+static bool makes_sense(const struct window *w) {
+    for (size_t i = 0; i < w->n; i++)
+        if (w->stride[i] < 1 || w->stride[i] > INT32_MAX || w->dilation[i] < 1 ||
+            w->dilation[i] > INT32_MAX || w->kernel[i] < 1 || w->kernel[i] > INT32_MAX ||
+            w->in[i] > INT32_MAX)
+            return false;
+    return true;
+}
+
+/* auto_pad SAME: as many windows as strides fit into the input. */
+static const char *pad_same(struct window *w, bool upper) {
+    for (size_t i = 0; i < w->n; i++) {
+        if (w->in[i] < 0 && w->stride[i] != 1)
+            return "its padding hangs on sizes that are not known";
+        const int64_t out = w->in[i] < 0 ? 1 : (w->in[i] + w->stride[i] - 1) / w->stride[i];
+        const int64_t in = w->in[i] < 0 ? 1 : w->in[i];
+        int64_t total = (out - 1) * w->stride[i] + reach_of(w, i) - in;
+        total = total > 0 ? total : 0;
+        w->begin[i] = upper ? total / 2 : total - total / 2;
+        w->end[i] = total - w->begin[i];
+    }
+    return NULL;
+}
+
+static const char *find_padding(const struct tmk_node *node, struct window *w) {
+    const char *how = tmk_node_string(node, "auto_pad", "NOTSET");
+    int64_t pads[2 * MOST];
+    if (strcmp(how, "SAME_UPPER") == 0 || strcmp(how, "SAME_LOWER") == 0)
+        return pad_same(w, how[5] == 'U');
+    if (strcmp(how, "VALID") == 0 || !read_list(node, "pads", 2 * w->n, 0, pads))
+        memset(pads, 0, sizeof pads);
+    for (size_t i = 0; i < w->n; i++) {
+        w->begin[i] = pads[i];
+        w->end[i] = pads[w->n + i];
+        if (pads[i] < 0 || pads[w->n + i] < 0)
+            return "it has negative padding";
+        if (pads[i] > INT32_MAX || pads[w->n + i] > INT32_MAX)
+            return "its sizes make no sense";
+    }
+    return NULL;
+}
+
+/* Both round up, but only ONNX drops a window that begins behind the data. Where no window is
+ * gained, or one is dropped, rounding down is the same. */
+static const char *round_up(struct window *w, bool includes_padding) {
+    bool gains = false, loses = false;
+    for (size_t i = 0; i < w->n; i++) {
+        if (w->in[i] < 0)
+            return "ceil_mode on sizes that are not known";
+        const int64_t padded = w->in[i] + w->begin[i] + w->end[i] - reach_of(w, i);
+        const int64_t up = (padded + w->stride[i] - 1) / w->stride[i];
+        const bool drops = up * w->stride[i] >= w->in[i] + w->begin[i];
+        const bool same = padded % w->stride[i] == 0;
+        gains |= !same && !drops;
+        loses |= drops;
+    }
+    if (gains && loses)
+        return "ceil_mode keeps a last window along one axis and drops it along another";
+    if (gains && includes_padding)
+        return "ceil_mode together with count_include_pad";
+    w->ceil = gains;
+    return NULL;
+}
+
+static bool all_are(const int64_t *values, size_t n, int64_t what) {
+    for (size_t i = 0; i < n; i++)
+        if (values[i] != what)
+            return false;
+    return true;
+}
+
+static void emit_window(struct tmk_relay_builder *b, const struct window *w, bool transposed) {
+    int64_t padding[2 * MOST];
+    memcpy(padding, w->begin, w->n * sizeof *padding);
+    memcpy(padding + w->n, w->end, w->n * sizeof *padding);
+    if (!all_are(w->stride, w->n, 1))
+        tmk_rb_set_ints(b, "strides", w->stride, w->n);
+    if (!all_are(padding, 2 * w->n, 0) || transposed)
+        tmk_rb_set_ints(b, "padding", padding, 2 * w->n);
+    if (!all_are(w->dilation, w->n, 1))
+        tmk_rb_set_ints(b, "dilation", w->dilation, w->n);
+    if (w->ceil)
+        tmk_rb_set_bool(b, "ceil_mode", true);
+}
+
+bool tmk_re_window(struct tmk_relay_emit *e, const int64_t *kernel, bool pool) {
+    const struct tmk_shape *x = tmk_re_shape(e, 0);
+    const bool transposed = tmk_node_is(e->node, TMK_DOMAIN_ONNX, "ConvTranspose");
+    struct window w = {.kernel = kernel};
+    const char *why = NULL;
+    if (!x || x->rank < 3 || x->rank > 2 + MOST)
+        return tmk_re_fail(e, "only one to three spatial axes can be written");
+    w.n = (size_t)x->rank - 2;
+    w.in = x->dim + 2;
+    read_list(e->node, "strides", w.n, 1, w.stride);
+    read_list(e->node, "dilations", w.n, 1, w.dilation);
+    if (!makes_sense(&w))
+        why = "its sizes make no sense";
+    else if (transposed && strncmp(tmk_re_text(e, "auto_pad", "NOTSET"), "SAME", 4) == 0)
+        why = "its padding is automatic";
+    else
+        why = find_padding(e->node, &w);
+    if (!why && pool && tmk_re_int(e, "ceil_mode", 0))
+        why = round_up(&w, tmk_re_int(e, "count_include_pad", 0) != 0);
+    if (why)
+        return tmk_re_fail(e, why);
+    emit_window(e->b, &w, transposed);
+    return true;
+}
+
+const char *tmk_re_conv(struct tmk_relay_emit *e) {
+    static const char *const ops[] = {"nn.conv1d", "nn.conv2d", "nn.conv3d"};
+    const struct tmk_shape *x = tmk_re_shape(e, 0), *w = tmk_re_shape(e, 1);
+    if (!x || !w || x->rank < 3 || x->rank > 2 + MOST || w->rank != x->rank)
+        return tmk_re_fail(e, "only one to three spatial axes can be written");
+    for (int32_t i = 0; i < w->rank; i++)
+        if (w->dim[i] < 0)
+            return tmk_re_fail(e, "the shape of its weights is not known");
+    const int64_t groups = tmk_re_int(e, "group", 1);
+    if (!tmk_re_window(e, &w->dim[2], false))
+        return NULL;
+    if (groups != 1)
+        tmk_rb_set_int(e->b, "groups", groups);
+    tmk_rb_set_int(e->b, "channels", w->dim[0]);
+    tmk_rb_set_ints(e->b, "kernel_size", &w->dim[2], (size_t)w->rank - 2);
+    return ops[x->rank - 3];
 }
 
 /* ---- writing ---- */

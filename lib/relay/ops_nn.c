@@ -131,13 +131,16 @@ static void find_permutation(int32_t rank, int32_t axis, int32_t place, bool bac
             perm[i] = order[i];
 }
 
-/* A node that wants its channels on axis `place`, of a tensor that has them on `axis`: transposed
- * before and after. in[0] is the tensor; pending attributes are the node's. */
+/* A node that wants its channels on axis `place` (-1: the last) of a tensor that has them on the
+ * call's `axis`: transposed before and after. in[0] is the tensor; pending attributes are the
+ * node's. */
 static struct tmk_value *transpose_around(struct tmk_relay_call *call, const char *result,
                                           const char *op, struct tmk_value **in, uint32_t n,
-                                          int32_t axis, int32_t place) {
+                                          int32_t place) {
     int64_t perm[TMK_MAX_RANK];
-    int32_t rank = tmk_rl_rank(call, in[0]);
+    const int32_t rank = tmk_rl_rank(call, in[0]);
+    const int32_t axis = tmk_rl_axis(call, tmk_rl_int(call, "axis"), rank);
+    place = place < 0 ? rank - 1 : place;
     if (axis == place || call->status != TMK_OK)
         return tmk_rl_n(call, result, op, in, n);
     struct tmk_attr kept[TMK_COUNT(call->pending)];
@@ -153,44 +156,23 @@ static struct tmk_value *transpose_around(struct tmk_relay_call *call, const cha
     return tmk_rl_transpose(call, result, y, perm, rank);
 }
 
-static struct tmk_value *lower_batch_norm(struct tmk_relay_call *call) {
-    struct tmk_value *x = tmk_rl_in(call, 0);
-    int32_t axis = tmk_rl_axis(call, tmk_rl_int(call, "axis"), tmk_rl_rank(call, x));
-    struct tmk_value *in[] = {x, norm_factor(call, "scale", 1, 1),
-                              norm_factor(call, "center", 2, 0), tmk_rl_in(call, 3),
-                              tmk_rl_in(call, 4)};
+/* Operands: the tensor, scale, center, and of batch_norm the mean and the variance. */
+static struct tmk_value *lower_norm(struct tmk_relay_call *call) {
+    const bool batch = strcmp(call->op->name, "nn.batch_norm") == 0,
+               layer = strcmp(call->op->name, "nn.layer_norm") == 0;
+    struct tmk_value *in[5] = {tmk_rl_in(call, 0)};
+    in[1] = norm_factor(call, "scale", 1, 1);
+    in[2] = norm_factor(call, "center", 2, 0);
+    in[3] = tmk_rl_in(call, 3);
+    in[4] = tmk_rl_in(call, 4);
+    if (layer)
+        tmk_rl_set_int(call, "axis", -1);
     tmk_rl_set_float(call, "epsilon", tmk_rl_real(call, "epsilon"));
-    struct tmk_value *y = transpose_around(call, ".0", "BatchNormalization", in, 5, axis, 1);
-    return tmk_rl_tuple(call, (struct tmk_value *[]){y, tmk_rl_in(call, 3), tmk_rl_in(call, 4)}, 3);
-}
-
-static struct tmk_value *lower_layer_norm(struct tmk_relay_call *call) {
-    struct tmk_value *x = tmk_rl_in(call, 0);
-    int32_t rank = tmk_rl_rank(call, x), axis = tmk_rl_axis(call, tmk_rl_int(call, "axis"), rank);
-    struct tmk_value *in[] = {x, norm_factor(call, "scale", 1, 1),
-                              norm_factor(call, "center", 2, 0)};
-    tmk_rl_set_int(call, "axis", -1);
-    tmk_rl_set_float(call, "epsilon", tmk_rl_real(call, "epsilon"));
-    return transpose_around(call, NULL, "LayerNormalization", in, 3, axis, rank - 1);
-}
-
-static struct tmk_value *lower_instance_norm(struct tmk_relay_call *call) {
-    struct tmk_value *x = tmk_rl_in(call, 0);
-    int32_t axis = tmk_rl_axis(call, tmk_rl_int(call, "axis"), tmk_rl_rank(call, x));
-    struct tmk_value *in[] = {x, norm_factor(call, "scale", 1, 1),
-                              norm_factor(call, "center", 2, 0)};
-    tmk_rl_set_float(call, "epsilon", tmk_rl_real(call, "epsilon"));
-    return transpose_around(call, NULL, "InstanceNormalization", in, 3, axis, 1);
-}
-
-static struct tmk_value *lower_group_norm(struct tmk_relay_call *call) {
-    struct tmk_value *x = tmk_rl_in(call, 0);
-    int32_t axis = tmk_rl_axis(call, tmk_rl_int(call, "axis"), tmk_rl_rank(call, x));
-    struct tmk_value *in[] = {x, norm_factor(call, "scale", 1, 1),
-                              norm_factor(call, "center", 2, 0)};
-    tmk_rl_set_float(call, "epsilon", tmk_rl_real(call, "epsilon"));
-    tmk_rl_set_int(call, "num_groups", tmk_rl_int(call, "num_groups"));
-    return transpose_around(call, NULL, "GroupNormalization", in, 3, axis, 1);
+    if (tmk_rl_has_attr(call, "num_groups"))
+        tmk_rl_set_int(call, "num_groups", tmk_rl_int(call, "num_groups"));
+    struct tmk_value *y = transpose_around(call, batch ? ".0" : NULL, call->op->onnx, in,
+                                           call->n_args, layer ? -1 : 1);
+    return batch ? tmk_rl_tuple(call, (struct tmk_value *[]){y, in[3], in[4]}, 3) : y;
 }
 
 /* x / sqrt(max(sum of x^2 along the axes, eps)) */
@@ -209,12 +191,11 @@ static struct tmk_value *lower_l2_normalize(struct tmk_relay_call *call) {
 
 static struct tmk_value *lower_lrn(struct tmk_relay_call *call) {
     struct tmk_value *x = tmk_rl_in(call, 0);
-    int32_t axis = tmk_rl_axis(call, tmk_rl_int(call, "axis"), tmk_rl_rank(call, x));
     tmk_rl_set_int(call, "size", tmk_rl_int(call, "size"));
     tmk_rl_set_float(call, "alpha", tmk_rl_real(call, "alpha"));
     tmk_rl_set_float(call, "beta", tmk_rl_real(call, "beta"));
     tmk_rl_set_float(call, "bias", tmk_rl_real(call, "bias"));
-    return transpose_around(call, NULL, "LRN", &x, 1, axis, 1);
+    return transpose_around(call, NULL, "LRN", &x, 1, 1);
 }
 
 /* ---- padding ---- */
@@ -459,7 +440,7 @@ const struct tmk_relay_op tmk_relay_ops_nn[] = {
     {"nn.batch_matmul", 2, 2, 0, "units=None; out_dtype=None; transpose_a=False; transpose_b=False",
      products, lower_batch_matmul, emit_matmul},
     {"nn.batch_norm", 5, 5, 0, "axis=1; epsilon=1e-05; center=True; scale=True",
-     "BatchNormalization", lower_batch_norm, emit_batch_norm, 0, epsilon_attr},
+     "BatchNormalization", lower_norm, emit_batch_norm, 0, epsilon_attr},
     {"nn.bias_add", 2, 2, 0, "axis=1", "Unsqueeze, Add", lower_bias_add},
     {"nn.dense", 2, 2, 0,
      "units=None; out_dtype=None; auto_scheduler_rewritten_layout=None; "
@@ -467,13 +448,13 @@ const struct tmk_relay_op tmk_relay_ops_nn[] = {
      "Gemm; of other ranks MatMul; of 8-bit integers MatMulInteger", lower_dense, emit_gemm},
     {"nn.fast_softmax", 1, 1, 0, "axis=-1", "Softmax", tmk_rl_same, NULL, 0, axis_attr},
     {"nn.group_norm", 3, 3, 0, "num_groups; axis=1; epsilon=1e-05; center=True; scale=True",
-     "GroupNormalization", lower_group_norm},
+     "GroupNormalization", lower_norm},
     {"nn.instance_norm", 3, 3, 0, "axis=1; epsilon=1e-05; center=True; scale=True",
-     "InstanceNormalization", lower_instance_norm, tmk_re_same, 0, epsilon_attr},
+     "InstanceNormalization", lower_norm, tmk_re_same, 0, epsilon_attr},
     {"nn.l2_normalize", 1, 1, 0, "eps; axis=None", "ReduceSumSquare, Max, Sqrt, Div",
      lower_l2_normalize},
     {"nn.layer_norm", 3, 3, 0, "axis=-1; epsilon=1e-05; center=True; scale=True",
-     "LayerNormalization", lower_layer_norm, emit_layer_norm, 0, epsilon_attr},
+     "LayerNormalization", lower_norm, emit_layer_norm, 0, epsilon_attr},
     {"nn.log_softmax", 1, 1, 0, "axis=-1", "LogSoftmax", tmk_rl_same, emit_softmax, 0, axis_attr},
     {"nn.lrn", 1, 1, 0, "size=5; axis=1; bias=2; alpha=0.0001; beta=0.75", "LRN", lower_lrn,
      tmk_re_same, 0, lrn_attrs},

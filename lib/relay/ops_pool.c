@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "relay/convolve.h"
-#include "relay/window.h"
 
 enum { AXES = 3, MAX_TAPS = 256 };
 
@@ -206,52 +205,52 @@ static struct tmk_value *pool_by_taps(struct tmk_relay_call *call, const char *r
 
 /* ---- rows ---- */
 
-static int32_t axes_of(const struct tmk_relay_call *call) {
-    return call->op->name[strlen(call->op->name) - 2] - '0';
-}
+/* What the rows' rules work on: the operand in ONNX's order, and how the result lies. */
+struct pool {
+    struct tmk_value *x;
+    struct tmk_relay_layouts layouts;
+    int32_t axes;
+    bool average;
+};
 
-/* The operand in ONNX's order; *result is NULL where the pool's own result is the call's. */
-static struct tmk_value *enter_layout(struct tmk_relay_call *call, const char *order,
-                                      const char **out, const char **result) {
-    const char *layout = tmk_rl_string(call, "layout");
-    *out = tmk_rl_has_attr(call, "out_layout") ? tmk_rl_string(call, "out_layout") : "";
-    *out = **out ? *out : layout;
-    *result = strcmp(*out, order) == 0 ? NULL : "output";
-    return tmk_rl_in_order(call, "input", tmk_rl_in(call, 0), layout, order);
+static struct pool enter_pool(struct tmk_relay_call *call) {
+    struct pool p = {.layouts = tmk_rl_layouts(call, "layout"),
+                     .axes = tmk_rl_space(call),
+                     .average = strstr(call->op->name, "avg") != NULL};
+    p.x = tmk_rl_reorder(call, "input", tmk_rl_in(call, 0), p.layouts.in, p.layouts.order);
+    return p;
 }
 
 static struct tmk_value *lower_pool(struct tmk_relay_call *call) {
-    int32_t axes = axes_of(call);
-    const char *order = tmk_rl_orders[axes - 1], *out, *result;
-    struct tmk_value *x = enter_layout(call, order, &out, &result);
-    bool average = strstr(call->op->name, "avg") != NULL;
-    enum tmk_dtype dtype = tmk_rl_type_of(call, x);
+    const struct pool p = enter_pool(call);
+    const enum tmk_dtype dtype = tmk_rl_type_of(call, p.x);
     struct window w;
-    if (!measure_window(call, x, axes, &w))
+    if (!measure_window(call, p.x, p.axes, &w))
         return NULL;
-    bool direct = dtype == TMK_FLOAT32 || (!average && (dtype == TMK_INT8 || dtype == TMK_UINT8));
-    struct tmk_value *y = direct ? onnx_pool(call, result, x, &w, average)
-                                 : pool_by_taps(call, result, x, &w, average);
-    return result ? tmk_rl_back(call, y, order, out) : y;
+    const bool direct =
+        dtype == TMK_FLOAT32 || (!p.average && (dtype == TMK_INT8 || dtype == TMK_UINT8));
+    return tmk_rl_laid_out(call, &p.layouts,
+                           direct ? onnx_pool(call, p.layouts.part, p.x, &w, p.average)
+                                  : pool_by_taps(call, p.layouts.part, p.x, &w, p.average));
+}
+
+static struct tmk_value *global_pool(struct tmk_relay_call *call, const struct pool *p) {
+    return tmk_rl_1(call, p->layouts.part, p->average ? "GlobalAveragePool" : "GlobalMaxPool",
+                    p->x);
 }
 
 static struct tmk_value *lower_global_pool(struct tmk_relay_call *call) {
-    int32_t axes = axes_of(call);
-    const char *order = tmk_rl_orders[axes - 1], *out, *result;
-    struct tmk_value *x = enter_layout(call, order, &out, &result);
-    bool average = strstr(call->op->name, "avg") != NULL;
-    if (tmk_rl_is_float(call, x)) {
-        struct tmk_value *y =
-            tmk_rl_1(call, result, average ? "GlobalAveragePool" : "GlobalMaxPool", x);
-        return result ? tmk_rl_back(call, y, order, out) : y;
-    }
-    int64_t list[AXES];
-    for (int32_t i = 0; i < axes; i++)
-        list[i] = i + 2;
+    const struct pool p = enter_pool(call);
+    int64_t axes[AXES];
+    if (tmk_rl_is_float(call, p.x))
+        return tmk_rl_laid_out(call, &p.layouts, global_pool(call, &p));
+    for (int32_t i = 0; i < p.axes; i++)
+        axes[i] = i + 2;
     tmk_rl_set_int(call, "keepdims", 1);
-    struct tmk_value *y = tmk_rl_2(call, result, average ? "ReduceMean" : "ReduceMax", x,
-                                   tmk_rl_list(call, "axes", list, (size_t)axes));
-    return result ? tmk_rl_back(call, y, order, out) : y;
+    struct tmk_value *list = tmk_rl_list(call, "axes", axes, (size_t)p.axes);
+    return tmk_rl_laid_out(
+        call, &p.layouts,
+        tmk_rl_2(call, p.layouts.part, p.average ? "ReduceMean" : "ReduceMax", p.x, list));
 }
 
 /* One result: the global pool. As many as divide the input: a pool of equal windows. Else windows
@@ -271,19 +270,17 @@ static struct tmk_value *reduced_piece(struct tmk_relay_call *call, struct tmk_v
 }
 
 static struct tmk_value *lower_adaptive_pool(struct tmk_relay_call *call) {
-    int32_t axes = axes_of(call);
-    const char *order = tmk_rl_orders[axes - 1], *out, *result;
-    struct tmk_value *x = enter_layout(call, order, &out, &result);
-    bool average = strstr(call->op->name, "avg") != NULL;
+    const struct pool p = enter_pool(call);
+    const int32_t axes = p.axes;
     int64_t size[AXES];
     size_t n;
     const int64_t *given = tmk_rl_ints(call, "output_size", &n);
-    const struct tmk_shape *shape = tmk_rl_dims(call, x);
+    const struct tmk_shape *shape = tmk_rl_dims(call, p.x);
     if (given && n != 0 && n != 1 && n != (size_t)axes)
         tmk_rl_fail(call, TMK_GRAPH, "output_size has %zu numbers", n);
     if (call->status != TMK_OK)
         return NULL;
-    bool one = true, even = tmk_rl_is_float(call, x);
+    bool one = true, even = tmk_rl_is_float(call, p.x);
     struct window w = {.axes = axes, .whole = true};
     for (int32_t i = 0; i < axes; i++) {
         int64_t in = shape->dim[i + 2];
@@ -296,25 +293,26 @@ static struct tmk_value *lower_adaptive_pool(struct tmk_relay_call *call) {
         w.size[i] = w.stride[i] = in / size[i];
         w.dilation[i] = 1;
     }
-    struct tmk_value *y = x;
-    if (one && tmk_rl_is_float(call, x)) {
-        y = tmk_rl_1(call, result, average ? "GlobalAveragePool" : "GlobalMaxPool", x);
+    struct tmk_value *y = p.x;
+    if (one && tmk_rl_is_float(call, p.x)) {
+        y = global_pool(call, &p);
     } else if (even) {
         tmk_rl_set_ints(call, "kernel_shape", w.size, (size_t)axes);
         tmk_rl_set_ints(call, "strides", w.stride, (size_t)axes);
-        y = tmk_rl_1(call, result, average ? "AveragePool" : "MaxPool", x);
+        y = tmk_rl_1(call, p.layouts.part, p.average ? "AveragePool" : "MaxPool", p.x);
     } else {
         for (int32_t axis = 2; axis < axes + 2 && call->status == TMK_OK; axis++) {
             struct tmk_value *pieces[MAX_TAPS];
             for (int64_t i = 0; i < size[axis - 2]; i++)
-                pieces[i] = reduced_piece(call, y, axis, i, size[axis - 2], average);
+                pieces[i] = reduced_piece(call, y, axis, i, size[axis - 2], p.average);
             tmk_rl_set_int(call, "axis", axis);
             y = tmk_rl_n(call,
-                         axis == axes + 1 ? result : tmk_rl_text(call->to, "axis%d", (int)axis),
+                         axis == axes + 1 ? p.layouts.part
+                                          : tmk_rl_text(call->to, "axis%d", (int)axis),
                          "Concat", pieces, (uint32_t)size[axis - 2]);
         }
     }
-    return result ? tmk_rl_back(call, y, order, out) : y;
+    return tmk_rl_laid_out(call, &p.layouts, y);
 }
 
 /* ---- writing ---- */
@@ -360,45 +358,30 @@ static struct tmk_relay_expr *emit_global(struct tmk_relay_emit *e) {
 #define WINDOW(ones, zeros, order)                                                                 \
     "pool_size; strides=" ones "; dilation=" ones "; padding=" zeros "; layout='" order            \
     "'; out_layout=''; ceil_mode=False"
+#define WINDOW1 WINDOW("[1]", "[0]", "NCW")
+#define WINDOW2 WINDOW("[1, 1]", "[0, 0]", "NCHW")
+#define WINDOW3 WINDOW("[1, 1, 1]", "[0, 0, 0]", "NCDHW")
+#define COUNTS "; count_include_pad=False"
 #define ADAPTIVE(order) "output_size=[]; layout='" order "'; out_layout=''"
-#define POOLS(d, ones, zeros, order)                                                               \
-    {"nn.max_pool" d,                                                                              \
-     1,                                                                                            \
-     1,                                                                                            \
-     0,                                                                                            \
-     WINDOW(ones, zeros, order),                                                                   \
-     "MaxPool; of wide integers Pad, Slice, Max",                                                  \
-     lower_pool,                                                                                   \
-     emit_pool},                                                                                   \
-        {"nn.avg_pool" d,                                                                          \
-         1,                                                                                        \
-         1,                                                                                        \
-         0,                                                                                        \
-         WINDOW(ones, zeros, order) "; count_include_pad=False",                                   \
-         "AveragePool; of integers Pad, Slice, Add, Div",                                          \
-         lower_pool,                                                                               \
-         emit_pool},                                                                               \
-        {"nn.adaptive_avg_pool" d,                                                                 \
-         1,                                                                                        \
-         1,                                                                                        \
-         0,                                                                                        \
-         ADAPTIVE(order),                                                                          \
-         "GlobalAveragePool, AveragePool, or Slice, ReduceMean, Concat",                           \
-         lower_adaptive_pool},                                                                     \
-        {"nn.adaptive_max_pool" d,                                                                 \
-         1,                                                                                        \
-         1,                                                                                        \
-         0,                                                                                        \
-         ADAPTIVE(order),                                                                          \
-         "GlobalMaxPool, MaxPool, or Slice, ReduceMax, Concat",                                    \
-         lower_adaptive_pool},
+
+static const char max[] = "MaxPool; of wide integers Pad, Slice, Max";
+static const char avg[] = "AveragePool; of integers Pad, Slice, Add, Div";
+static const char adaptive_max[] = "GlobalMaxPool, MaxPool, or Slice, ReduceMax, Concat";
+static const char adaptive_avg[] = "GlobalAveragePool, AveragePool, or Slice, ReduceMean, Concat";
 
 const struct tmk_relay_op tmk_relay_ops_pool[] = {
-    /* clang-format off */
-    POOLS("1d", "[1]", "[0]", "NCW")
-    POOLS("2d", "[1, 1]", "[0, 0]", "NCHW")
-    POOLS("3d", "[1, 1, 1]", "[0, 0, 0]", "NCDHW")
-    /* clang-format on */
+    {"nn.max_pool1d", 1, 1, 0, WINDOW1, max, lower_pool, emit_pool},
+    {"nn.avg_pool1d", 1, 1, 0, WINDOW1 COUNTS, avg, lower_pool, emit_pool},
+    {"nn.adaptive_avg_pool1d", 1, 1, 0, ADAPTIVE("NCW"), adaptive_avg, lower_adaptive_pool},
+    {"nn.adaptive_max_pool1d", 1, 1, 0, ADAPTIVE("NCW"), adaptive_max, lower_adaptive_pool},
+    {"nn.max_pool2d", 1, 1, 0, WINDOW2, max, lower_pool, emit_pool},
+    {"nn.avg_pool2d", 1, 1, 0, WINDOW2 COUNTS, avg, lower_pool, emit_pool},
+    {"nn.adaptive_avg_pool2d", 1, 1, 0, ADAPTIVE("NCHW"), adaptive_avg, lower_adaptive_pool},
+    {"nn.adaptive_max_pool2d", 1, 1, 0, ADAPTIVE("NCHW"), adaptive_max, lower_adaptive_pool},
+    {"nn.max_pool3d", 1, 1, 0, WINDOW3, max, lower_pool, emit_pool},
+    {"nn.avg_pool3d", 1, 1, 0, WINDOW3 COUNTS, avg, lower_pool, emit_pool},
+    {"nn.adaptive_avg_pool3d", 1, 1, 0, ADAPTIVE("NCDHW"), adaptive_avg, lower_adaptive_pool},
+    {"nn.adaptive_max_pool3d", 1, 1, 0, ADAPTIVE("NCDHW"), adaptive_max, lower_adaptive_pool},
     {"nn.global_avg_pool2d", 1, 1, 0, "layout='NCHW'; out_layout=''",
      "GlobalAveragePool; of integers ReduceMean", lower_global_pool, emit_global},
     {"nn.global_max_pool2d", 1, 1, 0, "layout='NCHW'; out_layout=''",

@@ -6,7 +6,6 @@
 
 #include "base/diag.h"
 #include "base/grow.h"
-#include "relay/graph_json.h"
 #include "relay/json.h"
 #include "relay/read.h"
 

@@ -1,32 +1,296 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Modules as Relay text, the way astext() writes them. */
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/diag.h"
-#include "relay/write.h"
+#include "relay/ast.h"
+#include "relay/base64.h"
+#include "relay/record.h"
+
+/* ---- types, attributes and scalars ---- */
+
+static void print_type(struct tmk_text *out, const struct tmk_relay_type *type);
+
+static void print_types(struct tmk_text *out, struct tmk_relay_type *const *items, uint32_t n,
+                        bool tuple) {
+    tmk_text_puts(out, "(");
+    for (uint32_t i = 0; i < n; i++) {
+        tmk_text_puts(out, i ? ", " : "");
+        print_type(out, items[i]);
+    }
+    tmk_text_puts(out, tuple && n == 1 ? ",)" : ")");
+}
+
+static void print_tensor(struct tmk_text *out, const struct tmk_relay_type *type) {
+    if (!type->n) {
+        tmk_text_puts(out, type->dtype);
+        return;
+    }
+    tmk_text_puts(out, "Tensor[(");
+    for (uint32_t i = 0; i < type->n; i++) {
+        tmk_text_puts(out, i ? ", " : "");
+        if (type->dims[i] < 0)
+            tmk_text_puts(out, "?");
+        else
+            tmk_text_printf(out, "%" PRId64, type->dims[i]);
+    }
+    tmk_text_printf(out, "), %s]", type->dtype);
+}
+
+static void print_type(struct tmk_text *out, const struct tmk_relay_type *type) {
+    switch (type->kind) {
+    case TMK_RELAY_TENSOR:
+        print_tensor(out, type);
+        break;
+    case TMK_RELAY_TUPLE:
+        print_types(out, type->items, type->n, true);
+        break;
+    case TMK_RELAY_FUNCTION:
+        tmk_text_puts(out, "fn ");
+        print_types(out, type->items, type->n - 1, false);
+        tmk_text_puts(out, " -> ");
+        print_type(out, type->items[type->n - 1]);
+        break;
+    case TMK_RELAY_OTHER:
+        tmk_text_puts(out, type->text);
+        break;
+    }
+}
+
+static void print_string(struct tmk_text *out, const char *text) {
+    static const char plain[] = "\\\"\n\t\r", escapes[] = "\\\"ntr";
+    tmk_text_puts(out, "\"");
+    for (const char *at = text; *at;) {
+        size_t run = strcspn(at, plain);
+        tmk_text_append(out, at, run);
+        at += run;
+        if (*at)
+            tmk_text_append(out, (char[]){'\\', escapes[strchr(plain, *at++) - plain]}, 2);
+    }
+    tmk_text_puts(out, "\"");
+}
+
+/* Doubles of attributes have an f too, though they are none, in 0.0.5. */
+static void print_real(struct tmk_text *out, double value, const char *suffix) {
+    char digits[32];
+    if (isfinite(value))
+        tmk_format_double(value, digits);
+    tmk_text_printf(out, "%s%s",
+                    isfinite(value) ? digits
+                    : isnan(value)  ? "nan"
+                    : value < 0     ? "-inf"
+                                    : "inf",
+                    suffix);
+}
+
+static void print_value(struct tmk_text *out, const struct tmk_relay_value *value, bool old) {
+    const bool number = value->kind == TMK_RELAY_INT || value->kind == TMK_RELAY_REAL;
+    if (number && value->s) {
+        tmk_text_puts(out, value->s);
+        return;
+    }
+    switch (value->kind) {
+    case TMK_RELAY_INT:
+        tmk_text_printf(out, "%" PRId64, value->i);
+        break;
+    case TMK_RELAY_REAL:
+        print_real(out, value->real, old ? "" : "f");
+        break;
+    case TMK_RELAY_STRING:
+        print_string(out, value->s);
+        break;
+    case TMK_RELAY_BOOL:
+        tmk_text_puts(out, value->i ? "True" : "False");
+        break;
+    case TMK_RELAY_NONE:
+        tmk_text_puts(out, "None");
+        break;
+    case TMK_RELAY_LIST:
+    case TMK_RELAY_GROUP: {
+        bool group = value->kind == TMK_RELAY_GROUP;
+        tmk_text_puts(out, group ? "(" : "[");
+        for (uint32_t i = 0; i < value->n; i++) {
+            tmk_text_puts(out, i ? ", " : "");
+            print_value(out, &value->items[i], old);
+        }
+        tmk_text_puts(out, !group ? "]" : value->n == 1 ? ",)" : ")");
+        break;
+    }
+    case TMK_RELAY_META:
+        tmk_text_printf(out, "meta[%s][%" PRId64 "]", value->s, value->i);
+        break;
+    case TMK_RELAY_MAP:
+    case TMK_RELAY_NAME:
+        tmk_text_puts(out, value->s);
+        break;
+    }
+}
+
+static void print_attr(struct tmk_text *out, const struct tmk_relay_attr *attr, bool old) {
+    if (attr->name[0])
+        tmk_text_printf(out, "%s=", attr->name);
+    print_value(out, &attr->value, old);
+}
+
+/* A float of any width, by the shortest digits that give it back. */
+static void print_float(struct tmk_text *out, const struct tmk_tensor *data, const char *suffix) {
+    uint16_t half;
+    float f;
+    double wide;
+    char digits[32];
+    if (data->dtype == TMK_FLOAT64) {
+        memcpy(&wide, data->data, sizeof wide);
+        print_real(out, wide, suffix);
+        return;
+    }
+    if (data->dtype == TMK_FLOAT16) {
+        memcpy(&half, data->data, sizeof half);
+        f = tmk_from_half(half);
+    } else {
+        memcpy(&f, data->data, sizeof f);
+    }
+    if (!isfinite(f)) {
+        print_real(out, (double)f, suffix);
+        return;
+    }
+    tmk_format_float(f, digits);
+    tmk_text_printf(out, "%s%s", digits, suffix);
+}
+
+static enum tmk_status print_scalar(struct tmk_text *out, const struct tmk_relay_expr *expr,
+                                    bool old, struct tmk_diag *diag) {
+    const struct tmk_tensor *data = &expr->data;
+    int64_t i64;
+    int32_t i32;
+    int16_t i16;
+    if (expr->text) {
+        tmk_text_puts(out, expr->text);
+        return TMK_OK;
+    }
+    switch (data->dtype) {
+    case TMK_FLOAT16:
+        print_float(out, data, "f16");
+        return TMK_OK;
+    case TMK_FLOAT32:
+        print_float(out, data, "f");
+        return TMK_OK;
+    case TMK_FLOAT64:
+        print_float(out, data, old ? "" : "f64");
+        return TMK_OK;
+    case TMK_INT16:
+        memcpy(&i16, data->data, sizeof i16);
+        tmk_text_printf(out, "%" PRId16 "i16", i16);
+        return TMK_OK;
+    case TMK_INT32:
+        memcpy(&i32, data->data, sizeof i32);
+        tmk_text_printf(out, "%" PRId32, i32);
+        return TMK_OK;
+    case TMK_INT64:
+        memcpy(&i64, data->data, sizeof i64);
+        tmk_text_printf(out, "%" PRId64 "%s", i64, old ? "" : "i64");
+        return TMK_OK;
+    case TMK_BOOL:
+        tmk_text_puts(out, *(const uint8_t *)data->data ? "True" : "False");
+        return TMK_OK;
+    default:
+        return tmk_fail(diag, TMK_TYPE,
+                        "Relay text has no spelling for a scalar of %s; put it into the metadata",
+                        tmk_dtype_name(data->dtype));
+    }
+}
+
+/* ---- the metadata section: TVM's JSON of objects, as version 0.14 lays it out ---- */
+
+/* Nodes 0 to 2 are null, the map of keys and the list of constants; the first constant is followed
+ * by what all of them share: the device that is not chosen yet (0.0.4 had none). */
+enum { FIRST = 3, DEVICE = 4, SHARED = 2 };
+
+static uint32_t node_of(uint32_t constant, bool old) {
+    return FIRST + constant + (constant && !old ? SHARED : 0);
+}
+
+static void print_constant(struct tmk_text *out, uint32_t index, bool old) {
+    tmk_text_printf(out,
+                    ", \n    {\n      \"type_key\": \"relay.Constant\", \n      \"attrs\": {\n"
+                    "        \"_checked_type_\": \"0\", \n        \"data\": \"%" PRIu32 "\", \n"
+                    "        \"span\": \"0\"",
+                    index);
+    if (!old)
+        tmk_text_printf(out, ", \n        \"virtual_device_\": \"%d\"", DEVICE);
+    tmk_text_puts(out, "\n      }\n    }");
+    if (!old && !index)
+        tmk_text_printf(
+            out,
+            ", \n    {\n      \"type_key\": \"VirtualDevice\", \n      \"attrs\": {\n"
+            "        \"device_type_int\": \"-1\", \n        \"memory_scope\": \"%d\", \n"
+            "        \"target\": \"0\", \n        \"virtual_device_id\": \"-1\"\n"
+            "      }\n    }, \n    {\n      \"type_key\": \"runtime.String\"\n    }",
+            DEVICE + 1);
+}
+
+static enum tmk_status print_array(struct tmk_text *out, const struct tmk_tensor *tensor,
+                                   struct tmk_diag *diag) {
+    struct tmk_arena arena = {0};
+    struct tmk_relay_param param = {0};
+    struct tmk_text record = {0};
+    enum tmk_status status = tmk_relay_record_make(tensor, &arena, &param, diag);
+    if (status == TMK_OK) {
+        tmk_relay_record_print(&record, &param);
+        tmk_text_puts(out, "\n    \"");
+        tmk_base64_print(out, record.data, record.len);
+        tmk_text_puts(out, "\"");
+        out->failed |= record.failed;
+    }
+    tmk_tensor_finish(&param.tensor);
+    tmk_text_finish(&record);
+    tmk_arena_finish(&arena);
+    return status;
+}
+
+static enum tmk_status print_section(const struct tmk_relay_module *module, bool old,
+                                     struct tmk_text *out, struct tmk_diag *diag) {
+    if (module->section) {
+        tmk_text_puts(out, module->section);
+        return TMK_OK;
+    }
+    tmk_text_puts(out,
+                  "\n{\n  \"root\": 1, \n  \"nodes\": [\n    {\n      \"type_key\": \"\"\n    }"
+                  ", \n    {\n      \"type_key\": \"Map\", \n      \"keys\": [\n"
+                  "        \"relay.Constant\"\n      ], \n      \"data\": [2]\n    }, \n    {\n"
+                  "      \"type_key\": \"Array\", \n      \"data\": [");
+    for (uint32_t i = 0; i < module->n_constants; i++)
+        tmk_text_printf(out, "%s%" PRIu32, i ? ", " : "", node_of(i, old));
+    tmk_text_puts(out, "]\n    }");
+    for (uint32_t i = 0; i < module->n_constants; i++)
+        print_constant(out, i, old);
+    tmk_text_puts(out, "\n  ], \n  \"b64ndarrays\": [");
+    for (uint32_t i = 0; i < module->n_constants; i++) {
+        tmk_text_puts(out, i ? ", " : "");
+        TMK_TRY(tmk_in(diag, print_array(out, &module->constants[i], diag),
+                       "meta[relay.Constant][%" PRIu32 "]", i));
+    }
+    tmk_text_printf(out, "\n  ], \n  \"attrs\": {\"tvm_version\": \"%s\"}\n}",
+                    old ? "0.6.0" : "0.14.0");
+    return TMK_OK;
+}
+
+/* ---- modules ---- */
 
 struct printer {
     struct tmk_text *out;
-    bool old;
+    bool old;    /* of version 0.0.4 or before */
     bool refers; /* to metadata */
     uint32_t depth, indent;
     struct tmk_diag *diag;
 };
-
-bool tmk_relay_is_old(const struct tmk_relay_module *module) {
-    return module->version[2] && module->version[2] < 5;
-}
 
 static enum tmk_status print_expr(struct printer *to, const struct tmk_relay_expr *expr);
 static enum tmk_status print_function(struct printer *to, const struct tmk_relay_function *fn);
 
 static void new_line(struct printer *to) {
     tmk_text_printf(to->out, "\n%*s", (int)(2 * to->indent), "");
-}
-
-static void print_remark(struct printer *to, const char *remark) {
-    tmk_text_printf(to->out, "/* %s */", remark);
 }
 
 static void print_comments(struct printer *to, const struct tmk_relay_type *type, const char *span,
@@ -36,7 +300,7 @@ static void print_comments(struct printer *to, const struct tmk_relay_type *type
     for (int i = 0; i < 1 + twice; i++) {
         tmk_text_puts(to->out, type ? " /* ty=" : " /*");
         if (type)
-            tmk_relay_print_type(to->out, type);
+            print_type(to->out, type);
         if (span && !i)
             tmk_text_printf(to->out, " span=%s", span);
         tmk_text_puts(to->out, " */");
@@ -73,31 +337,22 @@ static enum tmk_status print_declared(struct printer *to, const struct tmk_relay
         tmk_text_printf(to->out, " {%s}", binding->device);
     if (binding->type) {
         tmk_text_puts(to->out, ": ");
-        tmk_relay_print_type(to->out, binding->type);
+        print_type(to->out, binding->type);
     }
     print_comments(to, binding->checked, binding->span, false);
     return TMK_OK;
 }
 
 static enum tmk_status print_binding(struct printer *to, const struct tmk_relay_binding *binding) {
-    switch (binding->kind) {
-    case TMK_RELAY_FREE:
-        tmk_text_puts(to->out, "free_var ");
-        TMK_TRY(print_declared(to, binding));
-        break;
-    case TMK_RELAY_LET:
-        tmk_text_puts(to->out, "let ");
-        TMK_TRY(print_declared(to, binding));
-        tmk_text_puts(to->out, " = ");
-        TMK_TRY(print_expr(to, binding->expr));
-        break;
-    case TMK_RELAY_NUMBERED:
-        TMK_TRY(print_name(to, binding));
-        tmk_text_puts(to->out, " = ");
-        TMK_TRY(print_expr(to, binding->expr));
-        break;
-    case TMK_RELAY_PARAM:
+    const bool numbered = binding->kind == TMK_RELAY_NUMBERED;
+    if (binding->kind == TMK_RELAY_PARAM)
         return tmk_fail(to->diag, TMK_FORMAT, "parameter %%%s stands in a body", binding->name);
+    if (!numbered)
+        tmk_text_puts(to->out, binding->kind == TMK_RELAY_FREE ? "free_var " : "let ");
+    TMK_TRY(numbered ? print_name(to, binding) : print_declared(to, binding));
+    if (binding->kind != TMK_RELAY_FREE) {
+        tmk_text_puts(to->out, " = ");
+        TMK_TRY(print_expr(to, binding->expr));
     }
     tmk_text_puts(to->out, ";");
     return TMK_OK;
@@ -111,14 +366,15 @@ static enum tmk_status print_body(struct printer *to, const struct tmk_relay_bod
     return print_expr(to, body->result);
 }
 
-static enum tmk_status print_block(struct printer *to, const struct tmk_relay_body *body) {
-    tmk_text_puts(to->out, "{");
+static enum tmk_status print_enclosed(struct printer *to, const char *open,
+                                      const struct tmk_relay_body *body, const char *close) {
+    tmk_text_puts(to->out, open);
     to->indent++;
     new_line(to);
     TMK_TRY(print_body(to, body));
     to->indent--;
     new_line(to);
-    tmk_text_puts(to->out, "}");
+    tmk_text_puts(to->out, close);
     return TMK_OK;
 }
 
@@ -154,20 +410,9 @@ static bool is_scope(const struct tmk_relay_expr *call) {
            !callee->type && !callee->span && !callee->remark;
 }
 
-static enum tmk_status print_scope(struct printer *to, const struct tmk_relay_body *body) {
-    tmk_text_puts(to->out, "(");
-    to->indent++;
-    new_line(to);
-    TMK_TRY(print_body(to, body));
-    to->indent--;
-    new_line(to);
-    tmk_text_puts(to->out, ")");
-    return TMK_OK;
-}
-
 static enum tmk_status print_call(struct printer *to, const struct tmk_relay_expr *expr) {
     if (is_scope(expr))
-        return print_scope(to, &expr->callee->fn->body);
+        return print_enclosed(to, "(", &expr->callee->fn->body, ")");
     TMK_TRY(print_operand(to, expr->callee));
     tmk_text_puts(to->out, "(");
     TMK_TRY(print_list(to, expr));
@@ -175,13 +420,11 @@ static enum tmk_status print_call(struct printer *to, const struct tmk_relay_exp
     for (uint32_t i = 0; i < expr->n_attrs; i++) {
         tmk_text_puts(to->out, comma);
         comma = ", ";
-        tmk_relay_print_attr(to->out, &expr->attrs[i], to->old);
+        print_attr(to->out, &expr->attrs[i], to->old);
         to->refers |= expr->attrs[i].value.kind == TMK_RELAY_META;
     }
-    if (expr->remark && expr->remark_inside) {
-        tmk_text_puts(to->out, comma);
-        print_remark(to, expr->remark);
-    }
+    if (expr->remark && expr->remark_inside)
+        tmk_text_printf(to->out, "%s/* %s */", comma, expr->remark);
     tmk_text_puts(to->out, ")");
     return TMK_OK;
 }
@@ -190,15 +433,14 @@ static enum tmk_status print_if(struct printer *to, const struct tmk_relay_expr 
     tmk_text_puts(to->out, "if (");
     TMK_TRY(print_expr(to, expr->args[0]));
     tmk_text_puts(to->out, ") ");
-    TMK_TRY(print_block(to, expr->body));
-    tmk_text_puts(to->out, " else ");
-    return print_block(to, expr->otherwise);
+    TMK_TRY(print_enclosed(to, "{", expr->body, "} else "));
+    return print_enclosed(to, "{", expr->otherwise, "}");
 }
 
 static enum tmk_status print_kind(struct printer *to, const struct tmk_relay_expr *expr) {
     switch (expr->kind) {
     case TMK_RELAY_CONSTANT:
-        return tmk_relay_print_scalar(to->out, expr, to->old, to->diag);
+        return print_scalar(to->out, expr, to->old, to->diag);
     case TMK_RELAY_METADATA:
         to->refers = true;
         tmk_text_printf(to->out, "meta[%s][%" PRIu32 "]",
@@ -240,10 +482,8 @@ static enum tmk_status print_expr(struct printer *to, const struct tmk_relay_exp
     TMK_TRY(print_kind(to, expr));
     to->depth--;
     print_comments(to, expr->type, expr->span, expr->type_twice);
-    if (expr->remark && !expr->remark_inside) {
-        tmk_text_puts(to->out, " ");
-        print_remark(to, expr->remark);
-    }
+    if (expr->remark && !expr->remark_inside)
+        tmk_text_printf(to->out, " /* %s */", expr->remark);
     return TMK_OK;
 }
 
@@ -260,16 +500,16 @@ static enum tmk_status print_function(struct printer *to, const struct tmk_relay
     }
     for (uint32_t i = 0; i < fn->n_attrs; i++) {
         tmk_text_puts(to->out, i || fn->n_params ? ", " : "");
-        tmk_relay_print_attr(to->out, &fn->attrs[i], to->old);
+        print_attr(to->out, &fn->attrs[i], to->old);
         to->refers |= fn->attrs[i].value.kind == TMK_RELAY_META;
     }
     tmk_text_puts(to->out, ") ");
     if (fn->result) {
         tmk_text_puts(to->out, "-> ");
-        tmk_relay_print_type(to->out, fn->result);
+        print_type(to->out, fn->result);
         tmk_text_puts(to->out, " ");
     }
-    return print_block(to, &fn->body);
+    return print_enclosed(to, "{", &fn->body, "}");
 }
 
 static enum tmk_status print_functions(struct printer *to, const struct tmk_relay_module *module) {
@@ -292,7 +532,8 @@ static enum tmk_status print_functions(struct printer *to, const struct tmk_rela
 
 enum tmk_status tmk_relay_print(const struct tmk_relay_module *module, struct tmk_text *out,
                                 struct tmk_diag *diag) {
-    struct printer to = {.out = out, .old = tmk_relay_is_old(module), .diag = diag};
+    struct printer to = {
+        .out = out, .old = module->version[2] && module->version[2] < 5, .diag = diag};
     if (to.old)
         tmk_text_printf(out, "v0.0.%" PRIu32 "\n", module->version[2]);
     else
@@ -300,7 +541,7 @@ enum tmk_status tmk_relay_print(const struct tmk_relay_module *module, struct tm
     TMK_TRY(print_functions(&to, module));
     if (module->has_metadata) {
         tmk_text_puts(out, to.old ? "\nMETADATA:" : "\n#[metadata]");
-        TMK_TRY(tmk_relay_print_section(module, out, diag));
+        TMK_TRY(print_section(module, to.old, out, diag));
     } else if (to.refers && to.old) {
         tmk_text_puts(out, "\n// meta data omitted. you can use show_meta_data=True to include "
                            "meta data\n");

@@ -66,7 +66,7 @@ struct tmk_relay_reader {
     struct tmk_diag *diag;
 };
 
-/* ---- relay_lex.c ---- */
+/* ---- lex.c ---- */
 
 /* Reads the next token. */
 TMK_NODISCARD enum tmk_status tmk_relay_next(struct tmk_relay_reader *in);
@@ -91,7 +91,7 @@ void tmk_relay_report(struct tmk_relay_reader *in, struct tmk_relay_place place,
 void tmk_relay_report_expected(struct tmk_relay_reader *in, const char *what);
 #define tmk_relay_expected(in, what) (tmk_relay_report_expected(in, what), TMK_FORMAT)
 
-/* ---- relay_parse.c: what the parts need of each other ---- */
+/* ---- parse.c: what the parts need of each other ---- */
 
 /* Counts a level or a part; fails beyond the limits. Leave a level by `depth--`. */
 TMK_NODISCARD enum tmk_status tmk_relay_enter(struct tmk_relay_reader *in);
@@ -120,12 +120,12 @@ TMK_NODISCARD enum tmk_status tmk_relay_parse_body(struct tmk_relay_reader *in,
 TMK_NODISCARD enum tmk_status tmk_relay_parse_block(struct tmk_relay_reader *in,
                                                     struct tmk_relay_body *body, uint32_t *height);
 
-/* ---- relay_types.c ---- */
+/* ---- types.c ---- */
 
 TMK_NODISCARD enum tmk_status tmk_relay_parse_type(struct tmk_relay_reader *in,
                                                    struct tmk_relay_type **out);
 
-/* ---- relay_remarks.c ---- */
+/* ---- remarks.c ---- */
 
 /* Contents of the comments behind something; members that they do not have stay. */
 struct tmk_relay_remarks {
@@ -137,7 +137,7 @@ struct tmk_relay_remarks {
 TMK_NODISCARD enum tmk_status tmk_relay_take_remarks(struct tmk_relay_reader *in, bool types,
                                                      struct tmk_relay_remarks *remarks);
 
-/* ---- relay_values.c ---- */
+/* ---- values.c ---- */
 
 /* A number of the text. */
 struct tmk_relay_number {
@@ -161,15 +161,23 @@ TMK_NODISCARD enum tmk_status tmk_relay_number_data(struct tmk_relay_reader *in,
 /* `name = value`, pushed onto `attrs`; with a name given, the value alone. */
 TMK_NODISCARD enum tmk_status tmk_relay_parse_attr(struct tmk_relay_reader *in, const char *name);
 
-/* ---- relay_exprs.c ---- */
+/* ---- exprs.c ---- */
 
 TMK_NODISCARD enum tmk_status tmk_relay_parse_expr(struct tmk_relay_reader *in,
                                                    struct tmk_relay_expr **out);
 
-/* ---- relay_meta.c ---- */
+/* ---- nodes.c ---- */
 
 /* The JSON behind the functions; sets the module's constants. */
 TMK_NODISCARD enum tmk_status tmk_relay_parse_section(struct tmk_relay_reader *in, const char *json,
                                                       size_t len);
+/* ---- graph_json.c ---- */
+
+/* The graph executor's JSON, for tmk_relay_parse: hostile. Nodes without inputs are parameters of
+ * @main; kernels are calls whose span is the kernel's name. Those that are not plain operators are
+ * TMK_UNSUPPORTED, all in one line; else failures are TMK_FORMAT "name: node N: what". */
+TMK_NODISCARD enum tmk_status tmk_relay_parse_graph(const char *text, size_t len, const char *name,
+                                                    struct tmk_relay_module **out,
+                                                    struct tmk_diag *diag);
 
 #endif
