@@ -31,6 +31,12 @@
                   "}\n",                                                                           \
     };
 
+/* Code i of packed ones of 2, 4 or 8 bits, the lowest bits first. */
+static inline unsigned tmk_contrib_code(const uint8_t *packed, size_t i, size_t bits) {
+    const size_t bit = i * bits;
+    return packed[bit / 8] >> bit % 8 & ((1u << bits) - 1);
+}
+
 /* TMK_GRAPH when input i, which stands after optional ones, is absent. */
 static inline enum tmk_status tmk_contrib_need(const struct tmk_infer *infer, uint32_t i,
                                                const char *what) {

@@ -88,18 +88,13 @@ static enum tmk_status infer_nbits(struct tmk_infer *infer) {
     return TMK_OK;
 }
 
-/* Code i of packed ones. */
-static unsigned code_at(const uint8_t *packed, size_t i, size_t bits) {
-    const size_t bit = i * bits;
-    return packed[bit / 8] >> bit % 8 & ((1u << bits) - 1);
-}
-
 static float zero_of(const struct tmk_tensor *zeros, const struct sizes *s, size_t row,
                      size_t block) {
     if (!zeros)
         return (float)(1u << (s->bits - 1));
     if (zeros->dtype == TMK_UINT8)
-        return (float)code_at((const uint8_t *)zeros->data + row * s->zero_bytes, block, s->bits);
+        return (float)tmk_contrib_code((const uint8_t *)zeros->data + row * s->zero_bytes, block,
+                                       s->bits);
     return ((const float *)zeros->data)[row * s->blocks + block];
 }
 
@@ -120,7 +115,7 @@ static enum tmk_status widen_row(struct tmk_run *run, const struct sizes *s, siz
             block = (size_t)group[k];
         if (group || k % s->block == 0)
             zero = zero_of(zeros, s, row, block);
-        out[k] = ((float)code_at(codes, k, s->bits) - zero) * scales[block];
+        out[k] = ((float)tmk_contrib_code(codes, k, s->bits) - zero) * scales[block];
     }
     return TMK_OK;
 }

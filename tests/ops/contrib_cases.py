@@ -221,6 +221,38 @@ def few_bits():
     yield one("groups", "MatMulNBits", [a, Weight(u8(5, 3, 8)), Weight(f32(5, 3)), None, groups], K=40, N=5, bits=4, block_size=16)
 
 
+def experts():
+    x, logits = f32(5, 32), f32(5, 4)
+    fc1, fc2, b1, b2 = Weight(f32(4, 16, 32, scale=0.3)), Weight(f32(4, 32, 16, scale=0.3)), Weight(f32(4, 16)), Weight(f32(4, 32))
+    for act in ("relu", "gelu", "silu", "identity"):
+        yield one(act, "MoE", [x, logits, fc1, b1, fc2, b2], k=2, activation_type=act)
+    yield one("normalized", "MoE", [x, logits, fc1, None, fc2, None], k=2, normalize_routing_weights=1)
+    yield one("three axes", "MoE", [f32(2, 3, 32), f32(6, 4), fc1, b1, fc2, None], k=1)
+    gated = {"k": 2, "activation_type": "swiglu", "swiglu_fusion": 1, "activation_alpha": 1.702, "activation_beta": 1.0, "swiglu_limit": 2.0}
+    yield one("swiglu", "MoE", [x, logits, Weight(f32(4, 32, 32, scale=0.3)), Weight(f32(4, 32)), fc2, b2], **gated)
+    for bits in (4, 8):
+        packed = [Weight(u8(4, 32, 4 * bits)), Weight(f32(4, 32, scale=0.05)), Weight(f32(4, 32)),
+                  Weight(u8(4, 32, 2 * bits)), Weight(f32(4, 32, scale=0.05)), Weight(f32(4, 32))]
+        yield one(f"{bits} bits", "QMoE", [x, logits, *packed], expert_weight_bits=bits, **gated)
+        yield one(f"{bits} bits, mixed", "QMoE", [x, logits, *packed, None, None, None, None, None, None, np.abs(f32(5, 4))],
+                  expert_weight_bits=bits, **gated)
+        if bits == 8:
+            continue  # ONNX Runtime has blocks of 8 bits with activations in int8 only
+        blocks = [packed[0], Weight(f32(4, 32, 2, scale=0.05)), None, packed[3], Weight(f32(4, 32, 1, scale=0.05)), None]
+        yield one(f"{bits} bits in blocks", "QMoE", [x, logits, *blocks], expert_weight_bits=bits, block_size=16, **gated)
+
+
+def gathered_codes():
+    indices = np.array([[0, 3], [-1, 2]], np.int64)
+    for bits in (2, 4, 8):
+        scales, zeros = Weight(f32(5, 2, scale=0.1)), Weight(u8(5, (2 * bits + 7) // 8))
+        if bits != 8:
+            zeros.array[:] &= (1 << 2 * bits % 8) - 1 if bits != 4 else 255
+        table = Weight(u8(5, 4 * bits))
+        yield one(f"{bits} bits", "GatherBlockQuantized", [table, indices, scales], bits=bits, block_size=16)
+        yield one(f"{bits} bits, zero points", "GatherBlockQuantized", [table, indices, scales, zeros], bits=bits, block_size=16)
+
+
 def multihead():
     q, k, v, b = f32(2, 4, 8), f32(2, 5, 8), f32(2, 5, 6), f32(22)
     yield one("", "MultiHeadAttention", [q, k, v], num_heads=2)
@@ -331,5 +363,6 @@ def gemms_of_8_bits():
 
 
 def cases():
-    for group in (fused, gelus, norms, attention, multihead, group_query, few_bits, rotary, eight_bits, products, gemms_of_8_bits):
+    for group in (fused, gelus, norms, attention, multihead, group_query, few_bits, rotary, eight_bits, products, gemms_of_8_bits,
+                  experts, gathered_codes):
         yield from group()
