@@ -23,7 +23,7 @@ from runs import ledger
 
 FAULTS = []
 PIPE_BYTES, AT_ONCE = 4096, 512
-IMAGES = 900
+IMAGES = 400
 GREY = ["--image", "color=grey"]
 
 

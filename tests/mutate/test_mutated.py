@@ -49,6 +49,8 @@ def run_case(program, family, number, keep=None):
             found = done.faults(subject)
             if i and done.status != outcome.DONE:
                 found.append(f"what {case.commands[0][0]} wrote is not good")
+            if not i and done.status not in (outcome.DONE, outcome.ANSWER_NO) and any(folder.glob("out*")):
+                found.append("something was written")
             faults += found
             worst = {"cpu": max(worst["cpu"], done.cpu), "rss": max(worst["rss"], done.rss)}
             if i == 0:
@@ -96,7 +98,7 @@ def arguments():
     parser.add_argument("root", type=lambda path: Path(path).resolve())
     parser.add_argument("features")
     parser.add_argument("--small", action="store_true", help="leave out the larger models")
-    parser.add_argument("--count", type=int, default=60)
+    parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--family", choices=cases.FAMILIES)
     parser.add_argument("--only", type=int)
     parser.add_argument("--first", type=int, default=0)
