@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What chains cost beside moving the same bytes: the least of many runs, in microseconds. Usage:
- * bench_chain */
+/* What chains cost, compared with moving the same bytes: the minimum of many runs, in microseconds.
+ * Usage: bench_chain */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

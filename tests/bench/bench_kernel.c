@@ -2,7 +2,7 @@
 /* What the layers of ResNet-50, MobileNetV2, DenseNet-121 and SqueezeNet 1.1 (and some others) cost
  * on their accelerated kernels: milliseconds between row-major tensors (the reorder in, the
  * primitive, the reorder out, all three), milliseconds and GFLOP/s in the layout that the kernel
- * asks for, and with the argument "plain" milliseconds of the plain kernel. One thread; processor
+ * requests, and with the argument "plain" milliseconds of the plain kernel. One thread; processor
  * time, best of several runs. */
 #include <stdio.h>
 #include <stdlib.h>

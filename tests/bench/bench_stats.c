@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What observing costs: nanoseconds an element, the least of many runs, beside a plain read of the
- * same memory. Usage: bench_stats */
+/* What observing costs: nanoseconds an element, the minimum of many runs, compared with a plain
+ * read of the same memory. Usage: bench_stats */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 
 DIR/NAME.onnx and DIR/KIND.npy; what is there already is kept, unless it holds fewer samples. Needs numpy, onnx,
 onnxruntime. Every number comes from a seed and a name, so two machines make the same files, but for the last digits of
-what onnxruntime measured (see `settle`).
+what onnxruntime measured (see `adjust`).
 
 resnet50, squeezenet, densenet121 are the graphs of the "light" models inside the onnx package, mobilenetv2 (width 1.0), resnet18,
 bert6 (6 layers, hidden 384, 12 heads, 128 tokens, embeddings as input) and mlp (784-512-512-10) are written out here.
@@ -26,7 +26,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 SEED = 6174
 OPSET, IR_VERSION = 13, 8
-SETTLE_ON = 4  # images for the statistics of batch normalizations
+ADJUST_ON = 4  # images for the statistics of batch normalizations
 FIRST_OWN = 1 << 20  # their place in the sequence of images: none that is measured with
 SHAPES = {"images": (3, 224, 224), "sequences": (128, 384), "vectors": (784,)}
 
@@ -108,14 +108,14 @@ def three_digits(values):
     return (np.round(values / step) * step).astype(np.float32)
 
 
-def settle(network):
+def adjust(network):
     """Gives each batch normalization the mean and variance that its input has over a few images, front to back, so that
     activations stay in scale however deep the network is. A node runs once: what is measured of one is what the next
     one sees."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 2
     options.log_severity_level = 3
-    known = {network.source: np.stack([sample("images", FIRST_OWN + i) for i in range(SETTLE_ON)])}
+    known = {network.source: np.stack([sample("images", FIRST_OWN + i) for i in range(ADJUST_ON)])}
     last_use = {name: place for place, node in enumerate(network.nodes) for name in node.input}
     for place, node in enumerate(network.nodes):
         if node.op_type == "BatchNormalization":
@@ -192,7 +192,7 @@ def light(name):
             del node.output[1:]
         weigh(network, node, shapes, norm_scales=name != "densenet121")
         network.nodes.append(node)
-    settle(network)
+    adjust(network)
     return network.model()
 
 
@@ -229,7 +229,7 @@ def mobilenetv2():
     network.normal("class.weight", (1000, 1280), np.sqrt(1 / 1280))
     network.normal("class.bias", 1000, 0.05)
     network.node("Gemm", [x, "class.weight", "class.bias"], "scores", transB=1)
-    settle(network)
+    adjust(network)
     return network.model()
 
 
@@ -258,7 +258,7 @@ def resnet18():
     network.normal("class.weight", (1000, 512), np.sqrt(1 / 512))
     network.normal("class.bias", 1000, 0.05)
     network.node("Gemm", [x, "class.weight", "class.bias"], "scores", transB=1)
-    settle(network)
+    adjust(network)
     return network.model()
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Profiles of parts of one run, made without `--shard`: each part's samples are profiled as a file of their own, and what the
-profile says of the data and of the samples' numbers is then put right."""
+profile has on the data and of the samples' numbers is then put right."""
 import json
 import math
 

@@ -22,7 +22,7 @@ SLOW = 10 if "sanitized" in FEATURES else 1
 
 
 def wait_for_handlers(process, number):
-    """Until the program looks at the signal itself."""
+    """Until the program handles the signal itself."""
     until = time.monotonic() + SECONDS
     while True:
         caught = next(line for line in open(f"/proc/{process.pid}/status") if line.startswith("SigCgt"))

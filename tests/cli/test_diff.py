@@ -113,7 +113,7 @@ def test_one_sided_thresholds_are_compared(here):
     lines = [f"{name}: {max(abs(low), abs(high)):.9g}" for name, (low, high) in ranges.items()]
     (here / "ranges.txt").write_text("\n".join(lines) + "\n")
     tidemark("diff", a, here / "ranges.txt").expect(DONE, f"0 of {len(ranges)} values differ")
-    # a table that forgets the sign: the range of a value in [-5, 1] is told as 1
+    # a table without signs: the range of a value in [-5, 1] is given as 1
     name = next(n for n, (low, high) in ranges.items() if -low > high)
     lines = [f"{n}: {max(low, high, 1e-3):.9g}" for n, (low, high) in ranges.items()]
     (here / "ranges.txt").write_text("\n".join(lines) + "\n")

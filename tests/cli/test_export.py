@@ -111,7 +111,7 @@ def test_model_of_other_encodings_is_refused(path):
 
 
 def test_every_format_accepts_the_golden_encodings(path):
-    """Entries for some readers, per channel, of 4 and 32 bits and of float8: written, or told."""
+    """Entries for some readers, per channel, of 4 and 32 bits and of float8: written, or reported."""
     shutil.copy(SOURCE / "tests" / "golden" / "encodings-1.0.json", path / "enc.json")
     for name, line in formats().items():
         if "needs --" in line:

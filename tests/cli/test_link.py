@@ -318,7 +318,7 @@ def test_compiled_model_is_matched_by_numbers(path):
 
 
 def test_equal_numbers_are_reported_as_ambiguous(path):
-    """All that the Relu sees is positive: is what is left of the two the sum before it, or the Relu?"""
+    """All inputs of the Relu are positive: is what is left of the two the sum before it, or the Relu?"""
     start_numbers(path, lift=50.0, relu=False)
     _, report, lineage = by_numbers(path, path / "b.onnx")
     assert {m["name"]: len(m["candidates"]) for m in report["ambiguous"]} == {"n": 1, "r": 1, "i": 1}, report["ambiguous"]

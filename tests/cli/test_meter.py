@@ -51,7 +51,7 @@ def test_snapshots_do_not_depend_on_threads(path):
 
 
 def rising(path, n=40):
-    """The greatest element grows until sample 10, then no more; sample 25 has the least."""
+    """The largest element grows until sample 10, then no more; sample 25 has the smallest."""
     rows = [[min(s, 10) / 10, 0.0, -0.5, 0.25] for s in range(n)]
     rows[25][2] = -1.0
     return save_rows(path / "x.npy", rows)
@@ -83,7 +83,7 @@ def check_stops(path, source, samples, n, *more, share="0.5%"):
 
 def test_run_until_stable_equals_a_limited_run(path):
     source, samples = identity(path), rising(path)
-    # the greatest: 0.7 after 8, 1 after 16, and then no more; the range is 1.5 wide
+    # the largest: 0.7 after 8, 1 after 16, and then no more; the range is 1.5 wide
     words = ["--batch", 1]
     check_stops(path, source, samples, 8, *words, share="40%")  # from 0.3: 0.4 of 1.2
     check_stops(path, source, samples, 16, *words, share="0.21")  # from 0.7: 0.3 of 1.5

@@ -102,7 +102,7 @@ def test_terminal_progress_line_is_rewritten(path):
 
 
 def records(text):
-    """Every line is an object; `message` is what people are told."""
+    """Every line is an object; `message` is the text without --log-json."""
     seen = [json.loads(line) for line in text.splitlines()]
     for record in seen:
         assert record["level"] in ("info", "warning", "error") and record["event"] and record["message"], record

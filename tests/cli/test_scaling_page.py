@@ -11,7 +11,7 @@ from cli import DIGITS, DONE, PICTURES, PROGRAM, SECONDS, SOURCE, folder, main, 
 
 PAGE = (SOURCE / "docs" / "scaling.md").read_text(encoding="utf-8")
 
-# Runs a script, for an array once a task; a task's parts of the machine are those that the script asks for.
+# Runs a script, for an array once a task; a task's parts of the machine are those that the script requests.
 SBATCH = """#!/bin/sh
 set -e
 while [ $# -gt 0 ]; do

@@ -97,7 +97,7 @@ def test_differences_have_both_histograms(here):
     assert all(text[0] in BLOCKS and text[-1] in BLOCKS for text in (left, right)), line
     assert set(left + right) <= set(BLOCKS + " ") and left != right, line
     line = next(line for line in tidemark("diff", a, b, "--wide").out.splitlines() if " relu1_out " in line)
-    assert line[-18] in BLOCKS and line[-2:] == "  ", f"B has nothing where A has its greatest: {line}"
+    assert line[-18] in BLOCKS and line[-2:] == "  ", f"B has nothing where A has its largest count: {line}"
 
 
 def test_colours_are_for_terminals_only(here):

@@ -69,7 +69,7 @@ def screen(said):
 
 
 def stable(text):
-    """Without the figures that no two runs share: those of time, and the columns that they widen."""
+    """Without the figures that no two runs share: those of time, and the columns that they make wider."""
     return re.sub(r" +", " ", re.sub(r"-?[0-9.]+ (s\b|%|MiB)|\"seconds\":[0-9.]+", "", text))
 
 

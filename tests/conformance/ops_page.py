@@ -71,7 +71,7 @@ def page(list_ops):
     return HEAD.format(operators=operators, rows=len(rows)) + "\n".join(lines) + "\n"
 
 
-def settle(page, usage):
+def compare_or_write(page, usage):
     """For a page made of what a program prints: PROGRAM PAGE [--write]; the exit status."""
     if len(sys.argv) not in (3, 4) or sys.argv[3:] not in ([], ["--write"]):
         print(usage, file=sys.stderr)
@@ -86,4 +86,4 @@ def settle(page, usage):
 
 
 if __name__ == "__main__":
-    sys.exit(settle(page, __doc__))
+    sys.exit(compare_or_write(page, __doc__))

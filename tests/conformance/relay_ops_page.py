@@ -10,7 +10,7 @@ import subprocess
 import sys
 import textwrap
 
-from ops_page import settle
+from ops_page import compare_or_write
 
 HEAD = """\
 # Operators of Relay
@@ -57,4 +57,4 @@ def page(list_relay_ops):
 
 
 if __name__ == "__main__":
-    sys.exit(settle(page, __doc__))
+    sys.exit(compare_or_write(page, __doc__))

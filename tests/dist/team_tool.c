@@ -2,7 +2,7 @@
 /* A made-up run by a team, for test_team.py:
  *     team_tool OUT.json SAMPLES SLOW-RANK FAILING-RANK WHEN
  * where -1 is no rank, and WHEN is start, run, gather, end, or other: that rank then fails there,
- * or has other work than the rest. At the end each rank says what it did. */
+ * or has other work than the rest. At the end each rank prints what it did. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

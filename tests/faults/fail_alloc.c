@@ -3,7 +3,7 @@
  * Calls are counted from main on, whichever library they come from; what the C library allocates
  * for its own callers (strdup, fopen) counts too.
  *
- * TIDEMARK_FAIL says what fails: "alloc" or "thread", a colon, and
+ * TIDEMARK_FAIL names what fails: "alloc" or "thread", a colon, and
  *     N         the N-th call (from 1; 0: none)
  *     N+        the N-th and every later one
  *     P%SEED    each call by itself, with P percent
@@ -191,7 +191,7 @@ static bool read_line(int fd, char *line, size_t size) {
     return false;
 }
 
-/* Returns in a child, which is to fail as `line` says; the process itself ends here. */
+/* Returns in a child, which is to fail as `line` states; the process itself ends here. */
 static void serve(int in, int out, char *line, size_t size) {
     while (read_line(in, line, size)) {
         lseek(STDIN_FILENO, 0, SEEK_SET);

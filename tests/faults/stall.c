@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* For LD_PRELOAD: a process that opens an HDF5 file does not come on, as where a disk is gone, or
- * comes on slowly. TIDEMARK_STALL says which: "stop", or how many reads it makes first. Waiting for
- * an answer takes a fiftieth of its time. */
+ * comes on slowly. TIDEMARK_STALL selects one: "stop", or how many reads it makes first. Waiting
+ * for an answer takes a fiftieth of its time. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <signal.h>

@@ -22,7 +22,7 @@ from injected import FAILED, OPTIONAL, Job, Sweep
 PRELOAD = Path(sys.argv[4]).resolve()
 POINTS, MOST_OTHERS = 30, 100
 IMAGE = "color=grey,resize=3x3"
-# What libraries do that leave no better way, told as "library" in the table; see docs/memory-faults.md.
+# Faults of libraries without a workaround, "library" in the table; see docs/memory-faults.md.
 EXCEPTIONS = (("libdnnl", "ended by SIG"), ("libzip", "status 3: .*(zip archive|unpacked)"),
               ("libhdf5", "ended by SIG|status 3: |status 4: |not one line|status 0, but said"),
               ("", "status 3: .*(HDF5 library crashes|HDF5: )"), ("libgomp", "not one line.*libgomp: Out of memory"))

@@ -33,7 +33,7 @@ uint8_t fuzz_take(const uint8_t **data, size_t *size);
 #define fuzz_check(holds, diag) ((holds) ? (void)0 : fuzz_fail(__FILE__, __LINE__, #holds, (diag)))
 _Noreturn void fuzz_fail(const char *file, int line, const char *what, const struct tmk_diag *diag);
 
-/* An outcome: a failure must say what is wrong, in this very diag; a lack of memory is none of
+/* An outcome: a failure must have a text, in this very diag; a lack of memory is none of
  * hostile bytes' business, unless fuzz_ran_out. */
 bool fuzz_ok(enum tmk_status status, const struct tmk_diag *diag);
 /* An outcome that has no other reason to be a failure. */

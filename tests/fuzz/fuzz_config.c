@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What calibrate is told by a file. */
+/* The configuration file of calibrate. */
 #include "base/diag.h"
 #include "calib/config.h"
 #include "fuzz.h"

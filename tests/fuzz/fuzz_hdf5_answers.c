@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The process that reads an HDF5 file, taken over: whatever it answers, and whatever stands in the
- * shared memory, whoever asked is not harmed. The first byte: which answers are failures, or of
- * another length than is expected; the shared memory begins with the input. */
+ * shared memory, the calling process is not harmed. The first byte: which answers are failures, or
+ * of another length than is expected; the shared memory begins with the input. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -46,7 +46,7 @@ static void say(struct game *g, enum tmk_hdf5_op op, size_t len) {
     (void)!send(g->other, &message, sizeof message.head + len, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* The questions, which nobody reads. */
+/* The requests, which are not read. */
 static void forget(struct game *g) {
     char bytes[16];
     while (recv(g->other, bytes, sizeof bytes, MSG_DONTWAIT) > 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PNG and JPEG files and what is made of them. A line of text that says what that is comes first.
+/* PNG and JPEG files and what is made of them. A line of text with the options comes first.
  */
 #include <string.h>
 

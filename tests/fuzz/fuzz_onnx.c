@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ONNX models. The first byte: bit 0 keeps unknown operators, bit 1 says what was read in
+/* ONNX models. The first byte: bit 0 keeps unknown operators, bit 1 emits what was read in
  * Relay. It is printed and encoded in any case. */
 #include "base/diag.h"
 #include "fuzz.h"

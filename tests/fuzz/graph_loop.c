@@ -2,7 +2,7 @@
 /* Random graphs without a fuzzer.
  *
  *     graph_loop            TIDEMARK_RANDOM_GRAPHS of them (otherwise a few), from the seed
- *                           TIDEMARK_RANDOM_FIRST on; a seed that fails is told with its graph
+ *                           TIDEMARK_RANDOM_FIRST on; a seed that fails is printed with its graph
  *     graph_loop FILE...    those of the files' bytes: what a fuzzer found
  *
  * Prints what was compared. Exit status 1 when something does not hold. */

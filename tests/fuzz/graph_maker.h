@@ -15,7 +15,7 @@ struct made_input {
     bool batched; /* dim[0] is how many samples there are: "N" in the graph */
 };
 
-/* The graph, as text with its weights beside it, and what to run it with. */
+/* The graph, as text with its weights, and what to run it with. */
 struct made_graph {
     struct tmk_text text;
     struct tmk_pool pool;
@@ -25,7 +25,7 @@ struct made_graph {
     bool wild;     /* NaN, infinities, huge and tiny numbers among the others */
     uint64_t seed; /* of the inputs' numbers */
     uint32_t n_batches, samples[MOST_MADE_BATCHES]; /* of each batch */
-    uint32_t how;                                   /* bits left over, for whoever runs it */
+    uint32_t how;                                   /* unused bits, for the caller */
 };
 
 /* Stops the process where memory runs out. End with made_graph_finish. */

@@ -213,7 +213,7 @@ static void run_batch(const struct tmk_graph *graph, const struct tmk_plan_optio
             tmk_worker_run(out->worker, out->plan, inputs, capture ? &watch : NULL, &out->diag);
     if (out->status != TMK_OK || !capture)
         return;
-    for (uint32_t t = 0; t < out->plan->n_constant_taps; t++) { /* the cache looks at those */
+    for (uint32_t t = 0; t < out->plan->n_constant_taps; t++) { /* the cache reads those */
         const struct tmk_plan_tap *tap = &out->plan->constant_taps[t];
         const struct tmk_plan_value *value = &out->plan->values[tap->value];
         if (value->initializer && capture->logs[tap->slot].n)
@@ -241,7 +241,7 @@ struct walk {
     bool exact;
 };
 
-/* The value as it was in this batch; NULL: nobody saw it. */
+/* The value as it was in this batch; NULL: it was not observed. */
 static struct seen *seen_now(const struct walk *w, const struct tmk_value *value) {
     const uint32_t slot = w->slots[value->index];
     struct slot_log *log = slot ? &w->capture->logs[slot - 1] : NULL;

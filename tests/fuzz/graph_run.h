@@ -40,7 +40,7 @@ struct graph_tally {
     uint64_t rows[512]; /* by place in tmk_op_list: nodes that ran */
 };
 
-/* Everything: false, and `why` says what does not hold. */
+/* All of it; if not, false, and `why` has what does not hold. */
 bool graph_check(const struct made_graph *made, struct graph_tally *tally, struct tmk_text *why);
 
 /* ---- parts ---- */
@@ -52,7 +52,7 @@ struct check {
 };
 
 TMK_PRINTF(2, 3) bool says(struct check *c, const char *fmt, ...); /* false */
-/* graph_recount.c: the account of a slot is what its tensors say, counted one by one. */
+/* graph_recount.c: the account of a slot is that of its tensors, counted one by one. */
 bool recount_agrees(struct check *c, uint32_t slot, const struct slot_log *log,
                     const struct tmk_account *account);
 /* graph_kernels.c: the node's outputs against its plain kernel, on the very operands that it had.

@@ -24,7 +24,7 @@ static bool replay(const char *folder, const char *name) {
     struct tmk_buf *buf = NULL;
     snprintf(path, sizeof path, "%s/%s", folder, name);
     printf("%s\n", path);
-    fflush(stdout); /* the last line says which one it was */
+    fflush(stdout); /* the last line names it */
     if (tmk_file_map(path, &buf, &diag) != TMK_OK) {
         fprintf(stderr, "%s\n", diag.text);
         return false;

@@ -2,7 +2,7 @@
 """Exports read and run by consumers that are large to install: each that is missing is left out, with the reason.
 
 usage: test_consumers.py PROGRAM SOURCE_ROOT FEATURES CONSUMER; tools/check-consumers makes the environments and starts it. The
-network is the two-convolution one of the worked examples; the figures beside ours are those that FORMATS measured (Quark and MNN in uint8: ours, before).
+network is the two-convolution one of the worked examples; the figures next to ours are those that FORMATS measured (Quark and MNN in uint8: ours, before).
 """
 import importlib
 import json

@@ -18,7 +18,7 @@ OWNED = [
     (re.compile(r"^(oneapi/|dnnl)"), "kernel", "oneDNN"),
     (re.compile(r"^protobuf-c/|\.pb-c\.h$"), "model", "protobuf-c"),
 ]
-# a call by which the HDF5 library looks at a file
+# a call by which the HDF5 library reads a file
 READS = re.compile(r"\b(H5(?:[A-Z]+_?open\w*|[DAR]read\w*|[LOAG](?:iterate|visit|get_info|get_objinfo)\w*|Fis_\w+|LT\w*(?:read|open)\w*))\s*\(")
 GENERATED = {"tmk_version.h"}
 C_LIBRARY_FOLDERS = {"sys", "linux", "arpa", "netinet"}

@@ -278,7 +278,7 @@ def tensor_values(dice, model):
 
 
 def value_shape(dice, model):
-    """Inputs of other shapes, and annotations that lie."""
+    """Inputs of other shapes, and wrong annotations."""
     every = infos(model)
     if not every:
         return

@@ -29,7 +29,7 @@ PLACE = re.compile(r"'[^']*'|`[^`]*`|\"[^\"]*\"|\b(bytes?|line|offset|column|nod
 # What can be said of the whole file only.
 WHOLE = re.compile(r"is no readable zip archive|names no images|the HDF5 file is damaged|neither a JSON object nor HDF5|not a JSON object|\bempty\b|the checkpoint is damaged: its checksum|not a checkpoint|holds no ranges in a form|holds no arrays")
 
-# An export that leaves encodings out says so, even under --quiet.
+# An export that leaves encodings out prints their count, even under --quiet.
 LEFT_OUT = re.compile(r"(tidemark: )?(warning: )?\d+ of \d+ encodings were left out; --json lists them\n")
 WANTS_DATA = re.compile(r"say INPUT=|add --data")
 

@@ -104,7 +104,7 @@ def graph_inputs(model):
 
 
 def samples(name, count=None):
-    """A list of feeds, at most `count`: from the .npz beside the model, or from its test sets."""
+    """A list of feeds, at most `count`: from the .npz in the model's folder, or from its test sets."""
     if name == "digits":
         return [{"image": picture[None]} for picture in np.load(BUNDLE / "digits.npy")[:count]]
     inputs = graph_inputs(onnx.load(model_of(name)))
@@ -124,7 +124,7 @@ def stored_sets(name):
 
 
 def sources(name):
-    """What to give to --data so that the program sees the samples of `samples(name)`."""
+    """The value of --data for the samples of `samples(name)`."""
     if name == "digits":
         return [BUNDLE / "digits.npy"]
     archives = sorted((MODELS / name).glob("inputs*.npz"))

@@ -18,7 +18,7 @@ def transform(model, path, name, *more):
     return json.loads((tidemark(*words, "--quiet", *more))), json.loads((path / f"{name}.json").read_text())
 
 
-def carry(way, source, model, lineage, target):
+def transfer(way, source, model, lineage, target):
     tidemark(way, source, model, lineage, target, program=CARRY_TOOL)
     return json.loads(Path(target).read_text())
 
@@ -86,8 +86,8 @@ def test_transferred_ranges_equal_measured_ones(path):
         there = profile(original, sources(name), path / "original.json", *words)
         transform(original, path, "t")
         here = profile(transformed, sources(name), path / "transformed.json", *words)
-        new = carry("there", path / "original.json", transformed, path / "t.json", path / "new.json")
-        old = carry("back", path / "transformed.json", original, path / "t.json", path / "old.json")
+        new = transfer("there", path / "original.json", transformed, path / "t.json", path / "new.json")
+        old = transfer("back", path / "transformed.json", original, path / "t.json", path / "old.json")
         for way, carried, seen in (("there", new, here), ("back", old, there)):
             worst, compared = worst_difference(name, carried, seen)
             assert worst <= 1e-4, f"{name}, {way}: a range differs by {worst:.1e} of it"

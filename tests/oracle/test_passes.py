@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Passes on real models: what became of every ID, and whether the ranges that lineage carries are those that are seen.
+"""Passes on real models: what became of every ID, and whether the ranges that lineage transfers are those that are observed.
 
 usage: test_passes.py PROGRAM SOURCE_ROOT FEATURES [--models NAME...] [--markdown FILE]
 
@@ -48,7 +48,7 @@ def channel_ranges(record, affine):
 
 
 def carried(original, record):
-    """(min, max) that the value must have; None: can't be told from this profile."""
+    """(min, max) that the value must have; None: this profile does not determine it."""
     if record.get("min") is None:
         return None
     if original["verdict"] in EXACT:

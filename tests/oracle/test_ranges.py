@@ -200,7 +200,7 @@ def test_stored_ranges_of_every_model():
         try:
             reference, wanted, made = stored_ranges(name)
             if made["ledger"]["run"] < reference["samples"]:
-                # The reference has seen more than is there: what we saw must lie within.
+                # The reference has observed more values: ours must lie within.
                 print(f"  {name}: {made['ledger']['run']} of the {reference['samples']} samples of ranges.json are there")
                 within(made, wanted)
             else:

@@ -82,7 +82,7 @@ class Reckoning:
     def is_coded(self, name):
         return name in self.grids and self.grids[name]["role"] != "bias"
 
-    def settle(self, name, sums, real):
+    def finalize(self, name, sums, real):
         """sums: channels last. A Relu behind that has the same grid is done with it; other values wait as sums."""
         if not self.is_coded(name):
             self.sums[name] = (sums, real)
@@ -107,7 +107,7 @@ class Reckoning:
             bias, name = self.weights[other], behind[0].output[0]
         if bias is not None:
             sums = sums + self.bias(bias, x, w)
-        self.settle(name, sums, float(x.scale[0]) * w.scale.astype(np.float64))
+        self.finalize(name, sums, float(x.scale[0]) * w.scale.astype(np.float64))
 
     def Conv(self, node):
         attributes = {one.name: onnx.helper.get_attribute_value(one) for one in node.attribute}
@@ -140,7 +140,7 @@ class Reckoning:
         a, b = (self.grid(name) for name in node.input)
         right = b.codes(self.weights[node.input[1]])
         sums = (self.codes[node.input[0]] - a.zero) * (right - b.zero)
-        self.settle(node.output[0], np.moveaxis(sums, 1, -1), float(a.scale[0]) * float(b.scale[0]))
+        self.finalize(node.output[0], np.moveaxis(sums, 1, -1), float(a.scale[0]) * float(b.scale[0]))
 
     def parameter(self, name):
         """As its encoding has it."""
@@ -162,7 +162,7 @@ class Reckoning:
         unit = np.array([2.0 ** (math.frexp(most)[1] - 29) for most in np.maximum(abs(factor) * scale * 256, abs(offset))])
         centred = np.moveaxis(self.codes[node.input[0]] - x.zero, 1, -1)
         sums = centred * np.rint(factor * scale / unit).astype(np.int64) + np.rint(offset / unit).astype(np.int64)
-        self.settle(node.output[0], sums, unit)
+        self.finalize(node.output[0], sums, unit)
 
     def Relu(self, node):
         assert node.output[0] in self.codes, node.name

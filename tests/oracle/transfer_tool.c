@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For test_lineage.py: carries a profile over a lineage.
+/* For test_lineage.py: transfers a profile over a lineage.
  *
  * transfer_tool there|back PROFILE MODEL LINEAGE OUT: the profile of MODEL, the other end. */
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A profile that has one of everything the format can say. Always the same one. */
+/* A profile with one of each field of the format. Always the same one. */
 #ifndef TMK_TEST_PROFILE_SAMPLE_H
 #define TMK_TEST_PROFILE_SAMPLE_H
 

@@ -161,7 +161,7 @@ static bool has_place(const char *text, const char *place) {
            !strchr(text, '\n');
 }
 
-/* The graph executor's JSON has no lines to tell: the file, and mostly a node. */
+/* The graph executor's JSON has no lines: a message has the file, and mostly a node. */
 static bool has_file(const char *text) {
     return has_place(text, "damaged:") || (!strncmp(text, "damaged: ", 9) && !strchr(text, '\n'));
 }

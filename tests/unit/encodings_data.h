@@ -12,7 +12,7 @@
 #include "folder.h"
 #include "transform/formats.h"
 
-/* One value: uint8 [-1, 1.55] activations, int8 weights of two channels, as the flags say. */
+/* One value: uint8 [-1, 1.55] activations, int8 weights of two channels, by the flags. */
 struct made {
     uint32_t id;
     const char *name;

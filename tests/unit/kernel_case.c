@@ -265,7 +265,8 @@ static bool check_blocks(struct fixture *f, const char *text) {
                 continue;
             asked = true;
             if (!check_layout(f, wanted, text))
-                fail_msg("asks for {%u, %u}, but cannot do it\n%s", wanted.in, wanted.out, text);
+                fail_msg("requests {%u, %u}, but does not support it\n%s", wanted.in, wanted.out,
+                         text);
         }
         bool both = check_layout(f, (struct tmk_accel_layout){b, b}, text),
              in = check_layout(f, (struct tmk_accel_layout){b, 0}, text);
@@ -277,7 +278,7 @@ static bool check_blocks(struct fixture *f, const char *text) {
 }
 
 struct outcome {
-    bool valid, rows, blocks; /* rows: accelerated row-major; blocks: asks for blocks */
+    bool valid, rows, blocks; /* rows: accelerated row-major; blocks: requests blocks */
 };
 
 static struct outcome check_all(const char *text, unsigned constants) {

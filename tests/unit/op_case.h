@@ -84,7 +84,7 @@ static inline void gives(int opset, const char *operands, const char *node, cons
     tmk_tensor_finish(&want);
 }
 
-/* The node is refused with this status, and the text says `why`. */
+/* The node is refused with this status, and the text contains `why`. */
 static inline void refuses(int opset, const char *operands, const char *node,
                            enum tmk_status status, const char *why) {
     char body[3072];

@@ -98,7 +98,7 @@ static inline void gives(int version, const char *body, const char *shape, const
     gives_type(version, body, TMK_FLOAT32, shape, want, 0);
 }
 
-/* The operator refuses with this status, and its text says `why`. */
+/* The operator refuses with this status, and its text contains `why`. */
 static inline void refuses(int version, const char *body, enum tmk_status status, const char *why) {
     struct tmk_diag diag;
     struct tmk_tensor out[OPERANDS];

@@ -41,7 +41,7 @@ static inline float bits(uint32_t b) {
     return tmk_float_of_bits(b);
 }
 
-/* Families of data that have been a trap to somebody. */
+/* Families of data that have shown errors. */
 static inline float family_gauss(void) {
     return (float)normal();
 }

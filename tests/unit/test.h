@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tests of a file are a group; run_group.c runs it. cmocka wants these four before it, in this
- * order. */
+/* The tests of a file are a group; run_group.c runs it. cmocka requires these four headers before
+ * it, in this order. */
 #ifndef TMK_TEST_H
 #define TMK_TEST_H
 

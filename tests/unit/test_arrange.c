@@ -477,7 +477,7 @@ TEST(the_same_elements_in_another_order) {
 }
 
 /* A product has channels whenever its shape is known, what only hands them on has not. */
-TEST(shapes_that_nobody_knows_beforehand) {
+TEST(shapes_that_are_unknown_beforehand) {
     begin(m, " input %x : f32[\"N\",3,19,17]");
     weight(m, "w", "17,5", -1, 1);
     say(m, " %top = ReduceMax(%x) {axes=[1,2,3], keepdims=0}\n init %most : f32[] = {9}\n"

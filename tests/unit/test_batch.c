@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which graphs are batch-independent, and how many samples make a call. Where the answer is yes, a
- * batch is run beside its samples, one by one. */
+ * batch is compared with its samples, run one by one. */
 #include "test.h"
 
 #include <stdio.h>
@@ -79,7 +79,7 @@ static void drop(struct made *made) {
     free(made->values);
 }
 
-/* ---- a batch beside its samples ---- */
+/* ---- a batch against its samples ---- */
 
 static bool depends[1024]; /* by value index: on an input */
 
@@ -385,7 +385,7 @@ TEST(what_reads_the_batch_is_refused) {
 
 /* ---- every operator's sample, with each choice of operands that are made of samples ---- */
 
-/* The inputs that are not in `mask` become constants, and nobody reads the input any more. */
+/* The inputs that are not in `mask` become constants, and no node reads the input any more. */
 static struct tmk_graph *with_samples(const struct tmk_op *row, unsigned mask, uint64_t *random) {
     struct tmk_graph *graph = NULL;
     must(tmk_graph_parse(row->sample, NULL, &graph, DIAG));

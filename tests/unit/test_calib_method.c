@@ -343,7 +343,7 @@ TEST(test_parameters_out_of_range) {
 }
 
 /* A bell is hardly clipped, and little less with a blank border behind a bias; where few elements
- * are far out it is unsure, and says so. */
+ * are far out the estimate is marked as uncertain. */
 TEST(test_entropy) {
     enum { MANY = 40000 };
     static const struct tmk_grid grid = {TMK_INT8, true, true, false};

@@ -328,7 +328,7 @@ TEST(test_in_front_of_relu_its_range_is_enough) {
     assert_int_equal(behind->n_uses, 1);
     assert_share(item(all, 1), behind);
     tmk_encodings_destroy(&all);
-    /* somebody else reads it: it keeps its own */
+    /* another node reads it: it keeps its own */
     result(p, "s", "s", "Sin", ramp, 1, TMK_NET_NONE);
     all = calibrated(p, NULL, NULL);
     assert_int_equal(item(all, 1)->group, 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Chains against the plain kernels, member by member, on random graphs: what the watcher sees and
+/* Chains against the plain kernels, member by member, on random graphs: what the watcher gets and
  * what is stored, in both layouts, whatever else is stored or watched. */
 #include "chain_data.h"
 

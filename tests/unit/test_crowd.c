@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whole runs with several workers, stopped, paused, watched and side by side: what is written is
- * what one worker writes. ThreadSanitizer sees here whatever threads share. */
+ * what one worker writes. ThreadSanitizer checks here what threads share. */
 #include "test.h"
 
 #include <pthread.h>
@@ -72,7 +72,7 @@ static int set_up(void **state) {
 struct crowd {
     atomic_uint asked;        /* may it go on? */
     unsigned stop_after;      /* asked so often it may not; 0: always */
-    bool slow;                /* to answer: so that progress is told meanwhile */
+    bool slow;                /* to answer: so that progress is reported meanwhile */
     uint64_t told, resumed;   /* samples; by the calling thread alone */
     uint64_t seen[WORKERS];   /* values, each worker its own */
     atomic_ullong of_all;     /* values */

@@ -111,6 +111,6 @@ TEST(only_so_many_are_made_ahead) {
                           DIAG));
     usleep(50000);
     assert_true(atomic_load(&maker.made) <= 6);
-    tmk_ahead_destroy(&ahead); /* with entries that nobody took */
+    tmk_ahead_destroy(&ahead); /* with entries that were not taken */
     tmk_ahead_destroy(&ahead);
 }

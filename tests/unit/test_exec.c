@@ -164,10 +164,10 @@ TEST(groups_are_counted_apart_and_add_up) {
     }
 }
 
-/* A feed that says now and then that there is no more for now. */
+/* A feed that now and then has no more for now. */
 struct in_legs {
     struct made_up all;
-    uint64_t a_leg, left; /* batches */
+    uint64_t a_segment, left; /* batches */
 };
 
 static enum tmk_status next_of_leg(void *context, struct tmk_batch *out, bool *more,
@@ -178,8 +178,8 @@ static enum tmk_status next_of_leg(void *context, struct tmk_batch *out, bool *m
 }
 
 TEST(legs_add_up_to_a_run) {
-    for (uint64_t a_leg = 1; a_leg < 60; a_leg += 9) {
-        struct in_legs legs = {.all = plain, .a_leg = a_leg};
+    for (uint64_t a_segment = 1; a_segment < 60; a_segment += 9) {
+        struct in_legs legs = {.all = plain, .a_segment = a_segment};
         legs.all.ragged = true;
         struct tmk_graph *graph = load();
         struct tmk_slot_config slots[SLOTS];
@@ -189,26 +189,26 @@ TEST(legs_add_up_to_a_run) {
                                                  .observe = {.slots = slots, .n_slots = SLOTS}};
         const struct tmk_batch_source feed = {next_of_leg, &legs};
         struct tmk_exec *exec = NULL;
-        struct tmk_exec_result whole, sum = {0}, leg;
+        struct tmk_exec_result whole, sum = {0}, segment;
         struct tmk_text want = {0}, got = {0};
         must(run(legs.all, 2, false, &whole, DIAG));
         must(tmk_exec_open(&graph, 1, &options, &exec, DIAG));
         while (sum.samples < legs.all.samples) {
-            legs.left = a_leg;
-            must(tmk_exec_segment(exec, &feed, &leg, DIAG));
-            assert_true(leg.samples == leg.batches && leg.samples <= a_leg);
+            legs.left = a_segment;
+            must(tmk_exec_segment(exec, &feed, &segment, DIAG));
+            assert_true(segment.samples == segment.batches && segment.samples <= a_segment);
             if (!sum.counted.accounts) {
-                sum = leg;
+                sum = segment;
                 continue;
             }
-            sum.samples += leg.samples;
+            sum.samples += segment.samples;
             for (int i = 0; i < SLOTS; i++) {
                 assert_true(i != TWO ||
-                            !leg.counted.accounts[i].runs); /* a weight is in the first */
-                must(tmk_account_merge(&sum.counted.accounts[i], &leg.counted.accounts[i], 1,
+                            !segment.counted.accounts[i].runs); /* a weight is in the first */
+                must(tmk_account_merge(&sum.counted.accounts[i], &segment.counted.accounts[i], 1,
                                        &slots[i], DIAG));
             }
-            tmk_exec_result_finish(&leg);
+            tmk_exec_result_finish(&segment);
         }
         append_state(&whole, &want);
         append_state(&sum, &got);

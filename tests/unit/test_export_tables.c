@@ -237,7 +237,7 @@ TEST(test_ranges_of_nothing) {
     tmk_encodings_destroy(&e);
 }
 
-/* Quark wants a range of what it quantizes, also where the encodings leave it float. */
+/* Quark requires a range of what it quantizes, also where the encodings leave it float. */
 TEST(test_quark_has_what_stays_float) {
     struct tmk_left_float left[] = {{3, "sum", "bias-add", -2, 4},
                                     {4, "unseen", "no numbers", NAN, NAN},

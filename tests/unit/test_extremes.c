@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every operator's sample again, with an attribute or an operand that nobody would write: each must
- * run, or be refused with a text, soon and within the memory limit; sanitizers see the rest.
+/* Every operator's sample again, with an attribute or an operand outside all ordinary models: each
+ * must run, or be refused with a text, soon and within the memory limit; sanitizers see the rest.
  *
  * TIDEMARK_EXTREMES=ROUNDS goes on with so many rounds of several extremes at once. */
 #include "test.h"
@@ -51,7 +51,7 @@ struct change {
 };
 
 static uint64_t tried, succeeded; /* cases */
-static char label[256];           /* of the case at hand, for whoever waits in vain */
+static char label[256];           /* of the running case, for the message on a timeout */
 
 static void waited(int number) {
     (void)number;

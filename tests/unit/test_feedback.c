@@ -84,7 +84,7 @@ struct pair {
     sem_t second_is_over;
 };
 
-/* Whoever has the first sequence waits until somebody is through with the second. */
+/* The worker with the first sequence waits until another has finished the second. */
 static void *take_one(void *argument) {
     struct pair *pair = argument;
     struct tmk_queued_sequence *mine = NULL;

@@ -62,7 +62,7 @@ static struct tmk_hdf5 *opened(void) {
     return file;
 }
 
-/* Nobody is left behind. */
+/* No process is left. */
 static void assert_no_children(void) {
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
     assert_int_equal(errno, ECHILD);

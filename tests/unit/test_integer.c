@@ -242,7 +242,7 @@ TEST(convolutions_take_bias_addition_and_clip_along) {
     becomes_integers(IMAGE WEIGHTS " %y = Conv(%x, %w, %b) {strides=[2,1]}\n output %y\n}", "", 1);
     becomes_integers(IMAGE WEIGHTS " %c = Conv(%x, %w, %b)\n %y = Relu(%c)\n output %y\n}", "c", 1);
     becomes_integers(IMAGE WEIGHTS " %y = Conv(%x, %w, %b)\n %n = Conv(%x, %w)\n output %y\n}", "",
-                     1); /* nobody uses n */
+                     1); /* no node uses n */
     becomes_integers(IMAGE WEIGHTS " init %d : f32[4,1,1] = {1, 0, 0, -1}\n"
                                    " %c = Conv(%x, %w)\n %s = Add(%d, %c)\n init %l : f32[] = "
                                    "{-0.5}\n init %h : f32[] = {1.5}\n %y = Clip(%s, %l, %h)\n"

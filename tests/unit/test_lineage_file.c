@@ -164,8 +164,8 @@ static void refuse(const char *from, const char *to, enum tmk_status status, con
     must(tmk_lineage_record_write(record, in_folder("bad.json", path), DIAG));
     tmk_lineage_record_destroy(&record);
     struct tmk_buf *buf = bytes_of(path);
-    const size_t len = tmk_buf_size(buf), room = len + strlen(to) + 1;
-    char *text = calloc(1, room);
+    const size_t len = tmk_buf_size(buf), size = len + strlen(to) + 1;
+    char *text = calloc(1, size);
     assert_non_null(text);
     memcpy(text, tmk_buf_data(buf), len);
     tmk_buf_unref(&buf);

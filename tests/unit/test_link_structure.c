@@ -248,7 +248,7 @@ TEST(ties_are_decided_as_the_rules_say) {
         tmk_profile_destroy(&from);
         tmk_profile_destroy(&to);
     }
-    /* every rule had its say */
+    /* every rule was used */
     assert_true(by[TMK_LINK_NONE] && by[TMK_LINK_CONTENT] && by[TMK_LINK_STRUCTURE] &&
                 by[TMK_LINK_OPERANDS] && by[TMK_LINK_WEIGHTS] && by[TMK_LINK_NAME] && ambiguous);
 }

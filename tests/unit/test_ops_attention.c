@@ -2,7 +2,7 @@
 /* Attention and what stands around it: cases worked out by hand. */
 #include "ops_nn.h"
 
-/* One head of size 1; scores are 0, so that whoever is attended weighs the same. */
+/* One head of size 1; scores are 0, so that all attended positions have the same weight. */
 #define QKV                                                                                        \
     "init %q : f32[1,1,3,1] = {0, 0, 0}\ninit %k : f32[1,1,3,1] = {1, 2, 3}\n"                     \
     "init %v : f32[1,1,3,1] = {4, 8, 30}\n"

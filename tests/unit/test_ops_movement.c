@@ -11,7 +11,7 @@
 
 enum { MAX_OPERANDS = 8 };
 
-/* The body of a graph whose operands are all initializers, and the operator set version it asks
+/* The body of a graph whose operands are all initializers, and the operator set version it requires
  * for. Runs its only node; `out` is to be finished. */
 static enum tmk_status run(int version, const char *body, struct tmk_tensor out[MAX_OPERANDS],
                            struct tmk_diag *diag) {
@@ -68,7 +68,7 @@ static void gives_int64(int version, const char *body, const char *shape, const 
     tmk_tensor_finish(&out[0]);
 }
 
-/* The operator refuses with this status, and its text says `why`. */
+/* The operator refuses with this status, and its text contains `why`. */
 static void refuses(int version, const char *body, enum tmk_status status, const char *why) {
     struct tmk_diag diag;
     struct tmk_tensor out[MAX_OPERANDS];

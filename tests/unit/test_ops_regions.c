@@ -23,7 +23,7 @@ TEST(regions_are_aligned_or_rounded) {
           FLOATS(7.5f, 8.5f, 11.5f, 12.5f));
     gives(16, REGION "%y = RoiAlign(%x, %r, %b) {output_height=2, output_width=2}", "[1,1,2,2]",
           FLOATS(5, 6, 9, 10));
-    /* the greatest product of a blend: all of one element, then a quarter of the lower right */
+    /* the largest product of a blend: all of one element, then a quarter of the lower right */
     gives(10, REGION "%y = RoiAlign(%x, %r, %b) {mode=\"max\", sampling_ratio=1}", "[1,1,1,1]",
           FLOATS(10));
     gives(10, REGION "%y = RoiAlign(%x, %r, %b) {mode=\"max\", output_height=2, output_width=2}",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What holds for every operator, whoever wrote it: walks the table and runs each row's sample. */
+/* What holds for every operator: walks the table and runs each row's sample. */
 #include "test.h"
 
 #include <math.h>
@@ -428,7 +428,7 @@ TEST(views_and_in_place_results_are_the_same_bytes) {
     each_sample(check_shared);
 }
 
-/* An operator that looks at shapes only gives the same with other elements. */
+/* An operator of shapes gives the same result with other elements. */
 static void check_shape_only(struct sample *s) {
     if (!tmk_node_has(s->node, TMK_TRAIT_SHAPE_ONLY))
         return;

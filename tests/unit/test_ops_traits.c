@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What lib/traits/traits.c states of operators, held against their kernels: each row's sample runs
- * twice, with operands between which the trait says how the results differ. (Batch rules are tested
+ * twice, with operands for which the trait states how the results differ. (Batch rules are tested
  * in test_batch.c, shape-only operators in test_ops_table.c.) */
 #include "test.h"
 

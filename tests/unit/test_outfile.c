@@ -185,7 +185,7 @@ TEST(no_file_replaces_one_that_is_read) {
     assert_refused("soft");
     assert_refused("./in");
     tmk_infile_close(&file);
-    put("in", "again"); /* nothing has it open, and nobody asked to remember it */
+    put("in", "again"); /* it is not open, and was not registered */
     must(tmk_file_map("in", &buf, DIAG));
     assert_refused("in");
     tmk_buf_unref(&buf);

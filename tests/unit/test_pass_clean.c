@@ -29,7 +29,7 @@ TEST(pinned_results_stay) {
     pass_end(&c);
 }
 
-/* All passes over a graph that nobody has bound. */
+/* All passes over a graph that is not bound. */
 static enum tmk_status run_unbound(const char *text, struct tmk_diag *diag) {
     struct tmk_graph *graph = NULL;
     struct tmk_lineage *lineage = NULL;

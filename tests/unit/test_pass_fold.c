@@ -76,7 +76,7 @@ TEST(certain_shapes_fold_and_others_do_not) {
     pass_check(&c, "fold-constant", 0);
     folded_is(&c, "s", ((const int64_t[]){2, 6}), 16);
     folded_is(&c, "to", ((const int64_t[]){-1, 3, 2}), 24);
-    /* `d` may be declared as it likes: what it is made of is free */
+    /* the declaration of `d` does not count: its operands have free dimensions */
     assert_int_equal(pass_count(&c, "Shape"), 1);
     assert_int_equal(pass_count(&c, "Size"), 1);
     pass_end(&c);
@@ -92,7 +92,7 @@ TEST(numbers_make_shapes_certain) {
                    " %q = Reshape(%l, %m)\n %to = Concat(%q, %m) {axis=0}\n %y = Reshape(%x, %to)\n"
                    " %s = Shape(%y)\n %z = Reshape(%x, %s)\n output %z\n}");
     pass_check(&c, "fold-constant", 0);
-    assert_int_equal(c.after->n_nodes, 2); /* y, which nobody needs any more, and z */
+    assert_int_equal(c.after->n_nodes, 2); /* y, which no node needs any more, and z */
     folded_is(&c, "s", ((const int64_t[]){2, 4}), 16);
     pass_end(&c);
 }

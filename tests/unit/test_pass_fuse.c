@@ -29,7 +29,7 @@ TEST(the_convolution_is_inside) {
                 " output %a\n}");
 }
 
-TEST(what_others_see_or_nobody_knows_stays) {
+TEST(observed_and_unknown_values_stay) {
     const char *texts[] = {
         MODEL " %a = Relu(%c)\n output %a\n output %c\n}",
         MODEL " %a = Relu(%c)\n %n = Neg(%c)\n output %a\n output %n\n}",

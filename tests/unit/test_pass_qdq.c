@@ -134,7 +134,7 @@ TEST(pairs_that_stay_say_why) {
     }
 }
 
-/* Not what anybody exports; a hostile file may have it. */
+/* No exporter writes it; a hostile file may have it. */
 TEST(scales_that_fit_nothing_fuse_nothing) {
     const char *texts[] = {
         /* more scales of the bias than of the weights */

@@ -2,7 +2,7 @@
 /* Random graphs through random lists of passes: the audit holds (the runner makes it), outputs and
  * every relation agree by numbers, and a second run of a pass finds nothing more to do.
  *
- * TIDEMARK_RANDOM_GRAPHS says how many, TIDEMARK_RANDOM_FIRST from which seed on. A failure shows
+ * TIDEMARK_RANDOM_GRAPHS sets how many, TIDEMARK_RANDOM_FIRST the first seed. A failure shows
  * the seed, the graph and the passes. */
 #include "pass_case.h"
 
@@ -202,7 +202,7 @@ static void make(struct random_graph *g, uint64_t seed) {
     const int length = 2 + (int)draw(g, 14);
     for (int i = 0; i < length; i++)
         grow(g);
-    /* Twice the same, and something nobody reads: for passes that take out. */
+    /* Twice the same, and a value without consumers: for passes that eliminate. */
     const int again = (int)draw(g, (unsigned)g->n);
     tmk_text_printf(&g->text, " %%a = Exp(%%v%d)\n %%b = Exp(%%v%d)\n %%c = Add(%%a, %%b)\n", again,
                     again);

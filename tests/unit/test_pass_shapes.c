@@ -77,7 +77,7 @@ TEST(a_batch_that_is_fixed_inside_is_found) {
              " %y = Reshape(%x, %to)\n %m = ReduceMax(%y)\n"
              " %p = Reshape(%x, %f)\n output %m\n output %p\n}");
     type_is(&t, "y", "float32[1,2,?]");
-    /* which works for one size alone: the rank is all that can be told */
+    /* which works for one size alone: only the rank is known */
     type_is(&t, "p", "float32[?,?]");
     tmk_graph_destroy(&t.graph);
 }

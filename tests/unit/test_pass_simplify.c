@@ -81,7 +81,7 @@ TEST(norms_that_train_or_vary_or_overflow_stay) {
         " %y = BatchNormalization(%x, %s, %b, %m, %o) {epsilon=0f}\n output %y\n}",
         "graph \"g\" opset 17 {\n input %x : f32[2,3]\n" MOMENTS " init %o : f32[3] = {nan,1,2}\n"
         " %y = BatchNormalization(%x, %s, %b, %o, %v)\n output %y\n}",
-        /* nobody knows the rank */
+        /* the rank is unknown */
         "graph \"g\" opset 17 {\n input %x : f32\n" MOMENTS
         " %y = BatchNormalization(%x, %s, %b, %m, %v)\n output %y\n}",
     };

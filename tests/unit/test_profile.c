@@ -354,7 +354,7 @@ TEST(cut_files_are_errors) {
     free(text);
 }
 
-/* Whatever the bytes, reading answers; a memory checker sees that it does so cleanly. */
+/* Any bytes are read or refused; a memory checker reports invalid accesses. */
 TEST(changed_bytes_never_crash) {
     size_t len;
     char *text = sample_text(&len);

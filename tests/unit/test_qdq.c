@@ -335,7 +335,7 @@ TEST(beta_goes_into_the_codes) {
     end(&c);
 }
 
-/* Codes of an accumulator are no operand of Add: its own range decides, on the grid beside. */
+/* Codes of an accumulator are no operand of Add: its own range decides, on the grid next to it. */
 TEST(a_bias_that_is_added_alone_gets_the_type_of_the_others) {
     struct qdq_case c;
     const float one = 1;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Consumers' files as ranges: what each form says, what is refused, and how ranges are compared. */
+/* Consumers' files as ranges: what each form contains, what is refused, and how ranges are
+ * compared. */
 #include "test.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Graphs said in Relay: operators by their text, names that Relay cannot spell, what it can't say.
+/* Graphs as Relay: operators by their text, names that Relay cannot spell, what it cannot express.
  */
 #include "test.h"
 

@@ -80,7 +80,7 @@ TEST(test_plain_kernels) {
     check("fused_nn_softmax", "", 1, "[4, 10], [4, 10]", "%0 = nn.softmax(%a)");
 }
 
-/* Where the bias stands is told by the shapes. */
+/* The shapes decide which operand is the bias. */
 TEST(test_dense_with_its_bias) {
     check("fused_nn_dense_add_nn_relu", "", 3, "[4, 8], [6, 8], [6], [4, 6]",
           "%0 = nn.dense(%a, %b, units=6)\n%1 = add(%0, %c)\n%2 = nn.relu(%1)");

@@ -49,7 +49,7 @@ TEST(names_are_the_texts) {
     assert_int_equal(named(graph, "%1.0")->output, 0);
     assert_true(tmk_node_is(named(graph, "output/0.1")->producer, "", "Relu"));
     assert_int_equal(named(graph, "output")->type.shape.dim[1], 4);
-    /* Expressions say which value they are. */
+    /* Expressions name their value. */
     const struct tmk_relay_function *fn = tmk_relay_function(module, "main");
     assert_ptr_equal(fn->body.bindings[0]->expr->value, named(graph, "%0"));
     assert_null(fn->body.bindings[2]->expr->value);
@@ -120,7 +120,7 @@ TEST(functions_are_inlined_and_end) {
     tmk_relay_module_destroy(&module);
 }
 
-/* Each says its place and what is wrong. */
+/* Each message has its place and what is wrong. */
 TEST(refusals_have_a_place) {
     static const struct {
         const char *body, *says[3];

@@ -203,7 +203,7 @@ TEST(optionals_hold_something_or_nothing) {
     " %" to " = ai.tidemark::EdgeObserver(%" from ") {profile_id=" #id                             \
     ", kind=\"histogram\", tensor_name=\"" from "\"}\n"
 
-/* The sequence grows by a tensor an iteration; an observer sees those, not the sequence. */
+/* The sequence grows by a tensor an iteration; an observer gets those, not the sequence. */
 TEST(a_loop_carries_a_sequence) {
     static const char body[] =
         "input %m : i64[]\n init %two : f32[] = {2}\n %e = SequenceEmpty()\n"

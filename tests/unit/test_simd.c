@@ -10,7 +10,13 @@
 #include "base/size.h"
 #include "kernel/simd.h"
 
-enum { AXES = 3, PLANES = 2, WIDEST = 24, MOST = WIDEST + 2, ROOM = PLANES * 5 * 7 * MOST * 16 };
+enum {
+    AXES = 3,
+    PLANES = 2,
+    WIDEST = 24,
+    MOST = WIDEST + 2,
+    CAPACITY = PLANES * 5 * 7 * MOST * 16
+};
 
 static uint64_t random_state = 1;
 
@@ -106,7 +112,7 @@ static void check(const struct tmk_simd *lanes, const struct tmk_pool_blocked *p
 
 /* Rows of up to 24 windows, of which several are taken together where they are alike. */
 TEST(pools_take_every_tap_of_every_window) {
-    static float x[ROOM], y[ROOM];
+    static float x[CAPACITY], y[CAPACITY];
     for (uint32_t block = 8; block <= 16; block += 8)
         for (size_t i = 0; tmk_simd_at(block, i); i++)
             for (int round = 0; round < 300; round++) {
@@ -122,7 +128,7 @@ TEST(pools_take_every_tap_of_every_window) {
                     pool.step[a] = axis[a].step;
                     pool.span[a] = axis[a].span;
                 }
-                for (size_t k = 0; k < ROOM; k++)
+                for (size_t k = 0; k < CAPACITY; k++)
                     x[k] = element(round % 3 ? 20 : 0);
                 lanes->pool_max(&pool, x, y);
                 check(lanes, &pool, x, y, maximum);

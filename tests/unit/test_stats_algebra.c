@@ -147,7 +147,8 @@ TEST(hostile_bytes_are_refused) {
             must(tmk_stats_update(stats, x, &shape, &at, DIAG));
             struct tmk_text text = bytes_of(stats);
             for (size_t len = 0; len < text.len; len++) {
-                char *cut = malloc(len + 1); /* exact, so that a checker sees reads past the end */
+                char *cut =
+                    malloc(len + 1); /* exact, so that a checker reports reads past the end */
                 assert_non_null(cut);
                 memcpy(cut, text.data, len);
                 assert_int_equal(tmk_stats_decode(cut, len, &back, NULL), TMK_FORMAT);
@@ -156,7 +157,7 @@ TEST(hostile_bytes_are_refused) {
             for (size_t i = 0; i < text.len; i++)
                 for (unsigned flip = 1; flip < 256; flip = flip * 2 + 1) {
                     text.data[i] ^= (char)flip;
-                    /* what is accepted is a state: it says so itself, in the same bytes */
+                    /* what is accepted is a state: it encodes to the same bytes */
                     if (tmk_stats_decode(text.data, text.len, &back, NULL) == TMK_OK) {
                         struct tmk_text again = bytes_of(back);
                         assert_int_equal(again.len, text.len);

@@ -17,7 +17,7 @@ static uint32_t next(void) {
     return (uint32_t)(random_state >> 32);
 }
 
-enum { FAMILIES = 12, ROOM = 6000 };
+enum { FAMILIES = 12, CAPACITY = 6000 };
 
 static uint32_t element(int family) {
     static const uint32_t special[] = {0,           0x80000000u, 1,           0x80000001u,
@@ -55,7 +55,7 @@ static uint32_t element(int family) {
 /* Elements at every alignment, odd ones too, with bytes around them that would show in the result.
  */
 struct guarded {
-    unsigned char bytes[4 * ROOM + 64];
+    unsigned char bytes[4 * CAPACITY + 64];
 };
 
 static const tmk_loose_bits *fill(struct guarded *g, int family, size_t n, size_t offset) {

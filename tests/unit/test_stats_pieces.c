@@ -122,13 +122,13 @@ static void observe_pieces(struct tmk_stats *stats, const float *y, const struct
     must(tmk_stats_begin(stats, &l->shape, at, NULL, &pass, DIAG));
     for (size_t k = 0; k < pieces; k++) {
         size_t i = order[k], n = cut[i + 1] - cut[i];
-        char *room = malloc(n * sizeof *y + 8);
-        assert_non_null(room);
-        char *there = room + next() % 8;
+        char *block = malloc(n * sizeof *y + 8);
+        assert_non_null(block);
+        char *there = block + next() % 8;
         if (n > 0)
             memcpy(there, y + cut[i], n * sizeof *y);
         must(tmk_stats_piece(&pass, (const void *)there, cut[i], n, DIAG));
-        free(room);
+        free(block);
     }
     must(tmk_stats_end(&pass, DIAG));
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The samples that reach furthest, against sorting all of them. */
+/* The samples of the largest and smallest elements, against sorting all of them. */
 #include "stats_data.h"
 
 #include "exec/account.h"

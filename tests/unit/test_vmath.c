@@ -9,7 +9,7 @@
 #include "base/size.h"
 #include "ops/vmath_kernel.h"
 
-enum { ROOM = 4096 };
+enum { CAPACITY = 4096 };
 
 static uint64_t random_state = 1;
 
@@ -101,28 +101,28 @@ static void check_value(const struct tmk_vmath *v, const struct function *f, flo
 }
 
 TEST(functions_are_near_libm_over_all_floats) {
-    static float x[ROOM], y[ROOM];
+    static float x[CAPACITY], y[CAPACITY];
     const struct tmk_vmath *v;
     for (size_t k = 0; (v = tmk_vmath_at(k)) != NULL; k++)
         for (size_t f = 0; f < TMK_COUNT(functions); f++) {
             size_t n = 0;
             for (uint64_t bits = 0; bits <= UINT32_MAX; bits += 8191) {
                 x[n++] = of_bits((uint32_t)bits);
-                if (n < ROOM && bits + 8191 <= UINT32_MAX)
+                if (n < CAPACITY && bits + 8191 <= UINT32_MAX)
                     continue;
                 map_of(v, &functions[f])(x, y, n);
                 for (size_t i = 0; i < n; i++)
                     check_value(v, &functions[f], x[i], y[i]);
                 n = 0;
             }
-            for (n = 0; n < ROOM; n++) /* where e^x leaves the normal range */
-                x[n] = -86 - (float)n * (19.0f / ROOM);
+            for (n = 0; n < CAPACITY; n++) /* where e^x leaves the normal range */
+                x[n] = -86 - (float)n * (19.0f / CAPACITY);
             map_of(v, &functions[f])(x, y, n);
             for (size_t i = 0; i < n; i++)
                 check_value(v, &functions[f], x[i], y[i]);
             /* where networks have their values */
-            for (n = 0; n < ROOM; n++)
-                x[n] = ((float)n - 0.5f * ROOM) * (20.0f / ROOM);
+            for (n = 0; n < CAPACITY; n++)
+                x[n] = ((float)n - 0.5f * CAPACITY) * (20.0f / CAPACITY);
             map_of(v, &functions[f])(x, y, n);
             for (size_t i = 0; i < n; i++)
                 check_value(v, &functions[f], x[i], y[i]);
@@ -161,14 +161,14 @@ TEST(special_values_are_libms) {
 }
 
 TEST(erf_reaches_one_where_libm_does) {
-    static float x[ROOM], y[ROOM];
+    static float x[CAPACITY], y[CAPACITY];
     const struct tmk_vmath *v;
     for (size_t k = 0; (v = tmk_vmath_at(k)) != NULL; k++) {
         size_t ours = 0, libms = 0;
-        for (size_t i = 0; i < ROOM; i++)
-            x[i] = -3.5f - (float)i * (0.5f / ROOM);
-        v->erf(x, y, ROOM);
-        for (size_t i = 0; i < ROOM; i++) {
+        for (size_t i = 0; i < CAPACITY; i++)
+            x[i] = -3.5f - (float)i * (0.5f / CAPACITY);
+        v->erf(x, y, CAPACITY);
+        for (size_t i = 0; i < CAPACITY; i++) {
             ours += y[i] == -1;
             libms += (float)erf((double)x[i]) == -1;
         }
@@ -177,17 +177,17 @@ TEST(erf_reaches_one_where_libm_does) {
 }
 
 TEST(erf_and_tanh_stay_within_one) {
-    static float x[ROOM], y[ROOM];
+    static float x[CAPACITY], y[CAPACITY];
     const struct tmk_vmath *v;
     for (size_t k = 0; (v = tmk_vmath_at(k)) != NULL; k++)
-        for (uint32_t first = bits_of(2.5f); first < bits_of(12.0f); first += ROOM * 3) {
-            for (size_t i = 0; i < ROOM; i++)
+        for (uint32_t first = bits_of(2.5f); first < bits_of(12.0f); first += CAPACITY * 3) {
+            for (size_t i = 0; i < CAPACITY; i++)
                 x[i] = of_bits((first + 3 * (uint32_t)i) | (i & 1 ? 0x80000000u : 0));
-            v->erf(x, y, ROOM);
-            for (size_t i = 0; i < ROOM; i++)
+            v->erf(x, y, CAPACITY);
+            for (size_t i = 0; i < CAPACITY; i++)
                 assert_true(fabsf(y[i]) <= 1);
-            v->tanh(x, y, ROOM);
-            for (size_t i = 0; i < ROOM; i++)
+            v->tanh(x, y, CAPACITY);
+            for (size_t i = 0; i < CAPACITY; i++)
                 assert_true(fabsf(y[i]) <= 1);
         }
 }
