@@ -6,7 +6,7 @@
 
 #include "calib/range_cost.h"
 
-static const double clip_weight = 1.5, unseen_weight = 0.02;
+static const double clip_weight = 4, unseen_weight = 0.02;
 
 /* The mean distance of the samples' extremes at one end from the smallest of them: by how much
  * samples exceed a high threshold. Extremes on the other side of zero count as 0. */
@@ -38,7 +38,6 @@ const struct tmk_method tmk_method_auto = {
     .name = "auto",
     .help = "the range with the smallest squared error expected on samples that were not seen",
     .wants_histogram = true,
-    .weighs = true,
     .searches = true,
     .parameter = 0,
     .choose = choose_auto,

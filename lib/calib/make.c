@@ -268,44 +268,11 @@ static void find_sources(const struct tmk_make *make, struct group *g) {
         g->sources[g->n_sources++] = g->members[i];
 }
 
-/* Means of elements that share the scale of those (behind an AveragePool) are smaller, so the same
- * error costs them more: they count so often that their squares have the same sum. */
-static enum tmk_status weigh_members(const struct tmk_make *make, const struct group *g,
-                                     struct tmk_spread *all) {
-    const double squares = all->square * all->finite, square = all->square;
-    enum tmk_status status = TMK_OK;
-    for (uint32_t i = 0; i < g->n && status == TMK_OK; i++) {
-        struct tmk_spread own;
-        if (!make->ties->covered[g->members[i]] || !has_histogram(make, g->members[i]) ||
-            tmk_make_tensor(make, g->members[i])->n_sources > 0)
-            continue;
-        TMK_TRY(spread_of(make, &g->members[i], 1, &own));
-        if (own.square > 0 && own.square < square / 2)
-            status = tmk_spread_mix(all, &own, squares / (own.square * own.finite), make->diag);
-        tmk_spread_finish(&own);
-    }
-    return status;
-}
-
-/* The range that its method finds for the group's elements. */
-static enum tmk_status choose_shared(const struct tmk_make *make, struct group *g,
-                                     const struct tmk_spread *spread) {
-    struct tmk_spread all;
-    if (g->n == g->n_sources || spread->n == 0 || !method_of(make, g->sources[0])->weighs)
-        return choose_range(make, g, spread);
-    TMK_TRY(spread_of(make, g->sources, g->n_sources, &all));
-    enum tmk_status status = weigh_members(make, g, &all);
-    if (status == TMK_OK)
-        status = choose_range(make, g, &all);
-    tmk_spread_finish(&all);
-    return status;
-}
-
 static enum tmk_status make_group(struct tmk_make *make, struct group *g, uint32_t number) {
     struct tmk_spread spread;
     find_sources(make, g);
     TMK_TRY(spread_of(make, g->sources, g->n_sources, &spread));
-    enum tmk_status status = choose_shared(make, g, &spread);
+    enum tmk_status status = choose_range(make, g, &spread);
     for (uint32_t i = 0; status == TMK_OK && i < g->n; i++)
         status = make_member(make, g->members[i], g, &spread, number);
     tmk_spread_finish(&spread);

@@ -42,11 +42,6 @@ struct tmk_profile_tensor;
  * derived from; false: they are not known, and topk is of no use. */
 bool tmk_spread_take_topk(struct tmk_spread *spread, const struct tmk_profile *profile,
                           const struct tmk_profile_tensor *tensor);
-/* Adds the elements of another, each counted `times` times; min, max and samples stay, so the
- * other's must lie between them. TMK_NOMEM: nothing was added. */
-TMK_NODISCARD enum tmk_status tmk_spread_mix(struct tmk_spread *spread,
-                                             const struct tmk_spread *other, double times,
-                                             struct tmk_diag *diag);
 /* Where a single number is wanted, a bin's elements are taken to lie evenly over mean +- half: the
  * widest interval around their mean that stays in the bin. */
 static inline double tmk_spread_half(const struct tmk_spread *spread, uint32_t i) {
@@ -67,8 +62,7 @@ struct tmk_clip_choice {
 struct tmk_method {
     const char *name, *help;
     bool wants_histogram;
-    bool weighs;   /* values that share a scale count by their error beside their own mean square */
-    bool searches; /* among many ranges: slower than the others by far */
+    bool searches;    /* among many ranges: slower than the others by far */
     double parameter; /* the default; 0: it takes none */
     /* spread may have n = 0 (a constant 0, or no histogram: only min and max are set) where the
      * method wants none. TMK_ARGUMENT: the parameter. TMK_UNSUPPORTED: the profile does not hold

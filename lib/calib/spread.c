@@ -2,7 +2,6 @@
 /* States as sorted bins. */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <tidemark/profile.h>
 
@@ -151,50 +150,6 @@ bool tmk_spread_take_topk(struct tmk_spread *spread, const struct tmk_profile *p
     tmk_stats_quick_summary(tensor->stats, &facts);
     spread->samples = facts.samples > spread->samples ? facts.samples : spread->samples;
     return true;
-}
-
-/* Equal for two means of the same bin of the statistics: sign, exponent, 7 bits of the mantissa. */
-static uint64_t bin_of(double mean) {
-    uint64_t bits;
-    memcpy(&bits, &mean, sizeof bits);
-    return bits >> 45;
-}
-
-enum tmk_status tmk_spread_mix(struct tmk_spread *spread, const struct tmk_spread *other,
-                               double times, struct tmk_diag *diag) {
-    const size_t most = (size_t)spread->n + other->n;
-    const double finite = spread->finite + times * other->finite;
-    double *columns = calloc(most + 1, 4 * sizeof *columns);
-    uint32_t n = 0, a = 0, b = 0;
-    if (!columns)
-        return tmk_nomem(diag);
-    double *lo = columns, *hi = columns + most, *mean = hi + most, *count = mean + most;
-    while (a < spread->n || b < other->n) {
-        bool has_a = a < spread->n, has_b = b < other->n;
-        bool same = has_a && has_b && bin_of(spread->mean[a]) == bin_of(other->mean[b]);
-        bool is_a = same || !has_b || (has_a && spread->mean[a] < other->mean[b]);
-        const struct tmk_spread *from = is_a ? spread : other;
-        uint32_t i = is_a ? a++ : b++;
-        lo[n] = from->lo[i], hi[n] = from->hi[i], mean[n] = from->mean[i];
-        count[n] = from->count[i] * (is_a ? 1 : times);
-        if (same) {
-            double more = other->count[b] * times;
-            mean[n] = (mean[n] * count[n] + other->mean[b] * more) / (count[n] + more);
-            lo[n] = fmin(lo[n], other->lo[b]);
-            hi[n] = fmax(hi[n], other->hi[b++]);
-            count[n] += more;
-        }
-        n++;
-    }
-    free(spread->columns);
-    spread->columns = columns;
-    spread->lo = lo, spread->hi = hi, spread->mean = mean, spread->count = count;
-    spread->n = n;
-    spread->square =
-        (spread->square * spread->finite + other->square * times * other->finite) / finite;
-    spread->zeros += times * other->zeros;
-    spread->finite = finite;
-    return TMK_OK;
 }
 
 void tmk_spread_finish(struct tmk_spread *spread) {

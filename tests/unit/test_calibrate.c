@@ -224,25 +224,6 @@ TEST(test_a_group_has_the_range_of_its_merged_numbers) {
     tmk_profile_destroy(&p);
 }
 
-/* The method auto: means that share the scale of their elements count as much as these. */
-TEST(test_means_narrow_the_range_that_they_share) {
-    static const float means[] = {-0.2f, -0.1f, 0.05f, 0.06f, 0.1f, 0.15f, 0.17f, 0.2f};
-    struct tmk_profile *p = new_profile();
-    input(p, "x");
-    result(p, "s", "s", "Sin", wide_ramp, 0, TMK_NET_NONE);
-    result(p, "m", "m", "AveragePool", means, 1, TMK_NET_NONE);
-    result(p, "y", "y", "Cos", ramp, 2, TMK_NET_NONE);
-    struct tmk_encodings *all = calibrated(p, NULL, NULL);
-    const float shared = item(all, 1)->scale[0];
-    assert_share(item(all, 1), item(all, 2));
-    tmk_encodings_destroy(&all);
-    all = calibrated(p, NULL, "{\"defaults\":{\"method\":\"mse\"}}");
-    assert_share(item(all, 1), item(all, 2));
-    assert_true(shared < 0.95f * item(all, 1)->scale[0]);
-    tmk_encodings_destroy(&all);
-    tmk_profile_destroy(&p);
-}
-
 /* A value that was derived reaches as far as the samples of what it was derived from. */
 TEST(test_samples_of_a_source_widen_what_is_derived) {
     static const float cut[] = {0, 0, 0.5f, 1, 5, 7, 11, 12};
