@@ -6,14 +6,18 @@
 
 #include <tidemark/encodings.h>
 #include <tidemark/guess.h>
+#include <tidemark/model.h>
 
 #include "command.h"
 #include "table.h"
 #include "target.h"
 
+enum { MOST_BLOCK = 65536 };
+
 struct calibrate_args {
-    const char *target, *output, *dtype, *weights_dtype, *rounding;
+    const char *target, *output, *dtype, *weights_dtype, *rounding, *model, *params;
     double percentile;
+    uint64_t block;
     bool per_channel, weights_per_tensor, pow2, json, list, wide;
     struct tmk_calibrate_options options;
 };
@@ -225,9 +229,33 @@ static void sum_up(const struct tmk_encodings *all, const char *output) {
 
 /* ---- the call ---- */
 
+/* The model whose weights are asked for: what --model names, or the profile's, beside the profile.
+ */
+static enum tmk_status open_weights(const struct calibrate_args *args, const char *path,
+                                    const struct tmk_profile *profile, struct tmk_model **out,
+                                    struct tmk_diag *diag) {
+    const struct tmk_calibrate_choice *weights = &args->options.weights;
+    const char *slash = strrchr(path, '/');
+    char beside[4096];
+    if (!args->model && !weights->block &&
+        (!weights->method || strcmp(weights->method, "minmax") == 0))
+        return TMK_OK;
+    snprintf(beside, sizeof beside, "%.*s%s", slash ? (int)(slash - path) + 1 : 0, path,
+             profile->model.file);
+    const enum tmk_status status =
+        tmk_model_open_params(args->model ? args->model : beside, args->params, true, out, diag);
+    if (status != TMK_OK && !args->model) {
+        const struct tmk_diag why = *diag;
+        snprintf(diag->text, sizeof diag->text, "the weights are asked for: --model FILE (%.400s)",
+                 why.text);
+    }
+    return status;
+}
+
 static int calibrate_profile(const char *path, const struct calibrate_args *args) {
     struct tmk_diag diag = {0};
     struct tmk_target *target = NULL;
+    struct tmk_model *model = NULL;
     struct tmk_calibrate_options options = args->options;
     struct tmk_profile *profile = NULL;
     struct tmk_encodings *all = NULL;
@@ -235,6 +263,10 @@ static int calibrate_profile(const char *path, const struct calibrate_args *args
     options.target = target;
     if (status == TMK_OK)
         status = tmk_profile_read(path, &profile, &diag);
+    if (status == TMK_OK)
+        status = open_weights(args, path, profile, &model, &diag);
+    options.constant = model ? tmk_model_constant : NULL;
+    options.model = model;
     if (status == TMK_OK)
         status = tmk_calibrate(profile, &options, &all, &diag);
     if (status == TMK_OK)
@@ -247,6 +279,7 @@ static int calibrate_profile(const char *path, const struct calibrate_args *args
         sum_up(all, args->output);
     tmk_encodings_destroy(&all);
     tmk_profile_destroy(&profile);
+    tmk_model_close(&model);
     tmk_target_close(&target);
     return status == TMK_OK ? EXIT_DONE : report_error(status, &diag);
 }
@@ -308,6 +341,16 @@ static bool check_arguments(const struct command *command, struct calibrate_args
                                       i ? "weights-" : "", schemes[i]);
             return false;
         }
+    if (w->method && strcmp(w->method, "minmax") != 0 && strcmp(w->method, "mse") != 0 &&
+        strcmp(w->method, "l4") != 0) {
+        *exit_status = wrong_call(command, "--weights-method %s: minmax, mse or l4", w->method);
+        return false;
+    }
+    if (args->block == 1 || args->block > MOST_BLOCK) {
+        *exit_status = wrong_call(command, "--weights-block: 2 to %d", MOST_BLOCK);
+        return false;
+    }
+    w->block = (uint32_t)args->block;
     const char *sensitive = args->options.sensitive;
     if (sensitive && strcmp(sensitive, "float") != 0 && strcmp(sensitive, "quantize") != 0) {
         *exit_status = wrong_call(command, "--sensitive %s: float or quantize", sensitive);
@@ -356,6 +399,18 @@ static int run_calibrate(const struct command *command, int argc, char **argv) {
          &args.percentile},
         {"dtype", 0, OPTION_TEXT, "TYPE", "of activations: uint8, int8, uint16, int16, int4 ...",
          &args.dtype},
+        {"weights-method", 0, OPTION_TEXT, "NAME",
+         "how ranges of weights are found: minmax; mse, l4 the range with the least squared error, "
+         "with the least fourth power of the error, searched over the weights themselves",
+         &args.options.weights.method},
+        {"weights-block", 0, OPTION_COUNT, "N",
+         "weights of matrix products get a scale for each N terms of a sum, such as 32",
+         &args.block},
+        {"model", 0, OPTION_INPUT, "FILE",
+         "where the weights are that --weights-method, --weights-block and the config ask for; "
+         "without it the profile's model, beside the profile",
+         &args.model},
+        PARAMS_OPTION_ROW(args.params),
         {"weights-dtype", 0, OPTION_TEXT, "TYPE", "of weights: int8, int4, int16 ...",
          &args.weights_dtype},
         {"scheme", 0, OPTION_TEXT, "NAME", "of activations: asymmetric or symmetric",

@@ -85,8 +85,11 @@ static void print_warning(void *context, const char *text) {
 
 static enum tmk_status make_encodings(struct work *w, const struct quantize_args *args,
                                       struct tmk_diag *diag) {
-    const struct tmk_calibrate_options options = {
-        .config = args->config, .target = w->target, .remark = args->config ? print_warning : NULL};
+    const struct tmk_calibrate_options options = {.config = args->config,
+                                                  .target = w->target,
+                                                  .constant = tmk_model_constant,
+                                                  .model = w->model,
+                                                  .remark = args->config ? print_warning : NULL};
     enum tmk_status status = tmk_calibrate(w->profile, &options, &w->encodings, diag);
     if (status == TMK_OK && args->encodings)
         status = tmk_encodings_write(w->encodings, args->encodings, diag);

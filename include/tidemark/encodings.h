@@ -61,9 +61,13 @@ struct tmk_encoding {
     bool narrow;          /* the lowest code of a signed type is not used: -127 ... 127 */
     bool pow2;            /* every scale is a power of two */
     int32_t axis;         /* of the value, along which scales differ; -1: one for all */
-    uint32_t n;           /* 1, or the length of that axis */
-    float *scale;         /* [n], > 0 and finite */
-    int32_t *zero_point;  /* [n] */
+    /* WEIGHT: so many indices of the axis share a scale, and each index of the other axes has its
+     * own: the scales have the value's shape, with ceil(length / block) in place of that axis, in
+     * row-major order, as ONNX's DequantizeLinear reads them. 0: one scale an index of the axis. */
+    uint32_t block;
+    uint32_t n;          /* 1, the length of that axis, or the number of blocks */
+    float *scale;        /* [n], > 0 and finite */
+    int32_t *zero_point; /* [n] */
     float *low,
         *high; /* [n]: the range that was chosen, before zero is included and the grid extends it */
     float *clip_min, *clip_max; /* [n]: the reals of the lowest and the highest code */
@@ -186,12 +190,14 @@ TMK_API TMK_NODISCARD enum tmk_status tmk_encodings_write(const struct tmk_encod
 
 /* Choices for a value, or for a kind of values. */
 struct tmk_calibrate_choice {
-    const char *method;   /* "mse"; NULL: the default */
+    const char *method;   /* "mse"; NULL: the default; of weights also "l4" */
     double parameter;     /* of percentile: 99.99; 0: the method's default */
     enum tmk_dtype dtype; /* TMK_UNDEFINED: the default */
     const char *scheme;   /* "asymmetric", "symmetric"; NULL: the default */
     const char *scales;   /* "tensor": one for all; "channel"; NULL: the default */
     bool pow2;
+    uint32_t block; /* weights of matrix products: a scale for each block of so many terms of a sum;
+                       0: the default, none */
 };
 
 struct tmk_target;
@@ -208,6 +214,11 @@ struct tmk_calibrate_options {
     const char *sensitive;
     /* Its table holds under the config (tidemark/target.h). NULL: none. */
     const struct tmk_target *target;
+    /* The numbers of constants, which the weights' methods mse and l4 and scales by block need; of
+     * float32, unchanged during the call; NULL: it is no such constant. tmk_model_constant is such
+     * a function. NULL: none are known, and weights have their min and max. */
+    const struct tmk_tensor *(*constant)(void *model, uint32_t id);
+    void *model;
     /* Remarks, one line each: a rule of the config that matches nothing, a weight's scale that was
      * enlarged. May be NULL. */
     void (*remark)(void *context, const char *text);
@@ -216,7 +227,8 @@ struct tmk_calibrate_options {
 
 /* TMK_ARGUMENT: no such method or scheme, or a type that has no codes. TMK_FORMAT, with the entry:
  * the config. TMK_UNSUPPORTED: the profile has no histograms, and the method needs them.
- * TMK_MISMATCH: the target does not allow what the options or the config choose. */
+ * TMK_MISMATCH: the target does not allow what the options or the config choose, or a constant is
+ * not the one that was profiled. */
 TMK_API TMK_NODISCARD enum tmk_status tmk_calibrate(const struct tmk_profile *profile,
                                                     const struct tmk_calibrate_options *options,
                                                     struct tmk_encodings **out,

@@ -14,6 +14,7 @@
 #include <tidemark/lineage.h>
 #include <tidemark/profile.h>
 #include <tidemark/status.h>
+#include <tidemark/tensor.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -41,6 +42,11 @@ TMK_API TMK_NODISCARD enum tmk_status tmk_model_open_params(const char *path, co
                                                             struct tmk_diag *diag);
 /* NULL is allowed. */
 TMK_API void tmk_model_close(struct tmk_model **model);
+
+/* The numbers of a constant by its profile ID: of an initializer, or of what operators compute from
+ * initializers alone; of float32, or widened to it. NULL: it is no such value, or memory ran out.
+ * Lives as long as the model, which is a struct tmk_model. */
+TMK_API const struct tmk_tensor *tmk_model_constant(void *model, uint32_t id);
 
 /* ---- looking at a model ---- */
 

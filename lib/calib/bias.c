@@ -29,6 +29,8 @@ static const char *why_none(const struct tmk_make *make, uint32_t pick,
         return "float: products of float8 numbers accumulate as floats";
     if (of[0]->n > 1 && of[1]->n > 1)
         return "float: its input has a scale a channel, and its weight, too";
+    if (of[1]->block)
+        return "float: its weight has scales by block";
     uint32_t n = of[0]->n > of[1]->n ? of[0]->n : of[1]->n;
     if (n > 1 && (!t->has_shape || !tmk_shape_count(&t->shape, &elements) || elements != n))
         return "float: it has not an element for each channel of the weight";

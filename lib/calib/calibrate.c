@@ -87,6 +87,10 @@ static enum tmk_status add_choice(struct calibrate *c, enum tmk_encoding_role ro
     }
     TMK_TRY(add_setting(c, keys[2], tmk_dtype_name(settings->dtype)));
     TMK_TRY(add_setting(c, keys[3], settings->symmetric == TMK_YES ? "symmetric" : "asymmetric"));
+    if (role == TMK_ENCODING_WEIGHT && settings->block > 1) {
+        snprintf(parameter, sizeof parameter, "%" PRIu32, settings->block);
+        TMK_TRY(add_setting(c, "weights-block", parameter));
+    }
     return add_setting(c, keys[4], settings->channels == TMK_YES ? "channel" : "tensor");
 }
 
@@ -283,6 +287,8 @@ static enum tmk_status run_steps(struct calibrate *c) {
         .encodings = c->encodings,
         .items = tmk_arena_array(&c->selection.arena, n, sizeof *c->make.items),
         .dropped = tmk_arena_array(&c->selection.arena, n, sizeof *c->make.dropped),
+        .constant = c->options->constant,
+        .model = c->options->model,
         .remark = c->options->remark,
         .context = c->options->context,
         .diag = c->diag,

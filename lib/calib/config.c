@@ -49,6 +49,8 @@ void tmk_quant_settings_override(struct tmk_quant_settings *settings,
         settings->has_range = false;
     if (over->parameter > 0)
         settings->parameter = over->parameter;
+    if (over->block)
+        settings->block = over->block;
     if (over->has_range) {
         settings->has_range = true;
         settings->low = over->low;
@@ -77,6 +79,7 @@ static enum tmk_status set_method(const char *name, enum tmk_status wrong,
         tmk_text_printf(&list, "%s%s", row == tmk_method_list() ? "" : ", ", (*row)->name);
         tmk_guess_try(&guess, (*row)->name);
     }
+    tmk_text_puts(&list, ", and for weights l4");
     enum tmk_status status =
         tmk_fail(diag, wrong, "there is no method '%s'%s; there are %s", name,
                  tmk_guess_text(&guess, meant), list.failed ? "others" : list.data);
@@ -124,6 +127,7 @@ enum tmk_status tmk_quant_settings_of_choice(const struct tmk_calibrate_choice *
                         choice->scales);
     if (choice->scales)
         settings.channels = *choice->scales == 'c' ? TMK_YES : TMK_NO;
+    settings.block = choice->block;
     settings.pow2 = choice->pow2 ? TMK_YES : TMK_UNSET;
     *out = settings;
     return TMK_OK;
@@ -132,7 +136,7 @@ enum tmk_status tmk_quant_settings_of_choice(const struct tmk_calibrate_choice *
 /* ---- the file ---- */
 
 #define SETTING_KEYS                                                                               \
-    "quantize", "dtype", "method", "percentile", "scheme", "per_channel", "pow2", "range"
+    "quantize", "dtype", "method", "percentile", "scheme", "per_channel", "pow2", "range", "block"
 
 static enum tmk_status get_tristate(const cJSON *object, const char *key, enum tmk_tristate *out,
                                     struct tmk_diag *diag) {
@@ -162,7 +166,8 @@ static enum tmk_status get_quant_settings(const cJSON *object, struct tmk_quant_
                                struct tmk_quant_settings *settings, struct tmk_diag *diag);
     } texts[] = {{"dtype", set_dtype}, {"method", set_method}, {"scheme", set_scheme}};
     const cJSON *percentile = tmk_json_member(object, "percentile"),
-                *range = tmk_json_member(object, "range");
+                *range = tmk_json_member(object, "range"),
+                *block = tmk_json_member(object, "block");
     for (size_t i = 0; i < TMK_COUNT(texts); i++) {
         const char *text;
         TMK_TRY(tmk_json_text_or(object, texts[i].key, &text, "", diag));
@@ -180,6 +185,14 @@ static enum tmk_status get_quant_settings(const cJSON *object, struct tmk_quant_
     }
     if (range)
         TMK_TRY(get_range(range, settings, diag));
+    if (block) {
+        if (!cJSON_IsNumber(block) || block->valuedouble != floor(block->valuedouble) ||
+            !(block->valuedouble >= 1 && block->valuedouble <= TMK_MOST_BLOCK))
+            return tmk_fail(diag, TMK_FORMAT,
+                            "'block' is not the length of a block, 2 to %d, or 1: none",
+                            TMK_MOST_BLOCK);
+        settings->block = (uint32_t)block->valuedouble;
+    }
     TMK_TRY(get_tristate(object, "quantize", &settings->quantize, diag));
     TMK_TRY(get_tristate(object, "per_channel", &settings->channels, diag));
     return get_tristate(object, "pow2", &settings->pow2, diag);

@@ -14,12 +14,15 @@
 /* Yes, no, or not said. */
 enum tmk_tristate { TMK_UNSET, TMK_NO, TMK_YES };
 
+enum { TMK_MOST_BLOCK = 65536 };
+
 /* What somebody said of how values are to be quantized; what is not said stays as it is. */
 struct tmk_quant_settings {
     enum tmk_tristate quantize, symmetric, channels, pow2;
     enum tmk_dtype dtype;            /* TMK_UNDEFINED: not said */
     const struct tmk_method *method; /* NULL: not said */
     double parameter;                /* of a method; 0: not said */
+    uint32_t block;                  /* terms that share a scale; 0: not said; 1: no blocks */
     bool has_range;
     float low, high;
     uint32_t by; /* who said whether to quantize: a rule's number + 1; 0: nobody */

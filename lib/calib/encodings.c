@@ -109,6 +109,29 @@ enum tmk_status tmk_encoding_allocate(struct tmk_encodings *encodings, struct tm
     return TMK_OK;
 }
 
+bool tmk_scale_layout_init(struct tmk_scale_layout *layout, const struct tmk_encoding *e,
+                           const struct tmk_shape *shape) {
+    struct tmk_scale_layout l = {.inner = 1, .dim = 1, .block = e->block};
+    size_t count;
+    *layout = l;
+    if (e->axis < 0)
+        return e->n == 1;
+    if (e->axis >= shape->rank || !tmk_shape_count(shape, &count))
+        return false;
+    l.dim = (size_t)shape->dim[e->axis];
+    for (int32_t i = e->axis + 1; i < shape->rank; i++)
+        l.inner *= (size_t)shape->dim[i];
+    if (!count) { /* no element asks for its scale */
+        l.inner = l.dim = 1;
+        *layout = l;
+        return true;
+    }
+    if (l.block)
+        l.blocks = l.dim / l.block + (l.dim % l.block != 0);
+    *layout = l;
+    return l.block ? count / l.dim * l.blocks == e->n : l.dim == e->n;
+}
+
 /* Where a range ends near the end of float32, its outermost codes stand for more than that: a
  * rounded scale times their distance. Such an end is that of float32. */
 static float real_end(double scale, double distance) {

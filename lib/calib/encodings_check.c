@@ -29,6 +29,8 @@ enum tmk_status tmk_encoding_check_scales(const struct tmk_encoding *e, struct t
                         tmk_dtype_name(e->dtype));
     if (e->axis < 0 && e->n != 1)
         return tmk_fail(diag, TMK_FORMAT, "'axis' is null, but there are %" PRIu32 " scales", e->n);
+    if (e->block && (e->axis < 0 || e->role != TMK_ENCODING_WEIGHT))
+        return tmk_fail(diag, TMK_FORMAT, "'block': only weights have blocks, and along an axis");
     tmk_encoding_codes(e, &lowest, &highest);
     for (uint32_t i = 0; i < e->n; i++) {
         if (!(e->scale[i] > 0 && isfinite(e->scale[i])))

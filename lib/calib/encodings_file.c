@@ -203,10 +203,33 @@ static void finalize_observed(struct tmk_encoding *e) {
     }
 }
 
+/* Of blocks there are many: what follows from the scales is not written. */
+static bool has_blocks(const void *record) {
+    return ((const struct tmk_encoding *)record)->block > 0;
+}
+
+static bool has_plain_blocks(const void *record) {
+    return has_blocks(record) && ((const struct tmk_encoding *)record)->symmetric;
+}
+
+static enum tmk_status finalize_zero_points(struct tmk_field_reader *r, struct tmk_encoding *e) {
+    if (e->zero_point)
+        return TMK_OK;
+    if (!e->symmetric)
+        return fail_expected(r, "zero_point", "a list of integers");
+    e->zero_point = tmk_encodings_make(r->owner, e->n, sizeof *e->zero_point);
+    if (!e->zero_point)
+        return tmk_nomem(r->diag);
+    for (uint32_t i = 0; i < e->n; i++)
+        e->zero_point[i] = tmk_encoding_middle(e->dtype);
+    return TMK_OK;
+}
+
 static enum tmk_status finalize_encoding(struct tmk_field_reader *r, void *record) {
     struct tmk_encoding *e = record;
     if (e->axis >= TMK_MAX_RANK)
         return fail_expected(r, "axis", "an axis or null");
+    TMK_TRY(finalize_zero_points(r, e));
     TMK_TRY(tmk_encoding_check_scales(e, r->diag));
     TMK_TRY(finalize_ranges(r, e));
     finalize_observed(e);
@@ -236,12 +259,13 @@ static const struct tmk_field encoding_table[] = {
     TMK_FIELD("narrow", BOOL, narrow, OPTIONAL),
     TMK_FIELD("pow2", BOOL, pow2, OPTIONAL),
     TMK_FIELD("axis", NATURAL, axis, OPTIONAL),
+    TMK_FIELD("block", U32, block, .flags = TMK_FIELD_OPTIONAL | TMK_FIELD_OMIT),
     TMK_FIELD_COUNTED("scale", FLOATS, scale, n),
-    BESIDE("zero_point", INT32S, zero_point),
-    BESIDE("low", FLOATS, low, OPTIONAL),
-    BESIDE("high", FLOATS, high, OPTIONAL),
-    BESIDE("clip_min", FLOATS, clip_min, OPTIONAL),
-    BESIDE("clip_max", FLOATS, clip_max, OPTIONAL),
+    BESIDE("zero_point", INT32S, zero_point, OPTIONAL, .absent = has_plain_blocks),
+    BESIDE("low", FLOATS, low, OPTIONAL, .absent = has_blocks),
+    BESIDE("high", FLOATS, high, OPTIONAL, .absent = has_blocks),
+    BESIDE("clip_min", FLOATS, clip_min, OPTIONAL, .absent = has_blocks),
+    BESIDE("clip_max", FLOATS, clip_max, OPTIONAL, .absent = has_blocks),
     TMK_FIELD("observed_min", FINITE, observed_min, OPTIONAL),
     TMK_FIELD("observed_max", FINITE, observed_max, OPTIONAL),
     TMK_FIELD("method", TEXT, method, OPTIONAL, .of = "given"),

@@ -333,6 +333,11 @@ static enum tmk_status make_groups(struct tmk_make *make, const uint32_t *member
         if (!g.n || make->ties->takes[i] != TMK_NET_NONE ||
             make->selection->picks[i].role == TMK_ENCODING_BIAS)
             continue;
+        bool done = false;
+        if (g.n == 1 && make->selection->picks[i].role == TMK_ENCODING_WEIGHT)
+            TMK_TRY(tmk_make_weight(make, i, &done));
+        if (done)
+            continue;
         if (g.n == 1 && by_channel(make, i, &facts))
             TMK_TRY(make_channels(make, i, &facts));
         else

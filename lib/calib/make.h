@@ -12,6 +12,8 @@ struct tmk_make {
     struct tmk_encodings *encodings;
     struct tmk_encoding *items; /* [n_picks], one a pick; n = 0: it could not be made */
     const char **dropped;       /* [n_picks] why it could not */
+    const struct tmk_tensor *(*constant)(void *model, uint32_t id); /* or NULL */
+    void *model;
     void (*remark)(void *context, const char *text); /* or NULL */
     void *context;
     struct tmk_diag *diag;
@@ -20,6 +22,9 @@ struct tmk_make {
 /* Fills items: activations and weights, then biases, whose scales are products of theirs.
  * TMK_UNSUPPORTED: the profile has no histograms, and the method wants them. */
 TMK_NODISCARD enum tmk_status tmk_make_items(struct tmk_make *make);
+/* A weight whose numbers are known, and are to be used; *done stays false for others
+ * (calib/weights.c). TMK_MISMATCH: they are not those that were profiled. */
+TMK_NODISCARD enum tmk_status tmk_make_weight(struct tmk_make *make, uint32_t pick, bool *done);
 /* Biases alone (calib/bias.c). */
 TMK_NODISCARD enum tmk_status tmk_make_biases(struct tmk_make *make);
 

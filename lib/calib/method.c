@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "calib/weights.h"
+
 #define TMK_METHOD(symbol) extern const struct tmk_method symbol;
 #include "calib/list.inc"
 #undef TMK_METHOD
@@ -21,5 +23,5 @@ const struct tmk_method *tmk_method_find(const char *name) {
     for (const struct tmk_method *const *row = tmk_method_list(); *row; row++)
         if (strcmp((*row)->name, name) == 0)
             return *row;
-    return NULL;
+    return strcmp(tmk_method_l4.name, name) == 0 ? &tmk_method_l4 : NULL;
 }

@@ -71,6 +71,7 @@ struct tmk_method {
                               double parameter, struct tmk_clip_choice *out, struct tmk_diag *diag);
 };
 
+/* Those of the list, and "l4", which is for weights alone (calib/weights.h). */
 const struct tmk_method *tmk_method_find(const char *name);
 /* NULL at the end. */
 const struct tmk_method *const *tmk_method_list(void);

@@ -115,7 +115,7 @@ static enum tmk_status add_of_node(struct requants *r, uint32_t node) {
     case TMK_OP_MACC:
     case TMK_OP_PRODUCT: {
         const struct tmk_encoding *a = of_input(r, node, 0), *b = of_input(r, node, 1);
-        return a && b ? add_requant(r, done, -1, a, b, y) : TMK_OK;
+        return a && b && !b->block ? add_requant(r, done, -1, a, b, y) : TMK_OK;
     }
     case TMK_OP_SUM:
     case TMK_OP_CONCAT:

@@ -186,6 +186,7 @@ static struct tmk_terms terms_of(const struct tmk_quant_settings *settings,
         .method = settings->method,
         .parameter = settings->parameter,
         .channels = settings->channels == TMK_YES,
+        .block = role == TMK_ENCODING_WEIGHT && settings->block > 1 ? settings->block : 0,
         .has_range = settings->has_range,
         .low = settings->has_range ? settings->low : 0,
         .high = settings->has_range ? settings->high : 0,
@@ -196,8 +197,8 @@ static struct tmk_terms terms_of(const struct tmk_quant_settings *settings,
 bool tmk_same_terms(const struct tmk_terms *a, const struct tmk_terms *b) {
     return a->grid.dtype == b->grid.dtype && a->grid.symmetric == b->grid.symmetric &&
            a->grid.pow2 == b->grid.pow2 && a->method == b->method && a->parameter == b->parameter &&
-           a->channels == b->channels && a->has_range == b->has_range && a->low == b->low &&
-           a->high == b->high;
+           a->channels == b->channels && a->block == b->block && a->has_range == b->has_range &&
+           a->low == b->low && a->high == b->high;
 }
 
 /* Picks of one value while they are found. */

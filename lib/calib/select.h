@@ -13,6 +13,7 @@ struct tmk_terms {
     const struct tmk_method *method;
     double parameter; /* 0: the method's default */
     bool channels;    /* a scale a channel, where the value has channels */
+    uint32_t block;   /* of weights of matrix products: terms that share a scale; 0: no blocks */
     bool has_range;   /* the config says which */
     float low, high;
 };

@@ -31,7 +31,17 @@ static bool allows_type(const struct tmk_target_limits *limits, const struct tmk
 }
 
 static bool allows_scales(const struct tmk_target_limits *limits, const struct tmk_encoding *e) {
-    return e->axis < 0 ? limits->tensor || e->role == TMK_ENCODING_BIAS : limits->channel;
+    return e->axis < 0 ? limits->tensor || e->role == TMK_ENCODING_BIAS
+                       : limits->channel && !e->block;
+}
+
+static const char *scales_text(const struct tmk_encoding *e) {
+    return e->axis < 0 ? "one scale" : e->block ? "a scale per block" : "a scale per channel";
+}
+
+/* Which the row has instead. */
+static const char *other_scales(const struct tmk_target_limits *limits) {
+    return limits->channel ? "a scale per channel" : "one scale";
 }
 
 /* "uint8, int8 symmetric" */
@@ -57,8 +67,7 @@ static void check_encoding(struct tmk_target_check *check, const struct tmk_targ
                     check->target->name, types);
     else if (!allows_scales(limits, e))
         add_finding(check, "%sp%" PRIu32 " '%s' has %s; %s has %s", where, e->id, e->name,
-                    e->axis < 0 ? "one scale" : "a scale per channel", check->target->name,
-                    e->axis < 0 ? "a scale per channel" : "one scale");
+                    scales_text(e), check->target->name, other_scales(limits));
 }
 
 static bool same_scales(const struct tmk_encoding *a, const struct tmk_encoding *b) {
@@ -140,8 +149,7 @@ void tmk_target_check_types(struct tmk_target_check *check) {
         if (!allowed)
             add_finding(check, "p%" PRIu32 " '%s' is %s %s with %s; no operator of %s takes that",
                         e->id, e->name, tmk_dtype_name(e->dtype),
-                        e->symmetric ? "symmetric" : "asymmetric",
-                        e->axis < 0 ? "one scale" : "a scale per channel", target->name);
+                        e->symmetric ? "symmetric" : "asymmetric", scales_text(e), target->name);
     }
 }
 

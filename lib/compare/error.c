@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "calib/item.h"
 #include "compare/compare.h"
 #include "ops/quantized.h"
 #include "tensor/shape.h"
@@ -16,8 +17,9 @@ static bool has_numbers(const struct tmk_tensor *t, const struct tmk_encoding *e
 }
 
 /* Elements [first, first + n) of float32 or of codes: as numbers, and codes as integers. */
-static void read_block(const struct tmk_tensor *t, const struct tmk_encoding *e, size_t inner,
-                       size_t first, size_t n, float *numbers, int32_t *codes) {
+static void read_block(const struct tmk_tensor *t, const struct tmk_encoding *e,
+                       const struct tmk_scale_layout *layout, size_t first, size_t n,
+                       float *numbers, int32_t *codes) {
     if (t->dtype == TMK_FLOAT32) {
         for (size_t i = 0; i < n; i++)
             numbers[i] = ((const float *)t->data)[first + i];
@@ -29,16 +31,15 @@ static void read_block(const struct tmk_tensor *t, const struct tmk_encoding *e,
             numbers[i] = (float)codes[i];
             continue;
         }
-        const size_t c = e->n > 1 ? (first + i) / inner % e->n : 0;
+        const size_t c = tmk_scale_index(layout, first + i);
         numbers[i] = e->scale[c] * (float)((int64_t)codes[i] - e->zero_point[c]);
     }
 }
 
-static size_t inner_of(const struct tmk_tensor *t, const struct tmk_encoding *e) {
-    size_t inner = 1;
-    for (int32_t i = e ? e->axis + 1 : 0; e && e->axis >= 0 && i < t->shape.rank; i++)
-        inner *= (size_t)t->shape.dim[i];
-    return inner;
+static bool find_layout(const struct tmk_tensor *t, const struct tmk_encoding *e,
+                        struct tmk_scale_layout *out) {
+    *out = (struct tmk_scale_layout){.inner = 1, .dim = 1};
+    return !e || tmk_scale_layout_init(out, e, &t->shape);
 }
 
 static void add_number(struct tmk_error_sums *sum, float x, float y) {
@@ -68,22 +69,22 @@ void tmk_error_add(struct tmk_error_sums *sum, const struct tmk_tensor *left,
     if (left->kind != TMK_TYPE_TENSOR || right->kind != TMK_TYPE_TENSOR || (!codes && !numbers))
         return;
     sum->numbers = sum->numbers || numbers;
-    if (!tmk_shape_equal(&left->shape, &right->shape)) {
+    struct tmk_scale_layout left_scales, right_scales;
+    if (!tmk_shape_equal(&left->shape, &right->shape) ||
+        !find_layout(left, left_encoding, &left_scales) ||
+        !find_layout(right, right_encoding, &right_scales)) {
         sum->reshaped++;
         return;
     }
-    const size_t count = tmk_tensor_count(left), left_inner = inner_of(left, left_encoding),
-                 right_inner = inner_of(right, right_encoding);
+    const size_t count = tmk_tensor_count(left);
     float x[BLOCK], y[BLOCK];
     int32_t p[BLOCK], q[BLOCK];
     for (size_t first = 0; first < count; first += BLOCK) {
         const size_t n = count - first < BLOCK ? count - first : BLOCK;
-        read_block(left, left_encoding, left_inner, first, n, x, p);
-        read_block(right, right_encoding, right_inner, first, n, y, q);
+        read_block(left, left_encoding, &left_scales, first, n, x, p);
+        read_block(right, right_encoding, &right_scales, first, n, y, q);
         for (size_t i = 0; i < n; i++) {
-            const size_t c = right_encoding && right_encoding->n > 1
-                                 ? (first + i) / right_inner % right_encoding->n
-                                 : 0;
+            const size_t c = tmk_scale_index(&right_scales, first + i);
             add_number(sum, x[i], y[i]);
             if (right_encoding)
                 sum->clipped +=

@@ -26,7 +26,7 @@ static const char *setting_of(const struct tmk_encodings *e, const char *key) {
 }
 
 static struct tmk_calibrate_choice choice_of(const struct tmk_encodings *e,
-                                             const char *const keys[5]) {
+                                             const char *const keys[6]) {
     const char *parameter = setting_of(e, keys[1]), *dtype = setting_of(e, keys[2]);
     return (struct tmk_calibrate_choice){
         .method = setting_of(e, keys[0]),
@@ -35,18 +35,36 @@ static struct tmk_calibrate_choice choice_of(const struct tmk_encodings *e,
         .scheme = setting_of(e, keys[3]),
         .scales = setting_of(e, keys[4]),
         .pow2 = setting_of(e, "pow2") != NULL,
+        .block = keys[5] && setting_of(e, keys[5])
+                     ? (uint32_t)strtoul(setting_of(e, keys[5]), NULL, 10)
+                     : 0,
     };
 }
 
+/* Were the weights' own numbers looked at? Ranges that a histogram gave have an expected error. */
+static bool knew_weights(const struct tmk_encodings *e) {
+    for (uint32_t i = 0; i < e->n_items; i++) {
+        const struct tmk_encoding *item = &e->items[i];
+        if (item->role == TMK_ENCODING_WEIGHT && !item->expected.known &&
+            (item->block || strcmp(item->method, "mse") == 0 || strcmp(item->method, "l4") == 0))
+            return true;
+    }
+    return false;
+}
+
 static void find_base(struct tmk_search *s, const struct tmk_encodings *e) {
-    static const char *const activation[] = {"method", "percentile", "dtype", "scheme", "scales"};
+    static const char *const activation[] = {"method", "percentile", "dtype",
+                                             "scheme", "scales",     NULL};
     static const char *const weight[] = {"weights-method", "weights-percentile", "weights-dtype",
-                                         "weights-scheme", "weights-scales"};
-    s->base = (struct tmk_calibrate_options){.activations = choice_of(e, activation),
-                                             .weights = choice_of(e, weight),
-                                             .target = s->options->target,
-                                             .rounding = e->rounding,
-                                             .pow2_requant = e->pow2_requant};
+                                         "weights-scheme", "weights-scales",     "weights-block"};
+    s->base =
+        (struct tmk_calibrate_options){.activations = choice_of(e, activation),
+                                       .weights = choice_of(e, weight),
+                                       .constant = knew_weights(e) ? tmk_model_constant : NULL,
+                                       .model = s->model,
+                                       .target = s->options->target,
+                                       .rounding = e->rounding,
+                                       .pow2_requant = e->pow2_requant};
 }
 
 /* "sensitive" of the encodings becomes the config's, so that tries can change it; former versions
@@ -276,6 +294,7 @@ static bool add_defaults(cJSON *defaults, const char *kind,
            (!choice->scheme || cJSON_AddStringToObject(own, "scheme", choice->scheme)) &&
            (!choice->scales || cJSON_AddBoolToObject(own, "per_channel", *choice->scales == 'c')) &&
            (!choice->pow2 || cJSON_AddTrueToObject(own, "pow2")) &&
+           (!choice->block || cJSON_AddNumberToObject(own, "block", choice->block)) &&
            (!(choice->parameter > 0) ||
             cJSON_AddNumberToObject(own, "percentile", choice->parameter));
 }

@@ -53,6 +53,7 @@ struct tmk_export_job {
 /* What the consumer can hold of activations and weights. Encodings of other types are left out. */
 struct tmk_export_limits {
     uint32_t activations, weights; /* sets of TMK_EXPORT_TYPE; 0: every type */
+    bool blocks;    /* weights may have scales by block; those of others are left out */
     bool one_scale; /* for an activation: those with scales by channel get one for all */
     bool symmetric; /* scales of activations: the writer goes by the largest magnitude */
 };

@@ -2,6 +2,7 @@
 /* Values: their codes, and their float numbers where somebody reads those. */
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/diag.h"
 #include "export/integer.h"
@@ -55,8 +56,8 @@ const struct tmk_encoding *tmk_integer_plain(struct tmk_integer *g, const struct
         stays = tmk_integer_stays(g, "%s has no encoding", what);
     else if (!bits_of(e->dtype) || bits_of(e->dtype) > bits)
         stays = tmk_integer_stays(g, "%s is %s", what, tmk_dtype_name(e->dtype));
-    else if (e->n != 1)
-        stays = tmk_integer_stays(g, "%s has a scale a channel", what);
+    else if (e->n != 1 || e->block)
+        stays = tmk_integer_stays(g, "%s has a scale a %s", what, e->block ? "block" : "channel");
     else
         return e;
     (void)stays;
@@ -67,7 +68,7 @@ bool tmk_integer_same_grid(const struct tmk_encoding *a, const struct tmk_encodi
     if (a == b)
         return true;
     bool same = a->dtype == b->dtype && a->narrow == b->narrow && a->n == b->n &&
-                (a->n == 1 || a->axis == b->axis);
+                (a->n == 1 || a->axis == b->axis) && a->block == b->block;
     for (uint32_t i = 0; same && i < a->n; i++)
         same = a->scale[i] == b->scale[i] && a->zero_point[i] == b->zero_point[i];
     return same;
@@ -104,8 +105,9 @@ static enum tmk_status constant_codes(struct tmk_integer *g, const struct tmk_va
                                       const struct tmk_encoding *encoding, struct tmk_value **out) {
     struct tmk_tensor codes = {0};
     char name[256];
-    if (encoding->n > 1 && (encoding->axis < 0 || encoding->axis >= real->shape.rank ||
-                            real->shape.dim[encoding->axis] != (int64_t)encoding->n))
+    if (encoding->n > 1 && !encoding->block &&
+        (encoding->axis < 0 || encoding->axis >= real->shape.rank ||
+         real->shape.dim[encoding->axis] != (int64_t)encoding->n))
         return tmk_fail(g->diag, TMK_MISMATCH,
                         "p%u '%s' has %u scales along axis %d, which do not "
                         "fit it",
@@ -161,11 +163,38 @@ static enum tmk_status requantize_codes(struct tmk_integer *g, const struct tmk_
                                   "_requantized", out);
 }
 
+/* Of a constant, for readers of float: no product of integers has several scales in one sum. */
+static enum tmk_status dequantize_blocks(struct tmk_integer *g, struct tmk_codes *codes,
+                                         const char *label) {
+    const struct tmk_encoding *e = codes->encoding;
+    struct tmk_value *inputs[3] = {codes->value};
+    struct tmk_shape shape = codes->value->data.shape;
+    struct tmk_tensor scale = {0};
+    struct tmk_node *node = NULL;
+    char name[256];
+    shape.dim[e->axis] = (shape.dim[e->axis] + e->block - 1) / e->block;
+    TMK_TRY(tmk_tensor_init(&scale, TMK_FLOAT32, &shape, g->diag));
+    memcpy(scale.data, e->scale, e->n * sizeof *e->scale);
+    snprintf(name, sizeof name, "%s_scale", label);
+    enum tmk_status status = tmk_graph_add_initializer(g->graph, name, &scale, &inputs[1], g->diag);
+    tmk_tensor_finish(&scale);
+    TMK_TRY(status);
+    TMK_TRY(tmk_integer_constant(g, tmk_integer_carrier(e), &shape, e->zero_point, label,
+                                 "_zero_point", &inputs[2]));
+    TMK_TRY(tmk_integer_node(g, TMK_DOMAIN_ONNX, "DequantizeLinear", 21, inputs, 3, label,
+                             "_dequantized", &node));
+    TMK_TRY(tmk_integer_set_int(g, node, "axis", e->axis));
+    codes->real = node->outputs[0];
+    return tmk_integer_set_int(g, node, "block_size", e->block);
+}
+
 static enum tmk_status dequantize_codes(struct tmk_integer *g, struct tmk_codes *codes,
                                         const char *name, struct tmk_value **out) {
     const struct tmk_encoding *e = codes->encoding;
     struct tmk_value *zero = NULL;
-    if (!codes->real) {
+    if (!codes->real && e->block) {
+        TMK_TRY(dequantize_blocks(g, codes, name));
+    } else if (!codes->real) {
         TMK_TRY(tmk_integer_zero(g, e, name, &zero));
         TMK_TRY(tmk_integer_dequantize(g, codes->value, e->n, e->scale, e->axis, zero, name,
                                        "_dequantized", &codes->real));

@@ -161,7 +161,7 @@ static bool match_product(struct tmk_integer *g, struct tmk_node *node, int32_t 
     if (!p->x)
         return false;
     p->w = tmk_integer_encoding(g, node->inputs[1], node, 1);
-    if (!p->w || p->w->n == 1 || p->w->axis != axis)
+    if (!p->w || p->w->n == 1 || p->w->block || p->w->axis != axis)
         p->w = tmk_integer_plain(g, node->inputs[1], node, 1, 8, "its weight");
     else if (tmk_integer_carrier(p->w) != TMK_INT8 && tmk_integer_carrier(p->w) != TMK_UINT8)
         return tmk_integer_stays(g, "its weight is %s", tmk_dtype_name(p->w->dtype)), false;

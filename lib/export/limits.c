@@ -147,6 +147,10 @@ static enum tmk_status hold_layer(const struct tmk_exporter *row, const struct t
         counts->why[at] = list_types(types, &counts->arena);
         return counts->why[at] ? TMK_OK : tmk_nomem(diag);
     }
+    if (e->block && !row->limits.blocks) {
+        counts->why[at] = "the format has no scales by block";
+        return TMK_OK;
+    }
     struct tmk_encoding *held = &counts->held.items[counts->held.n_items];
     counts->given[counts->held.n_items++] = at;
     *held = *e;

@@ -5,6 +5,7 @@
 
 #include "base/diag.h"
 #include "calib/grid.h"
+#include "calib/item.h"
 #include "export/qdq.h"
 
 /* ---- scales ---- */
@@ -54,7 +55,7 @@ static enum tmk_status widen_scale(struct tmk_qdq *q, const struct tmk_qdq_mark 
                               *weight = tmk_qdq_marked(q, bias->weight);
     const struct tmk_encoding *x = input ? tmk_qdq_encoding(q, input, bias->node, 0) : NULL,
                               *w = weight ? tmk_qdq_encoding(q, weight, bias->node, 1) : NULL;
-    if (!x || !w || x->n != 1 || weight->value->kind != TMK_VALUE_INITIALIZER ||
+    if (!x || !w || x->n != 1 || w->block || weight->value->kind != TMK_VALUE_INITIALIZER ||
         (w->dtype != TMK_INT8 && w->dtype != TMK_INT16) || !all_zero(w->zero_point, w->n))
         return TMK_OK;
     const float *data = bias->value->data.data;
@@ -114,15 +115,16 @@ void tmk_qdq_put(struct tmk_tensor *to, size_t i, int32_t code) {
 enum tmk_status tmk_qdq_codes(const struct tmk_tensor *real, const struct tmk_encoding *encoding,
                               const float *scale, struct tmk_tensor *out, struct tmk_diag *diag) {
     int32_t lowest, highest;
-    size_t inner = 1;
+    struct tmk_scale_layout layout;
+    if (!tmk_scale_layout_init(&layout, encoding, &real->shape))
+        return tmk_fail(diag, TMK_MISMATCH, "the encoding of '%s' has %u scales, which it has not",
+                        encoding->name, encoding->n);
     tmk_encoding_codes(encoding, &lowest, &highest);
     TMK_TRY(tmk_tensor_init(out, encoding->dtype, &real->shape, diag));
-    for (int32_t i = encoding->axis + 1; encoding->axis >= 0 && i < real->shape.rank; i++)
-        inner *= (size_t)real->shape.dim[i];
     const float *from = real->data;
     const size_t count = tmk_tensor_count(real);
     for (size_t i = 0; i < count; i++) {
-        const size_t c = encoding->axis < 0 ? 0 : i / inner % encoding->n;
+        const size_t c = tmk_scale_index(&layout, i);
         tmk_qdq_put(out, i,
                     tmk_grid_code(from[i], scale[c], encoding->zero_point[c], lowest, highest));
     }

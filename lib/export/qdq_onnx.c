@@ -9,12 +9,20 @@
 #include "export/quantized.h"
 #include "model/onnx.h"
 
-/* Scales by channel came with operator set 13, codes of 16 and 4 bits with 21. */
+/* Scales by channel came with operator set 13, codes of 16 and 4 bits and scales by block with 21.
+ */
 enum { BY_CHANNEL = 13, WIDE_AND_NARROW = 21 };
 
 static bool is_of(enum tmk_dtype dtype, bool sixteen) {
     return sixteen ? dtype == TMK_INT16 || dtype == TMK_UINT16
                    : dtype == TMK_INT4 || dtype == TMK_UINT4;
+}
+
+static bool has_blocks(const struct tmk_encodings *encodings) {
+    for (uint32_t i = 0; i < encodings->n_items; i++)
+        if (encodings->items[i].block)
+            return true;
+    return false;
 }
 
 static bool has_width(const struct tmk_encodings *encodings, bool sixteen) {
@@ -36,10 +44,14 @@ static enum tmk_status find_domain(const struct tmk_export_job *job, bool *micro
 static enum tmk_status find_opset(const struct tmk_export_job *job, bool microsoft, int64_t *out,
                                   struct tmk_diag *diag) {
     const int64_t has = tmk_graph_opset(job->graph, TMK_DOMAIN_ONNX);
-    const bool wide = has_width(job->encodings, true) || has_width(job->encodings, false);
+    const bool blocks = has_blocks(job->encodings);
+    const bool wide = has_width(job->encodings, true) || has_width(job->encodings, false) || blocks;
     const int64_t min = wide && !microsoft ? WIDE_AND_NARROW : BY_CHANNEL;
     const char *asked = tmk_export_setting(job, "opset", NULL);
     char *end = NULL;
+    if (blocks && microsoft)
+        return tmk_fail(diag, TMK_ARGUMENT,
+                        "domain=com.microsoft: its DequantizeLinear has no scales by block");
     *out = has > min ? has : min;
     if (!asked)
         return TMK_OK;
@@ -148,6 +160,7 @@ const struct tmk_exporter tmk_exporter_qdq = {
     .needs_graph = true,
     .limits = {.activations = TMK_EXPORT_INTEGERS,
                .weights = TMK_EXPORT_INTEGERS,
+               .blocks = true,
                .one_scale = true},
     .write = write_qdq,
 };

@@ -60,10 +60,10 @@ static enum tmk_status add_initializer(struct tmk_qdq *q, const char *name,
 }
 
 static enum tmk_status add_scale(struct tmk_qdq *q, const char *name, const float *scale,
-                                 uint32_t n, bool scalar, struct tmk_value **out) {
-    const struct tmk_shape shape = {scalar ? 0 : 1, {n}};
+                                 uint32_t n, const struct tmk_shape *shape,
+                                 struct tmk_value **out) {
     struct tmk_tensor tensor = {0};
-    TMK_TRY(tmk_tensor_init(&tensor, TMK_FLOAT32, &shape, q->diag));
+    TMK_TRY(tmk_tensor_init(&tensor, TMK_FLOAT32, shape, q->diag));
     memcpy(tensor.data, scale, n * sizeof *scale);
     enum tmk_status status = add_initializer(q, name, &tensor, out);
     tmk_tensor_finish(&tensor);
@@ -72,11 +72,10 @@ static enum tmk_status add_scale(struct tmk_qdq *q, const char *name, const floa
 
 /* zero NULL: zeros. */
 static enum tmk_status add_zero(struct tmk_qdq *q, const char *name, const int32_t *zero,
-                                uint32_t n, enum tmk_dtype dtype, bool scalar,
+                                uint32_t n, enum tmk_dtype dtype, const struct tmk_shape *shape,
                                 struct tmk_value **out) {
-    const struct tmk_shape shape = {scalar ? 0 : 1, {n}};
     struct tmk_tensor tensor = {0};
-    TMK_TRY(tmk_tensor_init(&tensor, dtype, &shape, q->diag));
+    TMK_TRY(tmk_tensor_init(&tensor, dtype, shape, q->diag));
     for (uint32_t i = 0; zero && i < n; i++)
         tmk_qdq_put(&tensor, i, zero[i]);
     enum tmk_status status = add_initializer(q, name, &tensor, out);
@@ -84,27 +83,39 @@ static enum tmk_status add_zero(struct tmk_qdq *q, const char *name, const int32
     return status;
 }
 
+/* `of` is the shape of what has blocks; NULL: it has none. */
 static enum tmk_status add_parameters(struct tmk_qdq *q, const char *name, const char *suffix,
                                       const struct tmk_encoding *e, const float *scale,
-                                      struct tmk_value **out_scale, struct tmk_value **out_zero) {
-    const bool scalar = e->axis < 0;
+                                      const struct tmk_shape *of, struct tmk_value **out_scale,
+                                      struct tmk_value **out_zero) {
+    struct tmk_shape shape = {e->axis >= 0, {e->n}};
+    if (of && e->block) {
+        shape = *of;
+        shape.dim[e->axis] = (of->dim[e->axis] + e->block - 1) / e->block;
+    }
     TMK_TRY(add_zero(q, join_name(q, name, "_zero_point", suffix), e->zero_point, e->n, e->dtype,
-                     scalar, out_zero));
-    return add_scale(q, join_name(q, name, "_scale", suffix), scale, e->n, scalar, out_scale);
+                     &shape, out_zero));
+    return add_scale(q, join_name(q, name, "_scale", suffix), scale, e->n, &shape, out_scale);
 }
 
 static bool wants_set_21(enum tmk_dtype dtype) {
     return dtype == TMK_INT16 || dtype == TMK_UINT16 || dtype == TMK_INT4 || dtype == TMK_UINT4;
 }
 
-/* QuantizeLinear or DequantizeLinear; axis < 0: none. */
+static enum tmk_status set_int(struct tmk_qdq *q, struct tmk_node *node, const char *name,
+                               int64_t number) {
+    const struct tmk_attr attr = {.name = name, .kind = TMK_ATTR_INT, .n = 1, .i = number};
+    return tmk_node_set_attr(node, &attr, q->diag);
+}
+
+/* QuantizeLinear or DequantizeLinear; axis < 0: none; block 0: none. */
 static enum tmk_status add_node(struct tmk_qdq *q, const char *op, const char *name,
                                 struct tmk_value *from, struct tmk_value *scale,
-                                struct tmk_value *zero, int32_t axis, enum tmk_dtype codes,
-                                const char *result, struct tmk_value **out) {
+                                struct tmk_value *zero, int32_t axis, uint32_t block,
+                                enum tmk_dtype codes, const char *result, struct tmk_value **out) {
     struct tmk_value *inputs[] = {from, scale, zero};
     struct tmk_node *node = NULL;
-    const int64_t min = wants_set_21(codes) ? 21 : 13,
+    const int64_t min = wants_set_21(codes) || block ? 21 : 13,
                   opset = tmk_graph_opset(q->graph, TMK_DOMAIN_ONNX);
     const bool microsoft = q->options->microsoft;
     if (!name || !result)
@@ -117,10 +128,10 @@ static enum tmk_status add_node(struct tmk_qdq *q, const char *op, const char *n
                                                                      : min,
                                                        inputs, 3, &result, 1},
                                &node, q->diag));
-    if (axis >= 0) {
-        const struct tmk_attr attr = {.name = "axis", .kind = TMK_ATTR_INT, .n = 1, .i = axis};
-        TMK_TRY(tmk_node_set_attr(node, &attr, q->diag));
-    }
+    if (axis >= 0)
+        TMK_TRY(set_int(q, node, "axis", axis));
+    if (block)
+        TMK_TRY(set_int(q, node, "block_size", block));
     *out = node->outputs[0];
     return TMK_OK;
 }
@@ -143,7 +154,7 @@ static enum tmk_status add_quantize(struct tmk_qdq *q, const char *name, const c
     if (!base)
         return tmk_nomem(q->diag);
     TMK_TRY(add_node(q, "QuantizeLinear", join_name(q, base, "_QuantizeLinear", ""), from, scale,
-                     zero, e->axis, e->dtype, join_name(q, base, "_QuantizeLinear_Output", ""),
+                     zero, e->axis, 0, e->dtype, join_name(q, base, "_QuantizeLinear_Output", ""),
                      out));
     return set_type(q, *out, &from->type, e->dtype);
 }
@@ -157,7 +168,7 @@ static enum tmk_status add_dequantize(struct tmk_qdq *q, const char *name, const
     if (!base)
         return tmk_nomem(q->diag);
     TMK_TRY(add_node(q, "DequantizeLinear", join_name(q, base, "_DequantizeLinear", ""), codes,
-                     scale, zero, e->axis, e->dtype,
+                     scale, zero, e->axis, e->block, e->dtype,
                      result ? result : join_name(q, base, "_DequantizeLinear_Output", ""), out));
     return set_type(q, *out, &codes->type, TMK_FLOAT32);
 }
@@ -203,9 +214,13 @@ static enum tmk_status check_axis(struct tmk_qdq *q, const struct tmk_value *val
     const struct tmk_type *type = &value->type;
     const struct tmk_shape *shape =
         value->kind == TMK_VALUE_INITIALIZER ? &value->data.shape : &type->shape;
+    if (e->block && value->kind != TMK_VALUE_INITIALIZER)
+        return tmk_fail(q->diag, TMK_MISMATCH,
+                        "the encoding of '%s' has blocks, which only constants have", value->name);
     if (e->axis < 0 || (value->kind != TMK_VALUE_INITIALIZER && !type->has_shape))
         return TMK_OK;
-    if (e->axis >= shape->rank || (shape->dim[e->axis] >= 0 && shape->dim[e->axis] != e->n))
+    if (e->axis >= shape->rank ||
+        (!e->block && shape->dim[e->axis] >= 0 && shape->dim[e->axis] != e->n))
         return tmk_fail(q->diag, TMK_MISMATCH,
                         "the encoding of '%s' has %u scales along axis %d, which the value has not",
                         value->name, e->n, e->axis);
@@ -252,7 +267,7 @@ static enum tmk_status convert_codes(struct tmk_qdq *q, struct tmk_qdq_mark *mar
                                    mark->zero, result, &from));
         }
         TMK_TRY(tmk_qdq_report(q, e, NULL));
-        TMK_TRY(add_parameters(q, name, suffix, e, e->scale, &scale, &zero));
+        TMK_TRY(add_parameters(q, name, suffix, e, e->scale, NULL, &scale, &zero));
         TMK_TRY(add_quantize(q, name, suffix, from, e, scale, zero, &codes));
         TMK_TRY(add_dequantize(q, name, suffix, codes, e, scale, zero, NULL, &real));
         TMK_TRY(hand_out(q, r, e, real));
@@ -271,7 +286,7 @@ static enum tmk_status place_for_most(struct tmk_qdq *q, struct tmk_qdq_mark *ma
         mark->scale = shared->scale;
         mark->zero = shared->zero;
     } else {
-        TMK_TRY(add_parameters(q, name, "", e, e->scale, &mark->scale, &mark->zero));
+        TMK_TRY(add_parameters(q, name, "", e, e->scale, NULL, &mark->scale, &mark->zero));
     }
     if (returned) {
         const char *before = join_name(q, name, "_QuantizeLinear_Input", "");
@@ -299,7 +314,7 @@ static enum tmk_status place_for_some(struct tmk_qdq *q, struct tmk_qdq_mark *ma
         if (!suffix)
             return tmk_nomem(q->diag);
         TMK_TRY(tmk_qdq_report(q, e, NULL));
-        TMK_TRY(add_parameters(q, name, suffix, e, e->scale, &scale, &zero));
+        TMK_TRY(add_parameters(q, name, suffix, e, e->scale, NULL, &scale, &zero));
         TMK_TRY(add_quantize(q, name, suffix, mark->value, e, scale, zero, &codes));
         TMK_TRY(add_dequantize(q, name, suffix, codes, e, scale, zero, NULL, &real));
         TMK_TRY(hand_out(q, r, e, real));
@@ -327,10 +342,11 @@ static enum tmk_status place_codes(struct tmk_qdq *q, struct tmk_qdq_mark *mark,
     const float *scale = tmk_qdq_scales_of(q, mark->value, e);
     struct tmk_tensor codes = {0};
     TMK_TRY(check_axis(q, mark->value, e));
-    TMK_TRY(add_parameters(q, name, suffix, e, scale, &out->scale, &out->zero));
     TMK_TRY(tmk_qdq_codes(&mark->value->data, e, scale, &codes, q->diag));
-    enum tmk_status status =
-        add_initializer(q, join_name(q, name, "_quantized", suffix), &codes, &out->codes);
+    enum tmk_status status = add_parameters(q, name, suffix, e, scale, &mark->value->data.shape,
+                                            &out->scale, &out->zero);
+    if (status == TMK_OK)
+        status = add_initializer(q, join_name(q, name, "_quantized", suffix), &codes, &out->codes);
     tmk_tensor_finish(&codes);
     TMK_TRY(status);
     out->encoding = e;
@@ -374,6 +390,8 @@ static const char *bias_obstacle(const struct tmk_qdq_mark *bias, const struct t
         return "an operand of its operator is not quantized";
     if (x->n != 1)
         return "the input has several scales";
+    if (w->block)
+        return "its weight has scales by block";
     if (w->n > 1 && (shape->rank < 1 || shape->dim[shape->rank - 1] != w->n))
         return "it has not one element for each scale of the weights";
     return NULL;
@@ -402,11 +420,12 @@ static enum tmk_status place_bias_codes(struct tmk_qdq *q, struct tmk_qdq_mark *
     enum tmk_status status = add_initializer(q, codes_name, &codes, &bias->codes);
     tmk_tensor_finish(&codes);
     TMK_TRY(status);
-    TMK_TRY(add_scale(q, join_name(q, codes_name, "_scale", ""), scale, n, false, &bias->scale));
-    TMK_TRY(add_zero(q, join_name(q, codes_name, "_zero_point", ""), NULL, n, TMK_INT32, n == 1,
-                     &bias->zero));
+    const struct tmk_shape list = {1, {n}}, one = {0};
+    TMK_TRY(add_scale(q, join_name(q, codes_name, "_scale", ""), scale, n, &list, &bias->scale));
+    TMK_TRY(add_zero(q, join_name(q, codes_name, "_zero_point", ""), NULL, n, TMK_INT32,
+                     n == 1 ? &one : &list, &bias->zero));
     TMK_TRY(add_node(q, "DequantizeLinear", join_name(q, name, "_DequantizeLinear", ""),
-                     bias->codes, bias->scale, bias->zero, axis, TMK_INT32, name, &bias->real));
+                     bias->codes, bias->scale, bias->zero, axis, 0, TMK_INT32, name, &bias->real));
     TMK_TRY(set_type(q, bias->real, &type, TMK_FLOAT32));
     bias->placed = beta == 1; /* else the original's numbers are nowhere */
     TMK_TRY(tmk_value_replace(value, bias->real, NULL, false, q->diag));

@@ -77,6 +77,7 @@ void tmk_model_close(struct tmk_model **slot) {
     if (!model)
         return;
     *slot = NULL;
+    tmk_constants_destroy(&model->constants);
     tmk_graph_destroy(&model->graph);
     free(model->path);
     free(model->params);

@@ -8,13 +8,18 @@
 #include "graph/graph.h"
 #include "pass/instrument.h"
 
+struct tmk_constants;
+
 struct tmk_model {
     char *path;
     char *params; /* the file of its weights; NULL: none */
     char sha256[65];
-    const char *format;      /* "onnx", "relay" */
-    struct tmk_graph *graph; /* identified; never changed: clones are */
+    const char *format;              /* "onnx", "relay" */
+    struct tmk_graph *graph;         /* identified; never changed: clones are */
+    struct tmk_constants *constants; /* made when they are asked for (transform/constant.c) */
 };
+/* NULL is allowed. */
+void tmk_constants_destroy(struct tmk_constants **constants);
 
 /* The last part of a path. */
 const char *tmk_base_name(const char *path);

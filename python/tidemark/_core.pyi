@@ -79,6 +79,7 @@ class Item(TypedDict):
     rule: str
     group: int
     expected: dict[str, float] | None
+    block: int
 
 class Encodings:
     def items(self) -> list[Item]: ...
@@ -130,7 +131,8 @@ def link(settings: dict[str, object], /) -> tuple[
 def calibrate(profile: Profile, *, method: str | None, parameter: float, dtype: str | None, scheme: str | None, scales: str | None,
               pow2: bool, weights_method: str | None, weights_dtype: str | None, weights_scheme: str | None,
               weights_scales: str | None, rounding: str | None, pow2_requant: bool, config: str | None, remarks: list[str],
-              sensitive: str | None, target: str | None) -> Encodings: ...
+              sensitive: str | None, target: str | None, weights_block: int, model: str | None,
+              params: str | None) -> Encodings: ...
 def export(encodings: Encodings, format: str, path: str, *, model: str | None, params: str | None, template: str | None,
            names: str | None, settings: tuple[str, ...], keep_names: bool, target: str | None) -> list[tuple[str, str, str]]: ...
 def report(profile: Profile, path: str, other: Profile | None, encodings: Encodings | None, title: str | None, /) -> None: ...

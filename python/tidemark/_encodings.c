@@ -51,7 +51,8 @@ static bool put_all(PyObject *dict, const struct tmk_encoding *e) {
            py_put(dict, "high", py_floats(e->high, e->n)) &&
            py_put(dict, "method", py_text(e->method)) && py_put(dict, "rule", py_text(e->rule)) &&
            py_put(dict, "group", PyLong_FromUnsignedLong(e->group)) &&
-           py_put(dict, "expected", expected_of(e));
+           py_put(dict, "expected", expected_of(e)) &&
+           py_put(dict, "block", PyLong_FromUnsignedLong(e->block));
 }
 
 static PyObject *items(PyObject *self, PyObject *nothing) {
@@ -126,21 +127,24 @@ PyObject *py_calibrate(PyObject *self, PyObject *args, PyObject *named) {
                            "pow2",           "weights_method", "weights_dtype",
                            "weights_scheme", "weights_scales", "rounding",
                            "pow2_requant",   "config",         "remarks",
-                           "sensitive",      "target",         NULL};
+                           "sensitive",      "target",         "weights_block",
+                           "model",          "params",         NULL};
     PyObject *profile, *remarks = NULL;
     const char *dtype = NULL, *weights_dtype = NULL, *rounding = NULL, *name = NULL;
+    const char *model_path = NULL, *params = NULL;
     struct tmk_target *target = NULL;
+    struct tmk_model *model = NULL;
     int pow2 = 0, pow2_requant = 0;
     struct tmk_calibrate_options options = {0};
     struct tmk_encodings *encodings = NULL;
     struct tmk_diag diag = {0};
     if (!PyArg_ParseTupleAndKeywords(
-            args, named, "O!|zdzzzpzzzzzpzO!zz", keys, &py_profile_type, &profile,
+            args, named, "O!|zdzzzpzzzzzpzO!zzIzz", keys, &py_profile_type, &profile,
             &options.activations.method, &options.activations.parameter, &dtype,
             &options.activations.scheme, &options.activations.scales, &pow2,
             &options.weights.method, &weights_dtype, &options.weights.scheme,
             &options.weights.scales, &rounding, &pow2_requant, &options.config, &PyList_Type,
-            &remarks, &options.sensitive, &name) ||
+            &remarks, &options.sensitive, &name, &options.weights.block, &model_path, &params) ||
         !dtype_of(dtype, &options.activations.dtype) ||
         !dtype_of(weights_dtype, &options.weights.dtype))
         return NULL;
@@ -152,9 +156,14 @@ PyObject *py_calibrate(PyObject *self, PyObject *args, PyObject *named) {
     options.context = remarks;
     enum tmk_status status = name ? tmk_target_open(name, &target, &diag) : TMK_OK;
     options.target = target;
+    if (status == TMK_OK && model_path)
+        status = tmk_model_open_params(model_path, params, true, &model, &diag);
+    options.constant = model ? tmk_model_constant : NULL;
+    options.model = model;
     if (status == TMK_OK)
         status =
             tmk_calibrate(((struct py_profile *)profile)->profile, &options, &encodings, &diag);
+    tmk_model_close(&model);
     tmk_target_close(&target);
     return status == TMK_OK ? py_wrap_encodings(encodings) : py_fail(status, &diag);
 }

@@ -34,6 +34,7 @@ class Encoding(NamedTuple):
     rule: str         # why it differs from the method's result
     group: int        # values of one group share scale and zero point; 0: alone
     expected: dict[str, float] | None  # mse, sqnr (decibels), clipped (share), tying
+    block: int = 0    # indices of the axis that share a scale; 0: scales are by index
 
 
 class Left(NamedTuple):
@@ -54,7 +55,7 @@ class Encodings(Mapping[str, Encoding]):
             encoding = Encoding(item["id"], item["name"], item["role"], item["dtype"], item["symmetric"], item["axis"],
                                 np.frombuffer(item["scale"], np.float32), np.frombuffer(item["zero_point"], np.int32),
                                 np.frombuffer(item["low"], np.float32), np.frombuffer(item["high"], np.float32),
-                                item["method"], item["rule"], item["group"], item["expected"])
+                                item["method"], item["rule"], item["group"], item["expected"], item["block"])
             self._items[encoding.name if encoding.name and encoding.name not in self._items else encoding.id] = encoding
 
     @classmethod

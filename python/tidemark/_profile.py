@@ -250,14 +250,18 @@ class Profile(Mapping[str, Tensor]):
                   weights_dtype: str | None = None, weights_scheme: str | None = None, weights_scales: str | None = None,
                   rounding: str | None = None, pow2_requant: bool = False,
                   config: str | os.PathLike[str] | None = None, sensitive: str | None = None,
-                  target: str | os.PathLike[str] | None = None) -> Encodings:
-        """Encodings by `method` (tidemark.calibration_methods()): see `tidemark calibrate --help`. target: as --target."""
+                  target: str | os.PathLike[str] | None = None, weights_block: int = 0,
+                  model: str | os.PathLike[str] | None = None, params: str | os.PathLike[str] | None = None) -> Encodings:
+        """Encodings by `method` (tidemark.calibration_methods()): see `tidemark calibrate --help`. target: as --target.
+
+        model: the file that the weights are read from for weights_method="mse" or "l4" and for weights_block; without it
+        weights have their min and max."""
         remarks: list[str] = []
         core = _core.calibrate(self._core, method=method, parameter=parameter, dtype=dtype, scheme=scheme, scales=scales, pow2=pow2,
                                weights_method=weights_method, weights_dtype=weights_dtype, weights_scheme=weights_scheme,
                                weights_scales=weights_scales, rounding=rounding, pow2_requant=pow2_requant,
                                config=text(config), remarks=remarks, sensitive=sensitive,
-                               target=text(target))
+                               target=text(target), weights_block=weights_block, model=text(model), params=text(params))
         return Encodings(core, remarks)
 
     def report(self, path: str | os.PathLike[str], *, since: Profile | None = None, encodings: Encodings | None = None,

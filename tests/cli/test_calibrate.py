@@ -171,6 +171,74 @@ def test_options_set_types_methods_and_grids(path):
     assert any(z for z in enc["conv1.weight"]["zero_point"])
 
 
+def test_ranges_of_weights_are_searched_over_the_weights(path):
+    plain = by_default(path)
+    for method in ("mse", "l4"):
+        enc = Encodings(digits(), path, "--weights-method", method, "--model", DIGITS)
+        assert enc.file["settings"]["weights-method"] == method
+        for name in enc.quantized("weight"):
+            made, before = enc[name], plain[name]
+            assert made["method"] == method and before["method"] == "minmax"
+            assert made["axis"] == before["axis"] and len(made["scale"]) == len(before["scale"])
+            assert made["scale"] != before["scale"], name
+        for name in enc.quantized("activation"):
+            assert enc.items[name] == plain.items[name], name
+    one = Encodings(digits(), path, "--weights-method", "mse", "--weights-per-tensor", "--model", DIGITS)["conv1.weight"]
+    assert one["axis"] is None and one["method"] == "mse" and "expected" not in one
+    some = Encodings(digits(), path, "--model", DIGITS, config={
+        "rules": [{"match": {"name": "conv1.weight"}, "method": "l4"}], "defaults": {"weight": {"method": "mse"}}})
+    assert some["conv1.weight"]["method"] == "l4"
+    assert some["dense1.weight"]["method"] == "mse"
+
+
+def test_the_model_is_looked_for_beside_the_profile(path):
+    (path / "p.json").write_bytes(digits().read_bytes())
+    call = ["calibrate", path / "p.json", "-o", path / "enc.json", "--weights-method", "mse"]
+    tidemark(*call).refuses(BAD_INPUT, "--model FILE", "digits.onnx")
+    (path / "digits.onnx").write_bytes(DIGITS.read_bytes())
+    tidemark(*call).expect(DONE)
+    assert '"method":"mse"' in (path / "enc.json").read_text()
+    tidemark(*call, "--model", MLP).refuses(BAD_INPUT, "mnist_mlp")
+    done = tidemark("calibrate", digits(), "-o", path / "enc.json", "--method", "l4")
+    done.refuses(WRONG_CALL, "--method l4")
+    (path / "c.json").write_text('{"defaults":{"method":"l4"}}')
+    tidemark("calibrate", digits(), "-o", path / "enc.json", "--config", path / "c.json").refuses(BAD_INPUT, "l4 is a method for weights")
+
+
+def test_matrix_products_have_scales_by_block(path):
+    enc = Encodings(digits(), path, "--weights-block", 24, "--weights-dtype", "int4", "--model", DIGITS)
+    assert enc.file["settings"]["weights-block"] == "24"
+    blocked = {name for name in enc.quantized("weight") if "block" in enc[name]}
+    assert blocked == {name for name in enc.quantized("weight") if name.startswith("dense")}, blocked
+    for name in blocked:
+        item, shape = enc[name], enc.values[name]["shape"]
+        axis = item["axis"]
+        count = -(-shape[axis] // 24) * shape[1 - axis]
+        assert item["block"] == 24 and len(item["scale"]) == count and not {"zero_point", "low", "clip_max"} & set(item)
+        assert axis == 1 - by_default(path)[name]["axis"]
+    sums = {item["id"] for items in enc.items.values() for item in items if "block" in item}
+    biases = [reason for name, reason in enc.left.items() if "scales by block" in reason]
+    assert len(biases) == len(blocked) and sums
+    assert not any(r["op"] in ("Gemm", "MatMul") for r in enc.file["requants"])
+    asymmetric = Encodings(digits(), path, "--model", DIGITS, config={
+        "rules": [{"match": {"op": "dense"}, "block": 32, "dtype": "uint4", "scheme": "asymmetric", "method": "mse"}]})
+    item = asymmetric[sorted(blocked)[0]]
+    assert item["block"] == 32 and len(item["zero_point"]) == len(item["scale"]) and "block" not in asymmetric["conv1.weight"]
+    for value in (0, 1.5, "32", 65537):
+        (path / "c.json").write_text(json.dumps({"defaults": {"block": value}}))
+        tidemark("calibrate", digits(), "-o", path / "e.json", "--config", path / "c.json").refuses(BAD_INPUT, "'block'")
+    for value in (1, 65537):
+        tidemark("calibrate", digits(), "-o", path / "e.json", "--weights-block", value).refuses(WRONG_CALL, "2 to 65536")
+
+
+def test_a_search_knows_the_weights(path):
+    Encodings(digits(), path, "--weights-block", 16, "--weights-method", "mse", "--model", DIGITS)
+    done = tidemark("simulate", DIGITS, path / "enc.json", "--data", PICTURES, "--limit", 16, "--search", "--profile", digits(),
+                    "--budget", 2, "-o", path / "better.json", "--write-config", path / "c.json").expect(DONE)
+    assert '"block":16' in (path / "better.json").read_text(), done.stderr
+    assert json.loads((path / "c.json").read_text())["defaults"]["weight"]["block"] == 16
+
+
 def test_requantizations_are_exact_multipliers(path):
     enc = by_default(path)
     (dense,) = [r for r in enc.file["requants"] if r["node"] == "dense1"]
@@ -287,7 +355,7 @@ def test_wrong_calls_are_refused_in_one_line(path):
     call = ["calibrate", digits(), "-o", path / "enc.json"]
     for words, says in ((["--method", "best"], "mse"), (["--dtype", "int9"], "int9"), (["--scheme", "x"], "symmetric"),
                         (["--percentile", 20], "above 50"), (["--percentile", 99, "--method", "mse"], "--method mse"),
-                        (["--rounding", "up"], "single_half_up")):
+                        (["--rounding", "up"], "single_half_up"), (["--weights-method", "entropy"], "minmax, mse or l4")):
         tidemark(*call, *words).refuses(WRONG_CALL, says)
     tidemark("calibrate", digits()).refuses(WRONG_CALL, "-o")
     tidemark("calibrate", digits(), digits(), "-o", path / "e").refuses(WRONG_CALL, "one PROFILE")

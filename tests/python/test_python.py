@@ -130,6 +130,19 @@ def test_profile_is_calibrated_and_exported(folder):
     assert "</html>" in (folder / "r.html").read_text()
 
 
+def test_weights_are_searched_and_have_blocks(folder):
+    profile = tidemark.profile(DIGITS, DATA[:20])
+    encodings = profile.calibrate(weights_method="l4", weights_dtype="int4", weights_block=32, model=DIGITS)
+    weights = [one for one in encodings.values() if one.role == "weight"]
+    blocked = [one for one in weights if one.block]
+    assert blocked and all(one.block == 32 and one.scale.size > 10 for one in blocked)
+    assert all(one.method == "l4" for one in weights) and encodings["conv1.weight"].block == 0
+    encodings.write(folder / "e.json")
+    for name, one in tidemark.Encodings.read(folder / "e.json").items():
+        assert np.array_equal(one.scale, encodings[name].scale) and np.array_equal(one.zero_point, encodings[name].zero_point)
+    raises(ValueError, "need the model", lambda: profile.calibrate(weights_block=32))
+
+
 def test_no_output_replaces_an_input(folder):
     model, names = folder / "m.onnx", folder / "names.json"
     model.write_bytes(Path(DIGITS).read_bytes())

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Weights become encodings by their own numbers: ranges that minimise the squared error or its
+ * square, a scale for each channel, for each block, or for all. */
+#include "calib/weights.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/diag.h"
+#include "calib/item.h"
+#include "calib/make.h"
+#include "traits/traits.h"
+
+/* Ranges that are tried for each scale: more of small weights, where the error jumps more. */
+enum { FEWEST_TRIES = 64, MOST_TRIES = 1024, NUMBERS = 1 << 22 };
+
+static enum tmk_status refuse_values(const struct tmk_spread *spread, const struct tmk_grid *grid,
+                                     double parameter, struct tmk_clip_choice *out,
+                                     struct tmk_diag *diag) {
+    (void)spread;
+    (void)grid;
+    (void)parameter;
+    (void)out;
+    return tmk_fail(diag, TMK_UNSUPPORTED,
+                    "l4 is a method for weights, and needs the model that they are in");
+}
+
+const struct tmk_method tmk_method_l4 = {
+    .name = "l4",
+    .help = "the range with the least fourth power of the error",
+    .choose = refuse_values,
+};
+
+/* The power of the error that the method minimises; 0: it is for histograms. */
+static int power_of(const struct tmk_method *method) {
+    return method == &tmk_method_l4 ? 4 : strcmp(method->name, "mse") == 0 ? 2 : 0;
+}
+
+/* ---- which scales ---- */
+
+/* The axis along which the matrix product sums up; -1: it is none, or the axis is not known. */
+static int32_t summed_axis(const struct tmk_make *make, const struct tmk_net_use *use,
+                           const struct tmk_shape *shape, int32_t channel_axis) {
+    const struct tmk_net_node *node = &make->selection->net->nodes[use->node];
+    const struct tmk_traits *traits = tmk_traits_of(node->domain, node->op);
+    if (traits->product != TMK_PRODUCT_MATRIX || use->input != 1 || shape->rank < 2)
+        return -1;
+    if (strcmp(node->op, "MatMul") == 0)
+        return shape->rank - 2;
+    return shape->rank == 2 && channel_axis >= 0 && channel_axis < 2 ? 1 - channel_axis : -1;
+}
+
+/* The same for all readers of the pick, or -1. */
+static int32_t block_axis(const struct tmk_make *make, uint32_t pick, const struct tmk_shape *shape,
+                          int32_t channel_axis) {
+    const struct tmk_selection *s = make->selection;
+    const struct tmk_net *net = s->net;
+    const uint32_t v = s->picks[pick].value;
+    int32_t axis = -1;
+    bool first = true;
+    for (uint32_t k = net->first_use[v]; k < net->first_use[v + 1]; k++) {
+        if (s->use_pick[k] != pick)
+            continue;
+        const int32_t of_use = summed_axis(make, &net->uses[k], shape, channel_axis);
+        if (!first && of_use != axis)
+            return -1;
+        axis = of_use;
+        first = false;
+    }
+    return axis;
+}
+
+/* ---- their ranges ---- */
+
+struct weight {
+    const struct tmk_tensor *real;
+    struct tmk_scale_layout layout;
+    float *numbers; /* the finite ones under one scale; room for all */
+    size_t n;
+    float low, high;
+};
+
+static void add_number(struct weight *w, float x) {
+    if (!isfinite(x))
+        return;
+    w->low = w->n && w->low < x ? w->low : x;
+    w->high = w->n && w->high > x ? w->high : x;
+    w->numbers[w->n++] = x;
+}
+
+/* Those under the i-th scale. */
+static void gather_numbers(struct weight *w, const struct tmk_encoding *e, size_t i) {
+    const struct tmk_scale_layout *l = &w->layout;
+    const float *data = w->real->data;
+    const size_t count = tmk_tensor_count(w->real);
+    w->n = 0;
+    w->low = w->high = 0;
+    if (e->axis < 0) {
+        for (size_t k = 0; k < count; k++)
+            add_number(w, data[k]);
+    } else if (l->block) {
+        const size_t row = i / l->inner, first = row % l->blocks * l->block;
+        const float *from = data + row / l->blocks * l->dim * l->inner + i % l->inner;
+        for (size_t k = first; k < first + l->block && k < l->dim; k++)
+            add_number(w, from[k * l->inner]);
+    } else {
+        for (size_t at = i * l->inner; at < count; at += l->dim * l->inner)
+            for (size_t k = 0; k < l->inner; k++)
+                add_number(w, data[at + k]);
+    }
+}
+
+static enum tmk_status choose_ranges(const struct tmk_make *make, uint32_t pick, struct weight *w) {
+    struct tmk_encoding *e = &make->items[pick];
+    const struct tmk_grid grid = {e->dtype, e->symmetric, e->narrow, e->pow2};
+    const int power = power_of(make->selection->picks[pick].terms.method);
+    const size_t tries = NUMBERS / (tmk_tensor_count(w->real) + 1);
+    for (uint32_t i = 0; i < e->n; i++) {
+        gather_numbers(w, e, i);
+        if (power && w->n)
+            tmk_weight_search(w->numbers, w->n, &grid, power,
+                              tries < FEWEST_TRIES ? FEWEST_TRIES
+                              : tries < MOST_TRIES ? (uint32_t)tries
+                                                   : MOST_TRIES,
+                              &w->low, &w->high);
+        e->low[i] = w->low;
+        e->high[i] = w->high;
+        TMK_TRY(tmk_grid_fit(&grid, w->low, w->high, &e->scale[i], &e->zero_point[i], make->diag));
+        if (e->symmetric)
+            e->zero_point[i] = tmk_encoding_middle(e->dtype);
+    }
+    tmk_encoding_set_clip(e);
+    return TMK_OK;
+}
+
+static enum tmk_status fill_weight(struct tmk_make *make, uint32_t pick, struct weight *w) {
+    struct tmk_encoding *e = &make->items[pick];
+    if (!tmk_scale_layout_init(&w->layout, e, &w->real->shape))
+        return tmk_fail(make->diag, TMK_MISMATCH, "p%" PRIu32 " '%s': %" PRIu32 " channels", e->id,
+                        e->name, e->n);
+    w->numbers = malloc((tmk_tensor_count(w->real) + 1) * sizeof *w->numbers);
+    if (!w->numbers)
+        return tmk_nomem(make->diag);
+    enum tmk_status status = choose_ranges(make, pick, w);
+    free(w->numbers);
+    return status;
+}
+
+/* The numbers must be the profile's: of its shape, min and max. */
+static enum tmk_status check_constant(const struct tmk_make *make, uint32_t pick,
+                                      const struct tmk_tensor *real,
+                                      const struct tmk_summary *facts) {
+    const struct tmk_profile_tensor *t = tmk_make_tensor(make, pick);
+    const float *data = real->data;
+    float low = INFINITY, high = -INFINITY;
+    for (size_t i = 0; i < tmk_tensor_count(real); i++)
+        if (isfinite(data[i])) {
+            low = fminf(low, data[i]);
+            high = fmaxf(high, data[i]);
+        }
+    if ((t->has_shape && !tmk_shape_equal(&t->shape, &real->shape)) ||
+        (low <= high && (low != facts->min || high != facts->max)))
+        return tmk_fail(make->diag, TMK_MISMATCH,
+                        "p%" PRIu32 " '%s' of the model is not the weight that was profiled", t->id,
+                        t->name);
+    return TMK_OK;
+}
+
+/* The scales that the weight gets: how many, along which axis, in which blocks. n stays 0: those
+ * that it has without its numbers. */
+static enum tmk_status begin_scales(struct tmk_make *make, uint32_t pick,
+                                    const struct tmk_tensor *real,
+                                    const struct tmk_summary *facts) {
+    const struct tmk_terms *terms = &make->selection->picks[pick].terms;
+    const bool channels = terms->channels && facts->channels > 0 && facts->channel_axis >= 0;
+    const int32_t axis =
+        terms->block ? block_axis(make, pick, &real->shape, facts->channel_axis) : -1;
+    const bool searched = power_of(terms->method) != 0;
+    size_t n = channels ? (size_t)facts->channels : 1;
+    if (axis >= 0) {
+        const size_t dim = (size_t)real->shape.dim[axis], block = terms->block;
+        n = dim ? tmk_tensor_count(real) / dim * (dim / block + (dim % block != 0)) : 0;
+    }
+    if (!n || (!searched && axis < 0))
+        return TMK_OK;
+    if (n > UINT32_MAX)
+        return tmk_fail(make->diag, TMK_LIMIT, "%zu scales are too many", n);
+    TMK_TRY(tmk_make_begin(make, pick, (uint32_t)n));
+    struct tmk_encoding *e = &make->items[pick];
+    e->axis = axis >= 0 ? axis : channels ? facts->channel_axis : -1;
+    e->block = axis >= 0 ? terms->block : 0;
+    e->method = searched ? terms->method->name : "minmax";
+    /* where ranges are searched, the lowest of 16 codes is worth having */
+    if (axis >= 0 && searched && e->dtype == TMK_INT4)
+        e->narrow = false;
+    return TMK_OK;
+}
+
+enum tmk_status tmk_make_weight(struct tmk_make *make, uint32_t pick, bool *done) {
+    const struct tmk_terms *terms = &make->selection->picks[pick].terms;
+    const struct tmk_profile_tensor *t = tmk_make_tensor(make, pick);
+    struct tmk_summary facts;
+    if (terms->has_range || (!power_of(terms->method) && !terms->block))
+        return TMK_OK;
+    if (!make->constant && terms->block)
+        return tmk_fail(make->diag, TMK_ARGUMENT,
+                        "p%" PRIu32 " '%s': scales by block need the model that the weights are in",
+                        t->id, t->name);
+    struct weight w = {.real = make->constant ? make->constant(make->model, t->id) : NULL};
+    if (make->constant && !w.real)
+        tmk_make_remark(make,
+                        "p%" PRIu32 " '%s' is no constant of the model that could be read: its "
+                        "range is the profile's",
+                        t->id, t->name);
+    if (!w.real)
+        return TMK_OK;
+    tmk_stats_quick_summary(t->stats, &facts);
+    TMK_TRY(check_constant(make, pick, w.real, &facts));
+    TMK_TRY(tmk_in(make->diag, begin_scales(make, pick, w.real, &facts), "p%" PRIu32 " '%s'", t->id,
+                   t->name));
+    *done = make->items[pick].n > 0;
+    return *done ? fill_weight(make, pick, &w) : TMK_OK;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranges of weights from the weights themselves, not from a histogram. Pure; thread-safe. */
+#ifndef TMK_CALIB_WEIGHTS_H
+#define TMK_CALIB_WEIGHTS_H
+
+#include "calib/method.h"
+
+/* For weights whose numbers are known; not in calib/list.inc. */
+extern const struct tmk_method tmk_method_l4;
+
+/* The sum over the n numbers, which are finite, of |x - code(x)|^power, power 2 or 4, under the
+ * grid's scale for [low, high]; HUGE_VAL where that is no range. The codes are those that
+ * tmk_grid_code computes. */
+double tmk_weight_error(const float *x, size_t n, const struct tmk_grid *grid, int power, float low,
+                        float high);
+/* The range with the least such error of about `tries` ranges, and more around the best. It is
+ * never worse than the min and max of the numbers, which *low and *high must be. */
+void tmk_weight_search(const float *x, size_t n, const struct tmk_grid *grid, int power,
+                       uint32_t tries, float *low, float *high);
+
+#endif
