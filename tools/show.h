@@ -11,6 +11,9 @@ void show_table(const struct tmk_profile *profile, const uint32_t *chosen, uint3
 void show_value(const struct tmk_profile *profile, const struct tmk_profile_tensor *tensor);
 /* A JSON array of the chosen values' figures. */
 void show_json(const struct tmk_profile *profile, const uint32_t *chosen, uint32_t n);
+struct tmk_pattern_node;
+/* A table, or a list in JSON. */
+void print_patterns(const struct tmk_pattern_node *nodes, size_t n, bool json);
 /* The nodes that make the chosen values, each with the values and ranges on its inputs and outputs.
  * TMK_NOMEM. */
 TMK_NODISCARD enum tmk_status show_nodes(const struct tmk_profile *profile, const uint32_t *chosen,

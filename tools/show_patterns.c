@@ -36,6 +36,10 @@ static void put_rows(const struct tmk_pattern_node *nodes, size_t n) {
     print_out("%s]\n", n ? "" : "[");
 }
 
+void print_patterns(const struct tmk_pattern_node *nodes, size_t n, bool json) {
+    (json ? put_rows : print_rows)(nodes, n);
+}
+
 enum tmk_status show_patterns(const struct tmk_profile *profile, const uint32_t *chosen, uint32_t n,
                               bool json, struct tmk_diag *diag) {
     struct tmk_pattern_node *nodes = NULL;
@@ -50,7 +54,7 @@ enum tmk_status show_patterns(const struct tmk_profile *profile, const uint32_t 
         if (at < n && profile->tensors[chosen[at]].id == nodes[i].id)
             nodes[kept++] = nodes[i];
     }
-    (json ? put_rows : print_rows)(nodes, kept);
+    print_patterns(nodes, kept, json);
     free(nodes);
     return TMK_OK;
 }

@@ -61,6 +61,14 @@ TMK_API TMK_NODISCARD enum tmk_status tmk_model_print(struct tmk_model *model, e
                                                       char **out, uint32_t *unsupported,
                                                       struct tmk_diag *diag);
 
+struct tmk_pattern_node;
+/* Graphviz, with the nodes of patterns filled and named: `nodes` as tmk_patterns_list has them for
+ * a profile of this model, or its skeleton. */
+TMK_API TMK_NODISCARD enum tmk_status tmk_model_draw_patterns(struct tmk_model *model,
+                                                              const struct tmk_pattern_node *nodes,
+                                                              size_t n, char **out,
+                                                              struct tmk_diag *diag);
+
 /* Old and new side by side: a line for each original (ID, verdict, ID in the new model, name,
  * relation, absorber, pass), then one for each new value. The model is either end of the lineage,
  * recognized by fingerprints and weights; TMK_MISMATCH, with what differs from the original, when

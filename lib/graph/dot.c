@@ -7,6 +7,7 @@
 struct drawing {
     struct tmk_text *text;
     uint32_t clusters, outputs;
+    const struct tmk_dot_notes *notes;
 };
 
 static void put_line(struct drawing *d, const char *string) {
@@ -47,7 +48,11 @@ static void put_box(struct drawing *d, const struct tmk_node *node) {
     tmk_lex_put_escaped(d->text, node->op, strlen(node->op));
     if (node->name[0])
         put_line(d, node->name);
-    tmk_text_puts(d->text, "\"];\n");
+    char note[TMK_DOT_NOTE];
+    const bool noted = d->notes && d->notes->note(d->notes->context, node, note);
+    if (noted)
+        put_line(d, note);
+    tmk_text_printf(d->text, "\"%s];\n", noted ? ", style=filled, fillcolor=lightgrey" : "");
 }
 
 static void put_boxes(struct drawing *d, const struct tmk_graph *graph);
@@ -105,8 +110,9 @@ static void mark_nodes(struct tmk_graph *graph, void *context) {
         node->mark = (*next)++;
 }
 
-void tmk_graph_dot(struct tmk_graph *graph, struct tmk_text *text) {
-    struct drawing d = {text, 0, 0};
+void tmk_graph_dot(struct tmk_graph *graph, const struct tmk_dot_notes *notes,
+                   struct tmk_text *text) {
+    struct drawing d = {.text = text, .notes = notes};
     uint32_t marks = 0;
     tmk_graph_number(tmk_graph_root(graph));
     tmk_graph_each(tmk_graph_root(graph), mark_nodes, &marks);

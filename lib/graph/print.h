@@ -78,8 +78,16 @@ enum { TMK_MAX_NESTING = 32 }; /* of graphs in a text, the root included */
 TMK_NODISCARD enum tmk_status tmk_graph_parse(const char *text, const struct tmk_pool *pool,
                                               struct tmk_graph **out, struct tmk_diag *diag);
 
+enum { TMK_DOT_NOTE = 64 };
+/* A line more in the boxes of some nodes, which are filled. */
+struct tmk_dot_notes {
+    bool (*note)(const void *context, const struct tmk_node *node, char out[TMK_DOT_NOTE]);
+    const void *context;
+};
 /* Appends the graph in Graphviz's dot language: a box a node, an edge a use, labelled with ID and
- * shape; a cluster a sub-graph. Numbers the values anew and uses the nodes' marks. */
-void tmk_graph_dot(struct tmk_graph *graph, struct tmk_text *text);
+ * shape; a cluster a sub-graph. notes may be NULL. Numbers the values anew and uses the nodes'
+ * marks. */
+void tmk_graph_dot(struct tmk_graph *graph, const struct tmk_dot_notes *notes,
+                   struct tmk_text *text);
 
 #endif

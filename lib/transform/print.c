@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <tidemark/patterns.h>
+
 #include "base/diag.h"
 #include "base/grow.h"
 #include "base/json.h"
@@ -177,7 +179,7 @@ enum tmk_status tmk_model_print(struct tmk_model *model, enum tmk_view view, cha
         tmk_graph_print(model->graph, INLINE_LIMIT, NULL, &text);
         break;
     case TMK_VIEW_DOT:
-        tmk_graph_dot(model->graph, &text);
+        tmk_graph_dot(model->graph, NULL, &text);
         break;
     case TMK_VIEW_OPS:
         print_ops(&c, &text);
@@ -194,6 +196,45 @@ enum tmk_status tmk_model_print(struct tmk_model *model, enum tmk_view view, cha
     *out = tmk_text_release(&text);
     if (unsupported)
         *unsupported = c.unsupported;
+    return TMK_OK;
+}
+
+/* ---- patterns ---- */
+
+struct marking {
+    const struct tmk_pattern_node *nodes; /* ascending by id */
+    size_t n;
+};
+
+static int compare_ids(const void *a, const void *b) {
+    const uint32_t x = ((const struct tmk_pattern_node *)a)->id,
+                   y = ((const struct tmk_pattern_node *)b)->id;
+    return (x > y) - (x < y);
+}
+
+static bool note_pattern(const void *context, const struct tmk_node *node, char out[TMK_DOT_NOTE]) {
+    const struct marking *m = context;
+    const int64_t id = node->n_outputs && node->outputs[0] ? node->outputs[0]->profile_id : -1;
+    const struct tmk_pattern_node key = {.id = (uint32_t)id},
+                                  *found = id < 0 || !m->n ? NULL
+                                                           : bsearch(&key, m->nodes, m->n,
+                                                                     sizeof key, compare_ids);
+    if (found)
+        snprintf(out, TMK_DOT_NOTE, "%s %u", found->pattern, found->occurrence);
+    return found != NULL;
+}
+
+enum tmk_status tmk_model_draw_patterns(struct tmk_model *model,
+                                        const struct tmk_pattern_node *nodes, size_t n, char **out,
+                                        struct tmk_diag *diag) {
+    const struct marking marking = {nodes, n};
+    struct tmk_text text = {0};
+    tmk_graph_dot(model->graph, &(struct tmk_dot_notes){note_pattern, &marking}, &text);
+    if (text.failed) {
+        tmk_text_finish(&text);
+        return tmk_nomem(diag);
+    }
+    *out = tmk_text_release(&text);
     return TMK_OK;
 }
 

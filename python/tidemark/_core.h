@@ -52,6 +52,7 @@ PY_DECLARE(py_search);
 PY_DECLARE(py_graph);
 PY_DECLARE(py_instrument);
 PY_DECLARE(py_passes);
+PY_DECLARE(py_patterns);
 PY_DECLARE(py_transform);
 PY_DECLARE(py_run_model);
 PY_DECLARE(py_verify);

@@ -4,29 +4,78 @@
 
 #include <stdlib.h>
 
+#include <tidemark/patterns.h>
+
 /* ---- graph ---- */
+
+/* Free *nodes; their texts are the profile's. */
+static enum tmk_status list_patterns(struct tmk_model *model, struct tmk_profile **values,
+                                     struct tmk_pattern_node **nodes, size_t *n,
+                                     struct tmk_diag *diag) {
+    enum tmk_status status = tmk_model_skeleton(model, values, diag);
+    return status == TMK_OK ? tmk_patterns_list(*values, nodes, n, diag) : status;
+}
+
+static enum tmk_status draw_patterns(struct tmk_model *model, char **out, struct tmk_diag *diag) {
+    struct tmk_profile *values = NULL;
+    struct tmk_pattern_node *nodes = NULL;
+    size_t n = 0;
+    enum tmk_status status = list_patterns(model, &values, &nodes, &n, diag);
+    if (status == TMK_OK)
+        status = tmk_model_draw_patterns(model, nodes, n, out, diag);
+    free(nodes);
+    tmk_profile_destroy(&values);
+    return status;
+}
 
 PyObject *py_graph(PyObject *self, PyObject *args) {
     (void)self;
     const char *path, *params, *lineage_path;
-    int view;
+    int view, patterns;
     char *text = NULL;
     struct tmk_model *model = NULL;
     struct tmk_lineage_record *lineage = NULL;
     struct tmk_diag diag = {0};
-    if (!PyArg_ParseTuple(args, "sziz", &path, &params, &view, &lineage_path))
+    if (!PyArg_ParseTuple(args, "szizp", &path, &params, &view, &lineage_path, &patterns))
         return NULL;
     enum tmk_status status = tmk_model_open_params(path, params, true, &model, &diag);
     if (status == TMK_OK && lineage_path)
         status = tmk_lineage_record_read(lineage_path, &lineage, &diag);
     if (status == TMK_OK)
-        status = lineage ? tmk_model_print_lineage(model, lineage, &text, &diag)
-                         : tmk_model_print(model, (enum tmk_view)view, &text, NULL, &diag);
+        status = lineage    ? tmk_model_print_lineage(model, lineage, &text, &diag)
+                 : patterns ? draw_patterns(model, &text, &diag)
+                            : tmk_model_print(model, (enum tmk_view)view, &text, NULL, &diag);
     tmk_lineage_record_destroy(&lineage);
     tmk_model_close(&model);
     PyObject *result = status == TMK_OK ? py_text(text) : py_fail(status, &diag);
     free(text);
     return result;
+}
+
+PyObject *py_patterns(PyObject *self, PyObject *args) {
+    (void)self;
+    const char *path, *params;
+    struct tmk_model *model = NULL;
+    struct tmk_profile *values = NULL;
+    struct tmk_pattern_node *nodes = NULL;
+    size_t n = 0;
+    struct tmk_diag diag = {0};
+    if (!PyArg_ParseTuple(args, "sz", &path, &params))
+        return NULL;
+    enum tmk_status status = tmk_model_open_params(path, params, false, &model, &diag);
+    if (status == TMK_OK)
+        status = list_patterns(model, &values, &nodes, &n, &diag);
+    PyObject *list = status == TMK_OK ? PyList_New(0) : py_fail(status, &diag);
+    for (size_t i = 0; list && i < n; i++)
+        if (!py_append(list,
+                       Py_BuildValue("(NINNN)", py_text(nodes[i].pattern), nodes[i].occurrence,
+                                     py_text(nodes[i].op), py_text(nodes[i].node),
+                                     PyUnicode_FromFormat("p%u", nodes[i].id))))
+            Py_CLEAR(list);
+    free(nodes);
+    tmk_profile_destroy(&values);
+    tmk_model_close(&model);
+    return list;
 }
 
 /* ---- instrument ---- */

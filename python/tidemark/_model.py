@@ -14,13 +14,32 @@ from ._relate import Fate
 _VIEWS = ("text", "dot", "ops", "json")
 
 
-def graph(model: Model, view: str = "text", *, params: Path | None = None, lineage: Path | None = None) -> str:
+def graph(model: Model, view: str = "text", *, params: Path | None = None, lineage: Path | None = None,
+          patterns: bool = False) -> str:
     """The model as text, one line a node, with profile IDs; or as "dot" (Graphviz), "ops" (operators, and which are not
-    supported) or "json". lineage: old and new values side by side instead; the model is either."""
+    supported) or "json". lineage: old and new values side by side instead; the model is either. patterns: of view "dot", nodes of patterns
+    that `calibrate` leaves float are filled and named; `patterns` lists them."""
     if view not in _VIEWS:
         raise ValueError(f"view is one of {', '.join(_VIEWS)}, not {view!r}")
+    if patterns and (view != "dot" or lineage is not None):
+        raise ValueError("patterns are marked in the view 'dot'")
     with model_file(model) as path:
-        return _core.graph(path, text(params), _VIEWS.index(view), text(lineage))
+        return _core.graph(path, text(params), _VIEWS.index(view), text(lineage), patterns)
+
+
+class PatternNode(NamedTuple):
+    """A node that belongs to a pattern."""
+    pattern: str     # "layer-norm"
+    occurrence: int  # nodes of one occurrence have the same number, from 1
+    op: str
+    node: str        # its name
+    id: str          # of its first result
+
+
+def patterns(model: Model, *, params: Path | None = None) -> list[PatternNode]:
+    """The nodes that belong to LayerNorm, GELU and other patterns, which `calibrate` leaves float."""
+    with model_file(model) as path:
+        return [PatternNode(*row) for row in _core.patterns(path, text(params))]
 
 
 def instrument(model: Model, output: Path, *, observe: Sequence[str] = (), kind: str | None = None,

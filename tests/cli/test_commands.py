@@ -29,7 +29,7 @@ OPTIONS = {
     "export": ["to", "output", "model", "params", "names", "keep-names", "template", "set", "target", "json"],
     "calibrate": ["output", "method", "percentile", "dtype", "weights-dtype", "scheme", "weights-scheme", "per-channel", "pow2",
                   "rounding", "pow2-requant", "config", "sensitive", "target", "json"],
-    "graph": ["params", "dot", "ops", "json", "lineage"],
+    "graph": ["params", "dot", "ops", "json", "patterns", "lineage"],
     "report": ["output", "since", "encodings", "title"],
     "run": [*RUNNING, "output", "values"],
     "simulate": [*RUNNING, "integer", "requant", "rounding", "target", "labels", "sort", "search", "search-data", "goal", "write-config", "json"],
@@ -392,6 +392,21 @@ def test_graph_prints_text_dot_operators_or_json():
     used = {i for node in graph["nodes"] for i in node["inputs"] + node["outputs"] if i}
     assert used <= set(ids) and set(graph["inputs"] + graph["outputs"]) <= set(ids)
     assert next(v for v in graph["values"] if v["name"] == "image")["shape"] == ["N", 1, 8, 8]
+
+
+def test_graph_marks_the_nodes_of_patterns(path):
+    profile(path / "p.json").expect(DONE)
+    table = tidemark("show", path / "p.json", "--patterns").expect(DONE).out
+    assert tidemark("graph", DIGITS, "--patterns").expect(DONE, "input-norm", "softmax").out == table
+    rows = json.loads(tidemark("graph", DIGITS, "--patterns", "--json").expect(DONE).out)
+    assert rows == json.loads(tidemark("show", path / "p.json", "--patterns", "--json").expect(DONE).out) and len(rows) == 2
+    plain = tidemark("graph", DIGITS, "--dot").expect(DONE).out.splitlines()
+    drawn = tidemark("graph", DIGITS, "--dot", "--patterns").expect(DONE).out.splitlines()
+    marked = [line for line in drawn if line not in plain]
+    assert len(drawn) == len(plain) and len(marked) == 2, marked
+    for line, row in zip(marked, rows):
+        assert f"\\n{row['node']}\\n{row['pattern']} {row['occurrence']}\", style=filled" in line, line
+    tidemark("graph", DIGITS, "--patterns", "--ops").refuses(WRONG_CALL, "--patterns goes with")
 
 
 def test_graph_and_instrument_accept_unknown_operators(path):

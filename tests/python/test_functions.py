@@ -34,7 +34,7 @@ FUNCTIONS = {
     "calibrate": [tidemark.Profile.calibrate, tidemark.calibration_methods, tidemark.Encodings.write],
     "export": [tidemark.Encodings.export],
     "report": [tidemark.Profile.report],
-    "graph": [tidemark.graph],
+    "graph": [tidemark.graph, tidemark.patterns],
     "run": [tidemark.run],
     "simulate": [tidemark.simulate, tidemark.rank, tidemark.search],
     "verify": [tidemark.verify],
@@ -54,7 +54,7 @@ WITHOUT = {
     "wide": "nothing is printed", "output": "Profile.write, Encodings.write, or the path is a parameter", "sort": "sorted()",
     "filter": "a comprehension", "all": "results hold everything", "coverage": "Check.coverage", "plan": "plan_memory",
     "resume": "a checkpoint that exists is resumed", "search": "its own function", "per-op": "step_costs", "nodes": "a comprehension",
-    "timeout": "the process's; raise in progress=", "convergence": "snapshots=", "patterns": "printed only", "outliers": "printed only",
+    "timeout": "the process's; raise in progress=", "convergence": "snapshots=", "show patterns": "patterns()", "outliers": "printed only",
     "diff limit": "a slice", "quantize profile": "Quantized.profile", "quantize encodings": "Quantized.encodings",
 }
 
@@ -181,6 +181,9 @@ def test_models_are_transformed_and_linked(folder):
     raises(ValueError, "original", lambda: tidemark.link(PROFILE, small, data=DATA))
     assert tidemark.instrument(DIGITS, folder / "seen.onnx", observe=["activations"]) > 3
     assert "@p0" in tidemark.graph(DIGITS) and "Conv" in tidemark.graph(DIGITS, "ops") and json.loads(tidemark.graph(DIGITS, "json"))
+    assert [(node.pattern, node.node) for node in tidemark.patterns(DIGITS)] == [("input-norm", "scale"), ("softmax", "softmax")]
+    assert tidemark.graph(DIGITS, "dot", patterns=True) == program("graph", DIGITS, "--dot", "--patterns")
+    raises(ValueError, "view 'dot'", lambda: tidemark.graph(DIGITS, patterns=True))
     assert "fold-constant" in tidemark.passes()
     raises(tidemark.Error, "no-pass", lambda: tidemark.transform(DIGITS, small, ["no-pass"]))
 

@@ -686,6 +686,28 @@ TEST(texts_with_a_wrong_byte_never_crash) {
 
 /* ---- drawing ---- */
 
+static bool note_relu(const void *context, const struct tmk_node *node, char out[TMK_DOT_NOTE]) {
+    snprintf(out, TMK_DOT_NOTE, "%s", (const char *)context);
+    return strcmp(node->op, "Relu") == 0;
+}
+
+TEST(drawings_mark_noted_nodes) {
+    struct tmk_graph *graph = parsed("graph \"g\" {\n"
+                                     "  input %x : f32[2] @p0\n"
+                                     "  %y = Relu(%x) \"r\" : f32[2] @p1\n"
+                                     "  %z = Neg(%y) : f32[2] @p2\n"
+                                     "  output %z\n"
+                                     "}",
+                                     NULL);
+    struct tmk_text text = {0};
+    tmk_graph_dot(graph, &(struct tmk_dot_notes){note_relu, "gelu 1"}, &text);
+    assert_non_null(strstr(text.data, "n0 [shape=box, label=\"Relu\\nr\\ngelu 1\", style=filled, "
+                                      "fillcolor=lightgrey];\n"));
+    assert_non_null(strstr(text.data, "n1 [shape=box, label=\"Neg\"];\n"));
+    tmk_text_finish(&text);
+    tmk_graph_destroy(&graph);
+}
+
 TEST(drawings_show_boxes_edges_and_clusters) {
     struct tmk_graph *graph = parsed("graph \"g\" {\n"
                                      "  input %x : f32[\"N\"] \"a\\\"b\" @p3\n"
@@ -695,7 +717,7 @@ TEST(drawings_show_boxes_edges_and_clusters) {
                                      "}",
                                      NULL);
     struct tmk_text text = {0};
-    tmk_graph_dot(graph, &text);
+    tmk_graph_dot(graph, NULL, &text);
     assert_false(text.failed);
     assert_string_equal(text.data, "digraph \"g\" {\n"
                                    "v0 [shape=ellipse, label=\"p3 f32[\\\"N\\\"]\\na\\\"b\"];\n"
