@@ -8,18 +8,16 @@
 
 #include "command.h"
 #include "run_options.h"
+#include "simulate_search.h"
 #include "table.h"
 #include "target.h"
 
 struct simulate_args {
     struct run_args run;
-    const char *target, *requant, *rounding, *labels, *profile, *config, *output;
-    bool integer, json, sort, search, wide;
-    uint64_t budget;
+    const char *target, *requant, *rounding, *labels;
+    bool integer, json, sort, wide;
     struct some rank;
-    struct words search_data;
-    const char *write_config, *goal;
-    double decibels;
+    struct search_args search;
 };
 
 /* ---- printing ---- */
@@ -203,112 +201,6 @@ static enum tmk_status rank_values(struct tmk_model *model, const struct tmk_enc
     return status;
 }
 
-/* ---- searching ---- */
-
-static void print_choice(void *context, const char *text) {
-    (void)context;
-    print_remark("%s", text);
-}
-
-/* Is there another with as many decibels that costs less? */
-static bool is_beaten(const struct tmk_search_result *r, uint32_t i) {
-    const struct tmk_search_point *p = &r->points[i];
-    for (uint32_t k = 0; k < r->n_points; k++) {
-        const struct tmk_search_point *q = &r->points[k];
-        if (k != i && q->sqnr >= p->sqnr && q->bytes <= p->bytes && q->share8 >= p->share8 &&
-            (k < i || q->sqnr > p->sqnr || q->bytes < p->bytes || q->share8 > p->share8))
-            return true;
-    }
-    return false;
-}
-
-static void put_search_json(const struct tmk_search_result *r) {
-    const struct {
-        const char *key;
-        double number;
-    } numbers[] = {{"before", r->before},
-                   {"after", r->after},
-                   {"judged_before", r->judged ? r->judged_before : NAN},
-                   {"judged_after", r->judged ? r->judged_after : NAN}};
-    print_out("{\"samples\":%llu,\"judged\":%llu,\"judged_from\":%llu,\"tried\":%u,\"chosen\":%u",
-              (unsigned long long)r->samples, (unsigned long long)r->judged,
-              (unsigned long long)r->judged_from, r->tried, r->chosen);
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        print_out(",\"%s\":", numbers[i].key);
-        put_number(numbers[i].number);
-    }
-    print_out(",\"points\":[");
-    for (uint32_t i = 0; i < r->n_points; i++) {
-        print_out("%s{\"sqnr\":", i ? "," : "");
-        put_number(r->points[i].sqnr);
-        print_out(",\"bytes\":%.0f,\"share8\":%.6g,\"front\":%s}", r->points[i].bytes,
-                  r->points[i].share8, is_beaten(r, i) ? "false" : "true");
-    }
-    print_out("]}\n");
-}
-
-static void put_search(const struct tmk_search_result *r) {
-    static const struct table_column columns[] = {{"outputs' dB", 12, .right = true},
-                                                  {"weights, bytes", 15, .right = true},
-                                                  {"8-bit products", 15, .right = true}};
-    struct table table;
-    table_begin(&table, columns, sizeof columns / sizeof *columns);
-    for (uint32_t i = 0; i < r->n_points; i++) {
-        char sqnr[CELL], bytes[CELL], share[CELL];
-        const char *const cells[] = {sqnr, bytes, share};
-        if (is_beaten(r, i))
-            continue;
-        put_decibels(r->points[i].sqnr, "no change", sqnr);
-        snprintf(bytes, CELL, "%.0f", r->points[i].bytes);
-        snprintf(share, CELL, "%.1f%%", 100 * r->points[i].share8);
-        table_row(&table, cells, HUE_NONE);
-    }
-    print_out("outputs: %.2f dB before, %.2f dB after; %u tried on %llu samples, %u chosen\n",
-              r->before, r->after, r->tried, (unsigned long long)r->samples, r->chosen);
-    if (r->judged)
-        print_out("judged on %llu other samples, from number %llu of the data:\n"
-                  "  %.2f dB before, %.2f dB after\n",
-                  (unsigned long long)r->judged, (unsigned long long)r->judged_from,
-                  r->judged_before, r->judged_after);
-    else
-        print_out("judged on no other samples: the data has none\n");
-}
-
-static enum tmk_status search_encodings(struct tmk_model *model,
-                                        const struct tmk_encodings *encodings,
-                                        const struct tmk_target *target,
-                                        const struct tmk_run_options *run,
-                                        const struct simulate_args *args, struct tmk_diag *diag) {
-    struct tmk_search_options options = {.config = args->config,
-                                         .target = target,
-                                         .budget = (uint32_t)args->budget,
-                                         .goal = args->decibels,
-                                         .search_data = args->search_data.items,
-                                         .n_search_data = args->search_data.n,
-                                         .write_config = args->write_config,
-                                         .report = print_choice};
-    struct tmk_profile *profile = NULL;
-    struct tmk_encodings *better = NULL;
-    struct tmk_search_result result;
-    enum tmk_status status = tmk_profile_read(args->profile, &profile, diag);
-    options.profile = profile;
-    if (status == TMK_OK)
-        status = tmk_model_search(model, encodings, run, &options, &better, &result, diag);
-    if (status == TMK_OK)
-        status = tmk_encodings_write(better, args->output, diag);
-    end_progress();
-    if (status == TMK_OK) {
-        if (args->json)
-            put_search_json(&result);
-        else if (!is_quiet())
-            put_search(&result);
-        print_remark("wrote %s", args->output);
-    }
-    tmk_encodings_destroy(&better);
-    tmk_profile_destroy(&profile);
-    return status;
-}
-
 /* ---- the command ---- */
 
 /* False after an error message. */
@@ -352,6 +244,11 @@ static enum tmk_status compare_models(struct tmk_model *model,
     return status;
 }
 
+static void print_use(void *context, const char *text) {
+    (void)context;
+    print_remark("%s", text);
+}
+
 /* The target is to compute the encodings. */
 static enum tmk_status check_target(const struct tmk_model *model,
                                     const struct tmk_encodings *encodings,
@@ -360,7 +257,7 @@ static enum tmk_status check_target(const struct tmk_model *model,
     uint32_t found = 0;
     enum tmk_status status = target ? tmk_model_skeleton(model, &values, diag) : TMK_OK;
     if (status == TMK_OK && target)
-        status = tmk_target_check(target, encodings, values, print_choice, NULL, &found, diag);
+        status = tmk_target_check(target, encodings, values, print_use, NULL, &found, diag);
     if (found)
         warn_of("%u uses of codes that %s does not allow", found, tmk_target_name(target));
     tmk_profile_destroy(&values);
@@ -374,6 +271,9 @@ static int simulate_model(const struct command *command, const struct simulate_a
     struct tmk_model *model = NULL;
     struct tmk_target *target = NULL;
     struct tmk_simulate_options options;
+    struct search_args search = args->search;
+    search.labels = args->labels;
+    search.json = args->json;
     enum tmk_status status = tmk_encodings_read(rest->items[1], &encodings, &diag);
     if (status == TMK_OK && !make_options(command, args, encodings, &options)) {
         tmk_encodings_destroy(&encodings);
@@ -386,20 +286,13 @@ static int simulate_model(const struct command *command, const struct simulate_a
     if (status == TMK_OK)
         status = check_target(model, encodings, target, &diag);
     if (status == TMK_OK)
-        status = args->search       ? search_encodings(model, encodings, target, run, args, &diag)
+        status = args->search.on ? search_encodings(model, encodings, target, run, &search, &diag)
                  : args->rank.given ? rank_values(model, encodings, run, args, &diag)
                                     : compare_models(model, encodings, run, &options, args, &diag);
     tmk_target_close(&target);
     tmk_model_close(&model);
     tmk_encodings_destroy(&encodings);
     return status == TMK_OK ? EXIT_DONE : report_error(status, &diag);
-}
-
-/* "30dB", "30" */
-static bool read_goal(const char *text, double *out) {
-    char *end = NULL;
-    *out = strtod(text, &end);
-    return end != text && *out > 0 && isfinite(*out) && (!*end || strcmp(end, "dB") == 0);
 }
 
 static bool is_requant(const char *word) {
@@ -431,22 +324,7 @@ static int run_simulate(const struct command *command, int argc, char **argv) {
          "instead: what each value costs the outputs when it alone is quantized, of the "
          "N (64) of which most is expected, on --limit (8) samples",
          &args.rank},
-        {"search", 0, OPTION_FLAG, NULL,
-         "instead: try other methods, 16 bits and float, by groups, then by values, and write "
-         "better encodings to -o; on --limit (16) samples, judged on as many others",
-         &args.search},
-        {"profile", 0, OPTION_INPUT, "FILE", "--search: that the encodings were made of",
-         &args.profile},
-        {"config", 0, OPTION_INPUT, "FILE", "--search: that they were made with", &args.config},
-        {"budget", 0, OPTION_COUNT, "N", "--search: try at most N encodings (128)", &args.budget},
-        {"search-data", 0, OPTION_INPUTS, "SRC",
-         "--search: samples that choices are made by; --data is then for the verdict only",
-         &args.search_data},
-        {"goal", 0, OPTION_TEXT, "dB", "--search: end at so many decibels of the outputs: 30dB",
-         &args.goal},
-        {"write-config", 0, OPTION_OUTPUT, "FILE",
-         "--search: the config with which `calibrate` makes the result", &args.write_config},
-        {"output", 'o', OPTION_OUTPUT, "FILE", "--search: where to write them", &args.output},
+        SEARCH_OPTION_ROWS(args.search),
         WIDE_OPTION_ROW(args.wide),
         {"json", 0, OPTION_FLAG, NULL, "an object instead of the table", &args.json},
         {0}};
@@ -463,19 +341,15 @@ static int run_simulate(const struct command *command, int argc, char **argv) {
         wrong_call(command, rest.n < 1 ? "which MODEL?" : "which encodings? MODEL ENC.json");
     else if (args.requant && !is_requant(args.requant))
         wrong_call(command, "--requant is float, fixed or pow2, and not '%s'", args.requant);
-    else if (args.search != (args.profile && args.output))
-        wrong_call(command, "--search takes --profile and -o, and they go with --search");
-    else if (args.budget > UINT32_MAX || args.rank.n > UINT32_MAX)
-        wrong_call(command, "--budget and --rank are too large");
-    else if (args.goal && !read_goal(args.goal, &args.decibels))
-        wrong_call(command, "--goal %s: decibels, such as 30dB", args.goal);
-    else if (!args.search && (args.goal || args.search_data.n || args.write_config))
-        wrong_call(command, "--goal, --search-data and --write-config go with --search");
+    else if (args.rank.n > UINT32_MAX)
+        wrong_call(command, "--rank is too large");
+    else if (!check_search(command, &args.search))
+        ; /* it said why */
     else if (make_run_options(command, &args.run, &rest, 2, &run, &exit_status))
         exit_status = simulate_model(command, &args, &rest, &run);
 end:
     finish_run_args(&args.run);
-    free(args.search_data.items);
+    free(args.search.data.items);
     free(rest.items);
     return exit_status;
 }

@@ -103,12 +103,51 @@ TMK_API void tmk_ranking_destroy(struct tmk_ranking **ranking);
 
 /* ---- better encodings ---- */
 
+/* What a network made of all samples of a run; good during the call. */
+struct tmk_metric_outputs {
+    const struct tmk_tensor *outputs; /* one an output of the model, in its order; the first axis
+                                         counts samples, or batches where these are no slices */
+    uint32_t n;
+    uint64_t first, samples;    /* number of the first in the data, and how many */
+    const char *const *sources; /* the data */
+    size_t n_sources;
+};
+
+/* The caller's own measure of outputs: larger is better. Called by the calling thread, for the
+ * float network once for each run of samples, and for every candidate. A failure ends the search.
+ */
+struct tmk_search_metric {
+    enum tmk_status (*call)(void *context, const struct tmk_metric_outputs *outputs, double *out,
+                            struct tmk_diag *diag);
+    void *context;
+};
+/* The bytes of a .npy file before the tensor's data, for metrics that other programs compute.
+ * Free *out. TMK_TYPE: the format has no such elements. */
+TMK_API TMK_NODISCARD enum tmk_status tmk_npy_header(const struct tmk_tensor *tensor, char **out,
+                                                     size_t *len, struct tmk_diag *diag);
+
+enum tmk_goal {
+    TMK_GOAL_NONE,
+    TMK_GOAL_SQNR,     /* decibels of the outputs, at least */
+    TMK_GOAL_ACCURACY, /* percentage points of accuracy that are lost to float32, at most */
+    TMK_GOAL_METRIC    /* percent of the float network's metric that are lost, at most */
+};
+
+/* "30dB" (or "30"), "accuracy-0.5%", "metric-1%"; false: none of these. */
+TMK_API bool tmk_goal_read(const char *text, enum tmk_goal *goal, double *value);
+
 struct tmk_search_options {
     const struct tmk_profile *profile; /* that the encodings were made of */
     const char *config;                /* and with; NULL: none */
     const struct tmk_target *target;   /* and for; NULL: none */
-    uint32_t budget;                   /* encodings that are tried; 0: TMK_SEARCH_BUDGET */
-    double goal;                       /* decibels of the outputs at which it ends; 0: none */
+    uint32_t budget;    /* encodings that are tried, by each search; 0: TMK_SEARCH_BUDGET */
+    double seconds;     /* after which no more are tried, in all; 0: no such limit */
+    enum tmk_goal goal; /* at which it ends, on the samples that choices are made by */
+    double goal_value;
+    /* What candidates are judged by: the metric; else, with labels, the accuracy; else decibels.
+     * Labels are as in tmk_simulate_options; the goal ACCURACY takes an array "labels", too. */
+    struct tmk_search_metric metric; /* call NULL: none */
+    const char *labels;
     /* Samples that choices are made by; none: those of the run. The run's are then for the verdict
      * only. */
     const char *const *search_data;
@@ -122,31 +161,46 @@ struct tmk_search_options {
 /* Encodings that were at hand during the search: the first, and after each choice. */
 struct tmk_search_point {
     double sqnr;   /* decibels of the outputs, on the samples of the search */
+    double judged; /* what the search goes by: share of right classes, or the metric; NAN: sqnr */
     double bytes;  /* of the weights */
     double share8; /* of the multiplications of Conv, Gemm and MatMul: with at most 8 bits */
 };
 
-enum { TMK_SEARCH_BUDGET = 128, TMK_SEARCH_SAMPLES = 16, TMK_SEARCH_POINTS = 64 };
+enum { TMK_SEARCH_BUDGET = 128, TMK_SEARCH_SAMPLES = 32, TMK_SEARCH_POINTS = 64 };
+
+struct tmk_search_quality {
+    double sqnr;     /* decibels of the outputs; HUGE_VAL: no error */
+    double accuracy; /* share of right classes; NAN: no labels */
+    double margin;   /* of its difference from float32: half of the 95 % interval, of pairs */
+    double metric;   /* NAN: none */
+};
+
+/* How a search was judged by samples that nothing was chosen by. */
+enum tmk_judged {
+    TMK_JUDGED_NOT,     /* there are too few samples */
+    TMK_JUDGED_CROSSED, /* each half of the samples by a search that had the other half only */
+    TMK_JUDGED_APART    /* the run's data: choices were made by search_data */
+};
 
 struct tmk_search_result {
-    double before, after; /* decibels, of the network's outputs; HUGE_VAL: no error */
     uint32_t tried, chosen;
-    uint64_t samples;
-    /* The same on samples that nothing was chosen by; judged 0: there were none. */
-    double judged_before, judged_after;
-    uint64_t judged, judged_from; /* how many; number of the first in the run's data */
+    uint64_t samples, from; /* of the search, and the number of the first */
+    struct tmk_search_quality in_float, before, after; /* on these */
+    enum tmk_judged judged;
+    uint64_t judged_samples, judged_from, split; /* CROSSED: the second half begins there */
+    struct tmk_search_quality judged_float, judged_before, judged_after;
+    bool out_of_time;
     struct tmk_search_point points[TMK_SEARCH_POINTS]; /* later ones are left out */
     uint32_t n_points;
 };
 
 /* First by groups: what calibrate leaves float by default, all at once; then patterns, operators
- * and blocks of values, each in 16 bits and in float, the best first, while noise falls by 10 %.
- * Then by values (with those that share their scale) in the order of tmk_model_rank: all other
- * methods, 16 bits, float; kept if the noise of the outputs in the QDQ form falls by 1, 5 and 10 %
- * at least, each against the cheaper ones, since they cost. Groups take at most half of the budget.
- * On at most run->limit samples (0: TMK_SEARCH_SAMPLES); the verdict is on as many samples behind
- * these. The setting "search" of *out tells what was done. TMK_MISMATCH: the profile and the config
- * make other encodings. End *out with tmk_encodings_destroy. */
+ * and blocks of values, each in 16 bits and in float. Then by values (with those that share their
+ * scale) in the order of tmk_model_rank: auto or minmax, 16 bits, float. docs/simulate.md has what a
+ * change must gain. Groups take at most half of the budget. On at most run->limit samples (0:
+ * TMK_SEARCH_SAMPLES). The setting "search" of *out tells what was done. TMK_MISMATCH: the profile
+ * and the config make other encodings; there are no labels that the goal asks for. End *out with
+ * tmk_encodings_destroy. */
 TMK_API TMK_NODISCARD enum tmk_status
 tmk_model_search(struct tmk_model *model, const struct tmk_encodings *encodings,
                  const struct tmk_run_options *run, const struct tmk_search_options *options,

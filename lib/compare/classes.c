@@ -157,6 +157,16 @@ enum tmk_status tmk_predictions_add(struct tmk_predictions *sum, const struct tm
         const int64_t right_one = labels->classes[sample * each + i];
         sum->right_left += right_one == (int64_t)a;
         sum->right_right += right_one == (int64_t)b;
+        sum->one_right += (right_one == (int64_t)a) != (right_one == (int64_t)b);
     }
     return TMK_OK;
+}
+
+void tmk_predictions_merge(struct tmk_predictions *sum, const struct tmk_predictions *more) {
+    sum->n += more->n;
+    sum->agree += more->agree;
+    sum->labelled += more->labelled;
+    sum->right_left += more->right_left;
+    sum->right_right += more->right_right;
+    sum->one_right += more->one_right;
 }

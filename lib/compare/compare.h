@@ -8,6 +8,7 @@
 
 #include "compare/simulate.h"
 #include "graph/graph.h"
+#include "session/gather.h"
 
 /* A value of one of the graphs. */
 struct tmk_compared_value {
@@ -29,9 +30,15 @@ struct tmk_error_sums {
     int64_t code_error; /* the largest difference */
 };
 
+/* Samples before tmk_comparison.split, and from it on. A batch belongs where it begins. */
+enum tmk_half { TMK_ALL_SAMPLES, TMK_FIRST_HALF, TMK_SECOND_HALF };
+
 struct tmk_compared_pair {
     struct tmk_compared_value left, right;
+    enum tmk_half half;
     struct tmk_error_sums errors;
+    double log_noise; /* decadic logarithms of squared error over square of each batch, added up */
+    uint64_t batches; /* in these */
 };
 
 /* Adds a pair's tensors, whatever they are: only float numbers and codes are compared. Types are
@@ -44,17 +51,35 @@ void tmk_error_merge(struct tmk_error_sums *sum, const struct tmk_error_sums *mo
 double tmk_error_sqnr(const struct tmk_error_sums *errors);
 double tmk_error_cosine(const struct tmk_error_sums *errors);
 
+/* The classes of a graph's first output against those of the first graph's, and the labels. */
+struct tmk_compared_classes {
+    uint32_t graph;
+    enum tmk_half half;
+    struct tmk_predictions sum;
+};
+
+/* The outputs of one graph for the first half of the samples, and of one for the second. */
+struct tmk_kept_outputs {
+    uint32_t graph[2];
+    struct tmk_gathered *outputs; /* one an output; end each with tmk_gathered_finish */
+};
+
 struct tmk_comparison {
     struct tmk_graph **graphs; /* bound, with the same inputs; values of pairs become outputs */
     uint32_t n_graphs;
     struct tmk_compared_pair *pairs;
     uint32_t n_pairs;
-    const struct tmk_labels *labels;    /* NULL: no predictions are counted */
-    struct tmk_predictions predictions; /* by the first outputs of the first two graphs */
-    uint64_t samples;                   /* that ran */
+    uint64_t split;                  /* the sample that the second half begins with */
+    const struct tmk_labels *labels; /* NULL: no classes are counted */
+    struct tmk_compared_classes *classes;
+    uint32_t n_classes;
+    struct tmk_kept_outputs *kept;
+    uint32_t n_kept, n_outputs; /* of each that are kept */
+    bool joined;                /* what is kept is joined along the first axis; set by the run */
+    uint64_t samples;           /* that ran */
 };
 
-/* Runs all batches; pairs' sums and the predictions are added to, in the order of the samples. */
+/* Runs all batches; sums are added to, and outputs appended, in the order of the samples. */
 TMK_NODISCARD enum tmk_status tmk_compare_run(struct tmk_comparison *comparison,
                                               const struct tmk_run_options *options,
                                               struct tmk_diag *diag);

@@ -10,89 +10,190 @@
 
 enum { AT_A_TIME = 4 };
 
+/* What one run is made of: graph 0 is the float network, 1 ... n are the candidates. */
+struct measuring {
+    struct tmk_judge *judge;
+    struct tmk_quantized_graph made[AT_A_TIME];
+    struct tmk_graph *graphs[AT_A_TIME + 1];
+    uint32_t n, n_out;               /* candidates, results */
+    uint32_t each;                   /* pairs of a half of a candidate */
+    struct tmk_compared_pair *pairs; /* [n][2][each] */
+    struct tmk_compared_classes classes[2 * AT_A_TIME];
+    struct tmk_kept_outputs kept[AT_A_TIME + 1]; /* of each result, and of the float network */
+    struct tmk_comparison comparison;
+};
+
 static bool is_float(const struct tmk_value *value) {
     return value->type.dtype == TMK_FLOAT32 || value->type.dtype == TMK_UNDEFINED;
 }
 
 /* Output by output; a value that is an output twice counts twice. */
-static uint32_t pair_outputs(struct tmk_graph *const *graphs, uint32_t graph,
-                             struct tmk_compared_pair *pairs) {
+static uint32_t pair_outputs(struct measuring *m, uint32_t graph, enum tmk_half half) {
+    const struct tmk_graph *left = m->graphs[0], *right = m->graphs[graph];
     uint32_t n = 0;
-    for (uint32_t i = 0; i < graphs[0]->n_outputs && i < graphs[graph]->n_outputs; i++)
-        if (is_float(graphs[0]->outputs[i]))
-            pairs[n++] =
-                (struct tmk_compared_pair){.left = {0, graphs[0]->outputs[i], NULL},
-                                           .right = {graph, graphs[graph]->outputs[i], NULL}};
+    for (uint32_t i = 0; i < left->n_outputs && i < right->n_outputs; i++)
+        if (is_float(left->outputs[i])) {
+            m->pairs[m->comparison.n_pairs++] =
+                (struct tmk_compared_pair){.left = {0, left->outputs[i], NULL},
+                                           .right = {graph, right->outputs[i], NULL},
+                                           .half = half};
+            n++;
+        }
     return n;
 }
 
-/* Outputs of another shape than in float are all noise. */
-static void add_up(const struct tmk_compared_pair *pairs, uint32_t n, struct tmk_loss *loss) {
-    uint32_t floats = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        const struct tmk_error_sums *u = &pairs[i].errors;
-        const double noise = u->left > 0 ? u->error / u->left : u->error > 0;
-        floats += u->numbers;
-        loss->noise += u->reshaped ? fmax(noise, 1) : noise;
-    }
-    if (floats)
-        loss->noise /= floats;
+static enum tmk_status keep_outputs(struct measuring *m, uint32_t first, uint32_t second,
+                                    struct tmk_diag *diag) {
+    const struct tmk_graph *graph = m->graphs[0];
+    struct tmk_kept_outputs *kept = &m->kept[m->comparison.n_kept++];
+    *kept = (struct tmk_kept_outputs){.graph = {first, second}};
+    m->comparison.n_outputs = graph->n_outputs;
+    kept->outputs = calloc(graph->n_outputs + 1u, sizeof *kept->outputs);
+    for (uint32_t i = 0; kept->outputs && i < graph->n_outputs; i++)
+        kept->outputs[i].name = graph->outputs[i]->name;
+    return kept->outputs ? TMK_OK : tmk_nomem(diag);
 }
 
-/* Graphs 1 ... n are the candidates'. */
-static enum tmk_status run_some(struct tmk_graph **graphs, uint32_t n,
-                                const struct tmk_run_options *run, struct tmk_loss *out,
-                                struct tmk_diag *diag) {
-    const uint32_t outputs = graphs[0]->n_outputs;
-    struct tmk_compared_pair *pairs = calloc((size_t)n * outputs + 1, sizeof *pairs);
-    struct tmk_comparison comparison = {.graphs = graphs, .n_graphs = n + 1, .pairs = pairs};
-    uint32_t each = 0;
-    if (!pairs)
+static enum tmk_status prepare_comparison(struct measuring *m, struct tmk_diag *diag) {
+    const bool crossed = m->judge->crossed;
+    struct tmk_comparison *c = &m->comparison;
+    m->pairs = calloc(2 * (size_t)m->n * m->graphs[0]->n_outputs + 1, sizeof *m->pairs);
+    if (!m->pairs)
         return tmk_nomem(diag);
+    *c = (struct tmk_comparison){.graphs = m->graphs,
+                                 .n_graphs = m->n + 1,
+                                 .pairs = m->pairs,
+                                 .split = m->judge->split,
+                                 .labels = m->judge->labels,
+                                 .classes = m->classes,
+                                 .kept = m->kept};
+    for (uint32_t i = 1; i <= m->n; i++)
+        for (enum tmk_half half = TMK_FIRST_HALF; half <= TMK_SECOND_HALF; half++) {
+            m->each = pair_outputs(m, i, half);
+            m->classes[c->n_classes++] = (struct tmk_compared_classes){.graph = i, .half = half};
+        }
+    for (uint32_t i = 1; m->judge->metric && i <= m->n_out; i++)
+        TMK_TRY(keep_outputs(m, i, crossed ? 2 : i, diag));
+    return m->judge->metric && !m->judge->float_known ? keep_outputs(m, 0, 0, diag) : TMK_OK;
+}
+
+/* Outputs of another shape than in float are all noise. */
+static double noise_of(const struct tmk_compared_pair *first,
+                       const struct tmk_compared_pair *second, uint32_t n) {
+    uint32_t floats = 0;
+    double all = 0;
     for (uint32_t i = 0; i < n; i++) {
-        each = pair_outputs(graphs, i + 1, pairs + comparison.n_pairs);
-        comparison.n_pairs += each;
+        struct tmk_error_sums sum = first[i].errors;
+        tmk_error_merge(&sum, &second[i].errors);
+        const double noise = sum.left > 0 ? sum.error / sum.left : sum.error > 0;
+        floats += sum.numbers;
+        all += sum.reshaped ? fmax(noise, 1) : noise;
     }
-    enum tmk_status status = tmk_compare_run(&comparison, run, diag);
-    for (uint32_t i = 0; status == TMK_OK && i < n; i++) {
-        out[i] = (struct tmk_loss){.samples = comparison.samples};
-        add_up(pairs + (size_t)i * each, each, &out[i]);
+    return floats ? all / floats : 0;
+}
+
+/* 0: nothing was compared. */
+static double typical_noise(double log_noise, uint64_t batches) {
+    return batches ? pow(10, log_noise / (double)batches) : 0;
+}
+
+static void fill_loss(const struct measuring *m, uint32_t i, struct tmk_loss *out) {
+    const uint32_t other = m->judge->crossed ? 1 : i; /* of the second half */
+    const struct tmk_compared_pair *halves[2] = {m->pairs + 2 * (size_t)i * m->each,
+                                                 m->pairs + (2 * (size_t)other + 1) * m->each};
+    double log_noise[2] = {0, 0};
+    uint64_t batches[2] = {0, 0};
+    *out = (struct tmk_loss){.noise = noise_of(halves[0], halves[1], m->each),
+                             .samples = m->comparison.samples,
+                             .classes = {m->classes[2 * i].sum, m->classes[2 * other + 1].sum},
+                             .metric = NAN};
+    for (int half = 0; half < 2; half++) {
+        for (uint32_t k = 0; k < m->each; k++) {
+            log_noise[half] += halves[half][k].log_noise;
+            batches[half] += halves[half][k].batches;
+        }
+        out->half[half] = typical_noise(log_noise[half], batches[half]);
     }
-    free(pairs);
+    out->typical = typical_noise(log_noise[0] + log_noise[1], batches[0] + batches[1]);
+}
+
+/* The caller's number of what was kept. */
+static enum tmk_status ask_metric(const struct measuring *m, const struct tmk_kept_outputs *kept,
+                                  double *out, struct tmk_diag *diag) {
+    const struct tmk_judge *judge = m->judge;
+    const uint32_t n = m->comparison.n_outputs;
+    struct tmk_tensor *tensors = calloc(n + 1u, sizeof *tensors);
+    enum tmk_status status = tensors ? TMK_OK : tmk_nomem(diag);
+    for (uint32_t i = 0; status == TMK_OK && i < n; i++)
+        status = tmk_gathered_tensor(&kept->outputs[i], m->comparison.joined, &tensors[i], diag);
+    if (status == TMK_OK) {
+        const struct tmk_metric_outputs outputs = {.outputs = tensors,
+                                                   .n = n,
+                                                   .first = judge->run->data.skip,
+                                                   .samples = m->comparison.samples,
+                                                   .sources = judge->run->data.sources,
+                                                   .n_sources = judge->run->data.n_sources};
+        status = judge->metric->call(judge->metric->context, &outputs, out, diag);
+    }
+    if (status == TMK_OK && !isfinite(*out))
+        status = tmk_fail(diag, TMK_RANGE, "the metric is %g, which is no number to go by", *out);
+    free(tensors);
     return status;
 }
 
-static enum tmk_status measure_losses(const struct tmk_graph *graph,
-                                      const struct tmk_encodings *const *encodings, uint32_t n,
-                                      const struct tmk_quantize_options *how,
-                                      const struct tmk_run_options *run, struct tmk_loss *out,
-                                      struct tmk_diag *diag) {
-    struct tmk_quantized_graph made[AT_A_TIME] = {0};
-    struct tmk_graph *graphs[AT_A_TIME + 1] = {NULL};
-    enum tmk_status status = tmk_graph_clone(graph, &graphs[0], diag);
-    for (uint32_t i = 0; status == TMK_OK && i < n; i++) {
-        status = tmk_quantize_graph(graph, encodings[i], how, &made[i], diag);
-        graphs[i + 1] = made[i].graph;
-    }
-    if (status == TMK_OK)
-        status = run_some(graphs, n, run, out, diag);
-    for (uint32_t i = 0; i < n; i++)
-        tmk_quantized_finish(&made[i]);
-    tmk_graph_destroy(&graphs[0]);
-    return status;
-}
-
-enum tmk_status tmk_losses(const struct tmk_graph *graph,
-                           const struct tmk_encodings *const *encodings, uint32_t n,
-                           const struct tmk_quantize_options *how,
-                           const struct tmk_run_options *run, struct tmk_loss *out,
-                           struct tmk_diag *diag) {
-    for (uint32_t i = 0; i < n; i += AT_A_TIME)
-        TMK_TRY(measure_losses(graph, encodings + i, n - i < AT_A_TIME ? n - i : AT_A_TIME, how,
-                               run, out + i, diag));
+static enum tmk_status ask_metrics(const struct measuring *m, struct tmk_loss *out,
+                                   struct tmk_diag *diag) {
+    if (!m->judge->metric)
+        return TMK_OK;
+    if (!m->judge->float_known)
+        TMK_TRY(ask_metric(m, &m->kept[m->n_out], &m->judge->float_metric, diag));
+    m->judge->float_known = true;
+    for (uint32_t i = 0; i < m->n_out; i++)
+        TMK_TRY(ask_metric(m, &m->kept[i], &out[i].metric, diag));
     return TMK_OK;
 }
 
-double tmk_loss_sqnr(const struct tmk_loss *loss) {
-    return loss->noise > 0 ? -10 * log10(loss->noise) : HUGE_VAL;
+static void finish_measuring(struct measuring *m) {
+    for (uint32_t i = 0; i < m->comparison.n_kept; i++) {
+        for (uint32_t k = 0; m->kept[i].outputs && k < m->comparison.n_outputs; k++)
+            tmk_gathered_finish(&m->kept[i].outputs[k]);
+        free(m->kept[i].outputs);
+    }
+    free(m->pairs);
+    for (uint32_t i = 0; i < m->n; i++)
+        tmk_quantized_finish(&m->made[i]);
+    tmk_graph_destroy(&m->graphs[0]);
+}
+
+static enum tmk_status measure_losses(struct tmk_judge *judge,
+                                      const struct tmk_encodings *const *encodings, uint32_t n,
+                                      struct tmk_loss *out, struct tmk_diag *diag) {
+    struct measuring m = {.judge = judge, .n = n, .n_out = judge->crossed ? 1 : n};
+    enum tmk_status status = tmk_graph_clone(judge->graph, &m.graphs[0], diag);
+    for (uint32_t i = 0; status == TMK_OK && i < n; i++) {
+        status = tmk_quantize_graph(judge->graph, encodings[i], judge->how, &m.made[i], diag);
+        m.graphs[i + 1] = m.made[i].graph;
+    }
+    if (status == TMK_OK)
+        status = prepare_comparison(&m, diag);
+    if (status == TMK_OK)
+        status = tmk_compare_run(&m.comparison, judge->run, diag);
+    for (uint32_t i = 0; status == TMK_OK && i < m.n_out; i++)
+        fill_loss(&m, i, &out[i]);
+    if (status == TMK_OK)
+        status = ask_metrics(&m, out, diag);
+    finish_measuring(&m);
+    return status;
+}
+
+enum tmk_status tmk_losses(struct tmk_judge *judge, const struct tmk_encodings *const *encodings,
+                           uint32_t n, struct tmk_loss *out, struct tmk_diag *diag) {
+    for (uint32_t i = 0; i < n; i += AT_A_TIME)
+        TMK_TRY(measure_losses(judge, encodings + i, n - i < AT_A_TIME ? n - i : AT_A_TIME, out + i,
+                               diag));
+    return TMK_OK;
+}
+
+double tmk_noise_sqnr(double noise) {
+    return noise > 0 ? -10 * log10(noise) : HUGE_VAL;
 }

@@ -58,7 +58,7 @@ static enum tmk_status report_losses(const struct alone *apart, const struct tmk
             .id = e->id,
             .name = tmk_arena_strdup(out->arena, e->name),
             .dtype = e->dtype,
-            .sqnr = tmk_loss_sqnr(&losses[i]),
+            .sqnr = tmk_noise_sqnr(losses[i].noise),
             .expected = apart[i].expected,
         };
         if (!out->values[i].name)
@@ -86,7 +86,8 @@ static enum tmk_status rank_groups(const struct tmk_graph *graph,
     out->left_out = n - out->n;
     for (uint32_t i = 0; i < out->n; i++)
         list[i] = &apart[i].encodings;
-    TMK_TRY(tmk_losses(graph, list, out->n, &how, run, losses, diag));
+    struct tmk_judge judge = {.graph = graph, .how = &how, .run = run};
+    TMK_TRY(tmk_losses(&judge, list, out->n, losses, diag));
     return report_losses(apart, losses, out, diag);
 }
 

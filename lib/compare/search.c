@@ -10,11 +10,17 @@
 
 #include "base/diag.h"
 #include "base/file.h"
+#include "base/size.h"
 #include "calib/json_file.h"
+#include "session/running.h"
 #include "transform/model.h"
 
-enum { MOST_TRIES = 16 }; /* of one value */
+enum { MOST_TRIES = 4, PROBED = 4 }; /* of one value; values at a time */
 static const double method_gain = 0.97, wide_gain = 0.95, float_gain = 0.9;
+
+bool tmk_search_is_late(const struct tmk_search *s) {
+    return s->until > 0 && tmk_running_now() >= s->until;
+}
 
 /* ---- what the encodings were made with ---- */
 
@@ -95,8 +101,8 @@ static bool is_member(const struct tmk_encoding *e, const struct tmk_encoding *o
     return e->id == of->id || (of->group && e->group == of->group);
 }
 
-static enum tmk_status find_members(const struct tmk_search *s, const struct tmk_encoding *of,
-                                    struct tmk_unit *unit) {
+enum tmk_status tmk_search_members(const struct tmk_search *s, const struct tmk_encoding *of,
+                                   struct tmk_unit *unit) {
     *unit = (struct tmk_unit){.ids = malloc(((size_t)s->current->n_items + 1) * sizeof(uint32_t))};
     if (!unit->ids)
         return tmk_nomem(s->diag);
@@ -108,16 +114,16 @@ static enum tmk_status find_members(const struct tmk_search *s, const struct tmk
     return TMK_OK;
 }
 
+/* Methods that clip are none of them: what a narrow range gains on a few samples others lose. */
 static enum tmk_status prepare_all(const struct tmk_search *s, const struct tmk_encoding *of,
                                    const struct tmk_unit *unit, struct tmk_attempt *list,
                                    uint32_t *n) {
-    const bool given = strcmp(of->method, "given") == 0;
-    const char *name, *help;
+    static const char *const methods[] = {"auto", "minmax"};
     bool worth;
-    for (size_t i = 0; tmk_calibrate_method(i, &name, &help) && *n + 2 < MOST_TRIES; i++) {
-        if (given || strcmp(name, of->method) == 0 || strcmp(name, "moving-average") == 0)
+    for (size_t i = 0; i < TMK_COUNT(methods); i++) {
+        if (strcmp(of->method, "given") == 0 || strcmp(methods[i], of->method) == 0)
             continue;
-        TMK_TRY(tmk_attempt_init(s, unit, TMK_CHANGE_METHOD, name, &list[*n], &worth));
+        TMK_TRY(tmk_attempt_init(s, unit, TMK_CHANGE_METHOD, methods[i], &list[*n], &worth));
         *n += worth;
     }
     if (tmk_dtype_bits(of->dtype) < 16) {
@@ -133,24 +139,24 @@ static enum tmk_status prepare_all(const struct tmk_search *s, const struct tmk_
 static struct tmk_attempt *best_of(const struct tmk_search *s, struct tmk_attempt *list,
                                    uint32_t n) {
     const double gains[] = {[TMK_CHANGE_METHOD] = method_gain,
-                            [TMK_CHANGE_16_BITS] = s->any_cost ? method_gain : wide_gain,
-                            [TMK_CHANGE_FLOAT] = s->any_cost ? method_gain : float_gain};
+                            [TMK_CHANGE_16_BITS] = wide_gain,
+                            [TMK_CHANGE_FLOAT] = float_gain};
     struct tmk_attempt *best = NULL;
     for (int change = TMK_CHANGE_METHOD; change <= TMK_CHANGE_FLOAT; change++) {
         struct tmk_attempt *own = NULL;
         for (uint32_t i = 0; i < n; i++)
             if (list[i].change == (enum tmk_change)change &&
-                (!own || list[i].loss.noise < own->loss.noise))
+                (!own || list[i].loss.lost < own->loss.lost))
                 own = &list[i];
         const struct tmk_search_loss *least = best ? &best->loss : &s->loss;
-        if (own && own->loss.noise < gains[change] * least->noise &&
+        if (own && own->loss.lost < gains[change] * least->lost &&
             tmk_is_better(&own->loss, &s->loss, gains[change]))
             best = own;
     }
     return best;
 }
 
-static const struct tmk_encoding *find_item(const struct tmk_encodings *e, uint32_t id) {
+const struct tmk_encoding *tmk_search_item(const struct tmk_encodings *e, uint32_t id) {
     for (uint32_t i = 0; i < e->n_items; i++)
         if (e->items[i].id == id)
             return &e->items[i];
@@ -158,7 +164,7 @@ static const struct tmk_encoding *find_item(const struct tmk_encodings *e, uint3
 }
 
 static enum tmk_status try_value(struct tmk_search *s, uint32_t id) {
-    const struct tmk_encoding *of = find_item(s->current, id);
+    const struct tmk_encoding *of = tmk_search_item(s->current, id);
     struct tmk_attempt attempts[MOST_TRIES] = {0};
     struct tmk_unit unit;
     uint32_t n = 0, tried = 0;
@@ -167,7 +173,7 @@ static enum tmk_status try_value(struct tmk_search *s, uint32_t id) {
         return TMK_OK;
     snprintf(name, sizeof name, "p%u '%s'%s", of->id, of->name,
              of->group ? " and what shares its scale" : "");
-    enum tmk_status status = find_members(s, of, &unit);
+    enum tmk_status status = tmk_search_members(s, of, &unit);
     if (status == TMK_OK)
         status = prepare_all(s, of, &unit, attempts, &n);
     if (status == TMK_OK)
@@ -181,6 +187,36 @@ static enum tmk_status try_value(struct tmk_search *s, uint32_t id) {
     return status;
 }
 
+/* What these values would gain in float, each alone: no other change of theirs gains much more. */
+static enum tmk_status probe_values(struct tmk_search *s, const struct tmk_sensitivity *values,
+                                    uint32_t n, bool gains[PROBED]) {
+    struct tmk_attempt attempts[PROBED] = {0};
+    uint32_t of[PROBED], n_attempts = 0, tried = 0;
+    enum tmk_status status = TMK_OK;
+    for (uint32_t i = 0; status == TMK_OK && i < n; i++) {
+        const struct tmk_encoding *e = tmk_search_item(s->current, values[i].id);
+        struct tmk_unit unit = {0};
+        bool worth = false;
+        gains[i] = false;
+        if (!e || e->role == TMK_ENCODING_BIAS)
+            continue;
+        status = tmk_search_members(s, e, &unit);
+        if (status == TMK_OK)
+            status =
+                tmk_attempt_init(s, &unit, TMK_CHANGE_FLOAT, NULL, &attempts[n_attempts], &worth);
+        free(unit.ids);
+        if (worth)
+            of[n_attempts++] = i;
+    }
+    if (status == TMK_OK)
+        status = tmk_attempts_run(s, attempts, n_attempts, &tried);
+    for (uint32_t i = 0; i < n_attempts; i++) {
+        gains[of[i]] = i < tried && attempts[i].loss.lost < method_gain * s->loss.lost;
+        tmk_attempt_finish(&attempts[i]);
+    }
+    return status;
+}
+
 /* All values once, the worst first. */
 static enum tmk_status sweep_values(struct tmk_search *s) {
     struct tmk_ranking *ranking = NULL;
@@ -188,8 +224,15 @@ static enum tmk_status sweep_values(struct tmk_search *s) {
     run.data.limit = run.data.limit < TMK_RANK_SAMPLES ? run.data.limit : TMK_RANK_SAMPLES;
     TMK_TRY(tmk_model_rank(s->model, s->current, &run, 0, &ranking, s->diag));
     enum tmk_status status = TMK_OK;
-    for (uint32_t i = 0; status == TMK_OK && i < ranking->n && !tmk_search_is_over(s); i++)
-        status = try_value(s, ranking->values[i].id);
+    for (uint32_t i = 0; status == TMK_OK && i < ranking->n && !tmk_search_is_over(s);
+         i += PROBED) {
+        const uint32_t n = ranking->n - i < PROBED ? ranking->n - i : PROBED;
+        bool gains[PROBED];
+        status = probe_values(s, &ranking->values[i], n, gains);
+        for (uint32_t k = 0; status == TMK_OK && k < n && !tmk_search_is_over(s); k++)
+            if (gains[k])
+                status = try_value(s, ranking->values[i + k].id);
+    }
     tmk_ranking_destroy(&ranking);
     return status;
 }
@@ -204,52 +247,72 @@ static enum tmk_status search_values(struct tmk_search *s) {
     return TMK_OK;
 }
 
-/* ---- samples that nothing was chosen by ---- */
-
-/* The samples behind those of the search, or with search_data all data, up to as many. Where there
- * are none, judged stays 0. */
-static enum tmk_status judge_result(struct tmk_search *s, const struct tmk_run_options *given,
-                                    const struct tmk_encodings *before) {
-    const struct tmk_quantize_options how = {0};
-    const struct tmk_encodings *list[] = {before, s->current};
-    struct tmk_loss losses[2];
-    struct tmk_diag ignored = {0};
-    struct tmk_run_options run = *given;
-    run.events.progress = NULL;
-    run.data.limit = s->run.data.limit;
-    if (!s->options->n_search_data)
-        run.data.skip += s->result.samples;
-    const enum tmk_status status = tmk_losses(s->graph, list, 2, &how, &run, losses, &ignored);
-    if (status == TMK_ARGUMENT && !s->options->n_search_data)
-        return TMK_OK; /* none are left */
-    if (status != TMK_OK) {
-        *s->diag = ignored;
-        return status;
-    }
-    s->result.judged = losses[0].samples;
-    s->result.judged_from = run.data.skip;
-    s->result.judged_before = tmk_loss_sqnr(&losses[0]);
-    s->result.judged_after = tmk_loss_sqnr(&losses[1]);
-    return TMK_OK;
-}
-
 /* ---- all of it ---- */
 
-/* Both halves of the samples together, as the table of `simulate` has them. */
-static enum tmk_status sum_up(struct tmk_search *s, const struct tmk_encodings *before) {
-    const struct tmk_quantize_options how = {0};
-    const struct tmk_encodings *list[] = {before, s->current};
-    struct tmk_loss losses[2];
-    TMK_TRY(tmk_losses(s->graph, list, 2, &how, &s->run, losses, s->diag));
-    s->result.before = tmk_loss_sqnr(&losses[0]);
-    s->result.after = tmk_loss_sqnr(&losses[1]);
+/* From the config at hand. */
+static enum tmk_status search_stages(struct tmk_search *s) {
+    const struct tmk_encodings *one = s->current;
+    const uint32_t budget = s->options->budget;
+    const bool goal = s->options->goal != TMK_GOAL_NONE;
+    TMK_TRY(tmk_search_losses(s, &one, 1, &s->loss));
+    TMK_TRY(tmk_cost_of(s->options->profile, s->current, &s->cost, s->diag));
+    s->budget = (budget + 1) / 2;
+    tmk_attempt_choose(s, NULL, NULL);
+    if (!tmk_search_is_over(s))
+        TMK_TRY(tmk_search_groups(s));
+    s->budget = goal ? budget - budget / 4 : budget;
+    if (!tmk_search_is_over(s))
+        TMK_TRY(search_values(s));
+    s->budget = budget;
+    if (goal && !tmk_search_is_over(s))
+        TMK_TRY(tmk_search_goal(s));
+    s->result.out_of_time = tmk_search_is_late(s);
     return TMK_OK;
 }
 
-static enum tmk_status search_all(struct tmk_search *s, const struct tmk_encodings *encodings,
-                                  const struct tmk_run_options *given) {
-    const struct tmk_encodings *one;
+/* The same search, that has one half of the samples only. */
+static enum tmk_status search_half(const struct tmk_search *all, int half, double until,
+                                   struct tmk_encodings **out) {
+    struct tmk_search_options options = *all->options;
+    struct tmk_search s = *all;
+    struct tmk_run_options run = all->run;
+    char line[160];
+    options.report = NULL;
+    s.options = &options;
+    s.until = until;
+    s.done = (struct tmk_text){0};
+    s.current = NULL;
+    s.config = cJSON_Duplicate(all->config, true);
+    run.data.skip = half ? all->samples.split : all->samples.first;
+    run.data.limit = all->samples.in_half[half];
+    enum tmk_status status = s.config ? tmk_search_judge_by(&s, &run) : tmk_nomem(s.diag);
+    if (status == TMK_OK)
+        status = tmk_search_calibrate(&s, s.config, &s.current, s.diag);
+    if (status == TMK_OK)
+        status = search_stages(&s);
+    if (status == TMK_OK && all->options->report) {
+        snprintf(line, sizeof line,
+                 "by the %s half of the samples alone: %u changes, %.2f dB there",
+                 half ? "second" : "first", s.result.chosen, tmk_noise_sqnr(s.loss.noise));
+        all->options->report(all->options->context, line);
+    }
+    *out = s.current;
+    cJSON_Delete(s.config);
+    tmk_text_finish(&s.done);
+    return status;
+}
+
+/* Each half of the samples is judged by what the other alone would have chosen. */
+static enum tmk_status search_halves(struct tmk_search *s, struct tmk_encodings *found[2]) {
+    const double now = tmk_running_now(), quarter = (s->until - now) / 4;
+    for (int i = 0; i < 2; i++)
+        TMK_TRY(search_half(s, 1 - i, s->until > 0 ? now + (i + 1) * quarter : 0, &found[i]));
+    return TMK_OK;
+}
+
+static enum tmk_status open_search(struct tmk_search *s, const struct tmk_encodings *encodings) {
     TMK_TRY(tmk_original(s->model, &s->graph, s->diag));
+    tmk_graph_number(s->graph);
     find_base(s, encodings);
     TMK_TRY(read_config(s, encodings));
     TMK_TRY(tmk_search_calibrate(s, s->config, &s->current, s->diag));
@@ -257,26 +320,28 @@ static enum tmk_status search_all(struct tmk_search *s, const struct tmk_encodin
         return tmk_fail(s->diag, TMK_MISMATCH,
                         "the profile makes other encodings than these; were they made with another "
                         "profile, or a config (--config)?");
-    one = s->current;
-    TMK_TRY(tmk_search_losses(s, &one, 1, &s->loss));
-    s->result.samples = s->loss.samples;
-    TMK_TRY(tmk_cost_of(s->options->profile, s->current, &s->cost, s->diag));
-    tmk_attempt_choose(s, NULL, NULL);
-    s->budget = (s->options->budget + 1) / 2;
-    if (!tmk_search_is_over(s))
-        TMK_TRY(tmk_search_groups(s));
-    s->budget =
-        s->options->goal > 0 ? s->options->budget - s->options->budget / 4 : s->options->budget;
-    if (!tmk_search_is_over(s))
-        TMK_TRY(search_values(s));
-    s->budget = s->options->budget;
-    s->any_cost = s->options->goal > 0;
-    if (s->any_cost && !tmk_search_is_over(s))
-        TMK_TRY(search_values(s));
-    if (s->any_cost && !tmk_search_is_over(s))
-        TMK_TRY(tmk_search_groups(s));
-    TMK_TRY(sum_up(s, encodings));
-    return judge_result(s, given, encodings);
+    TMK_TRY(tmk_search_labels(s));
+    const struct tmk_run_options run = s->run;
+    return tmk_search_judge_by(s, &run);
+}
+
+enum { FEWEST_HALVED = 4 }; /* samples */
+
+static enum tmk_status search_all(struct tmk_search *s, const struct tmk_encodings *encodings,
+                                  const struct tmk_run_options *given) {
+    struct tmk_encodings *halves[2] = {NULL, NULL};
+    TMK_TRY(open_search(s, encodings));
+    const bool halved = !s->options->n_search_data &&
+                        s->samples.in_half[0] + s->samples.in_half[1] >= FEWEST_HALVED &&
+                        s->samples.in_half[1];
+    enum tmk_status status = halved ? search_halves(s, halves) : TMK_OK;
+    if (status == TMK_OK)
+        status = search_stages(s);
+    if (status == TMK_OK)
+        status = tmk_search_verdict(s, given, encodings, halved ? halves : NULL);
+    for (int i = 0; i < 2; i++)
+        tmk_encodings_destroy(&halves[i]);
+    return status;
 }
 
 /* What options of calibrate said, so that the config says all. */
@@ -325,7 +390,7 @@ static enum tmk_status add_setting(struct tmk_search *s) {
     char text[160];
     uint32_t n = 0;
     snprintf(text, sizeof text, "%u tried on %llu samples, %.2f dB became %.2f", s->result.tried,
-             (unsigned long long)s->result.samples, s->result.before, s->result.after);
+             (unsigned long long)s->result.samples, s->result.before.sqnr, s->result.after.sqnr);
     struct tmk_text all = {0};
     tmk_text_puts(&all, text);
     if (s->done.data)
@@ -358,6 +423,7 @@ enum tmk_status tmk_model_search(struct tmk_model *model, const struct tmk_encod
     given.budget = options->budget ? options->budget : TMK_SEARCH_BUDGET;
     s.run.data.limit = run->data.limit ? run->data.limit : TMK_SEARCH_SAMPLES;
     s.run.events.progress = NULL;
+    s.until = options->seconds > 0 ? tmk_running_now() + options->seconds : 0;
     if (options->n_search_data) {
         s.run.data.sources = options->search_data;
         s.run.data.n_sources = options->n_search_data;
@@ -375,6 +441,7 @@ enum tmk_status tmk_model_search(struct tmk_model *model, const struct tmk_encod
     }
     cJSON_Delete(s.config);
     tmk_text_finish(&s.done);
+    tmk_labels_finish(&s.labels);
     tmk_graph_destroy(&s.graph);
     return status;
 }

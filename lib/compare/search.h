@@ -3,15 +3,25 @@
 #ifndef TMK_COMPARE_SEARCH_H
 #define TMK_COMPARE_SEARCH_H
 
+#include <cJSON.h>
+
 #include "base/text.h"
-#include "calib/config.h"
 #include "compare/cost.h"
 #include "compare/simulate.h"
 
-/* Noise of the outputs on the samples that choices are made by. */
+/* What is lost on the samples that choices are made by, as a share of one: noise of the outputs; or
+ * accuracy, or the user's metric, with a tenth of the noise, so that what loses none of these can
+ * be compared. */
 struct tmk_search_loss {
-    double noise, half[2]; /* the mean; on the first samples, and on the others */
-    uint64_t samples;
+    double lost, half[2]; /* of all samples, of the first half, of the second */
+    double noise;
+    double judged; /* accuracy or metric, NAN: by noise */
+    bool at_goal;
+};
+
+/* The samples of a run, and where their second half begins. */
+struct tmk_search_samples {
+    uint64_t first, split, in_half[2];
 };
 
 struct tmk_search {
@@ -19,9 +29,12 @@ struct tmk_search {
     struct tmk_graph *graph;
     const struct tmk_search_options *options;
     struct tmk_run_options run; /* on the samples that choices are made by */
+    struct tmk_judge judge;     /* by these */
+    struct tmk_search_samples samples;
+    struct tmk_labels labels;
+    double until; /* the time when it ends; 0: never */
     struct tmk_calibrate_options base;
     uint32_t budget;               /* tries until the end of the stage at hand */
-    bool any_cost;                 /* the goal is not reached by what is worth its cost */
     cJSON *config;                 /* with the rules that were chosen */
     struct tmk_encodings *current; /* under it */
     struct tmk_search_loss loss;   /* theirs */
@@ -68,10 +81,11 @@ bool tmk_same_encodings(const struct tmk_encodings *a, const struct tmk_encoding
 TMK_NODISCARD enum tmk_status tmk_search_losses(struct tmk_search *s,
                                                 const struct tmk_encodings *const *encodings,
                                                 uint32_t n, struct tmk_search_loss *out);
-/* Noise falls to this part at least, and in both halves: what helps some samples only is fitted to
- * them. */
+/* The loss falls to this part at least, and in both halves: what helps some samples only is fitted
+ * to them. */
 bool tmk_is_better(const struct tmk_search_loss *loss, const struct tmk_search_loss *than,
                    double part);
+/* Of what is lost. */
 double tmk_decibels_of(const struct tmk_search_loss *loss);
 /* Runs the first of them, as many as the budget has left, and sets their losses; *tried: how many.
  */
@@ -80,8 +94,32 @@ TMK_NODISCARD enum tmk_status tmk_attempts_run(struct tmk_search *s, struct tmk_
 /* The attempt becomes what is at hand, and a point of the result; NULL: what is at hand is the
  * first. `of` names what it changes. */
 void tmk_attempt_choose(struct tmk_search *s, struct tmk_attempt *attempt, const char *of);
+/* The budget of tries or of time is spent, or the goal is reached. */
 bool tmk_search_is_over(const struct tmk_search *s);
+bool tmk_search_is_late(const struct tmk_search *s);
 
+/* Sets run, judge and samples: choices are made by the samples of `run`. */
+TMK_NODISCARD enum tmk_status tmk_search_judge_by(struct tmk_search *s,
+                                                  const struct tmk_run_options *run);
+/* The labels that options and goal ask for, in the run's data. */
+TMK_NODISCARD enum tmk_status tmk_search_labels(struct tmk_search *s);
+/* Sets the result's figures: of the first encodings and those at hand on the samples of the search,
+ * and of both on others. given: the run of the caller. halves: what searches found that had the
+ * second half only, and the first half only; NULL: there were none. */
+TMK_NODISCARD enum tmk_status tmk_search_verdict(struct tmk_search *s,
+                                                 const struct tmk_run_options *given,
+                                                 const struct tmk_encodings *before,
+                                                 struct tmk_encodings *const halves[2]);
+
+/* NULL: it has no encoding. */
+const struct tmk_encoding *tmk_search_item(const struct tmk_encodings *e, uint32_t id);
+/* The value and those that share its scale; free unit->ids. */
+TMK_NODISCARD enum tmk_status tmk_search_members(const struct tmk_search *s,
+                                                 const struct tmk_encoding *of,
+                                                 struct tmk_unit *unit);
+/* Where what is worth its cost did not reach the goal: as many values as it takes, those that cost
+ * most first, in 16 bits or in float (search_goal.c). */
+TMK_NODISCARD enum tmk_status tmk_search_goal(struct tmk_search *s);
 /* By groups: what stays float by default, patterns, operators, blocks (search_groups.c). */
 TMK_NODISCARD enum tmk_status tmk_search_groups(struct tmk_search *s);
 

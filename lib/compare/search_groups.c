@@ -83,12 +83,14 @@ static enum tmk_status find_groups(const struct tmk_search *s, struct groups *g)
 
 /* Decibels for the cost; not positive: it is not worth it. */
 static double score_of(const struct tmk_search *s, const struct tmk_attempt *a) {
-    const double most = s->options->goal > 0 ? s->options->goal : enough,
-                 then = tmk_decibels_of(&a->loss),
-                 gain = fmin(then, most) - fmin(tmk_decibels_of(&s->loss), most),
+    const bool by_goal = s->options->goal == TMK_GOAL_SQNR && !s->judge.metric && !s->judge.labels;
+    const double now = tmk_decibels_of(&s->loss),
+                 missing =
+                     by_goal ? s->options->goal_value - tmk_noise_sqnr(s->loss.noise) : HUGE_VAL,
+                 gain = fmin(fmin(tmk_decibels_of(&a->loss), enough) - fmin(now, enough), missing),
                  lost = fmax(s->cost.share8 - a->cost.share8, 0) *
                         (a->change == TMK_CHANGE_16_BITS ? 0.5 : 1),
-                 needed = least_gain + (s->any_cost ? 0 : gain_a_share * lost);
+                 needed = least_gain + gain_a_share * lost;
     if (!tmk_is_better(&a->loss, &s->loss, 1))
         return -HUGE_VAL;
     return gain >= needed ? gain / (0.02 + lost) : gain - needed;
@@ -139,7 +141,7 @@ static enum tmk_status choose_best(struct tmk_search *s, struct groups *g, uint3
     enum tmk_status status = TMK_OK;
     for (uint32_t i = 0; status == TMK_OK && i < g->n && i < most; i++) {
         bool found = false;
-        if (g->list[i].done || s->result.tried >= s->budget)
+        if (g->list[i].done || s->result.tried >= s->budget || tmk_search_is_late(s))
             continue;
         status = try_group(s, &g->list[i], &one, &found);
         if (status == TMK_OK && found && (!of || g->list[i].score > of->score)) {

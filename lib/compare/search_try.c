@@ -6,9 +6,12 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "calib/config.h"
 #include "compare/search.h"
 
 enum { MOST_AT_ONCE = 16 };
+static const double most_noise = 1.05;  /* of all samples, as a part of what it was */
+static const double noise_weight = 0.1; /* beside accuracy, or the metric */
 
 enum tmk_status tmk_search_calibrate(const struct tmk_search *s, const cJSON *config,
                                      struct tmk_encodings **out, struct tmk_diag *diag) {
@@ -112,43 +115,78 @@ void tmk_attempt_finish(struct tmk_attempt *attempt) {
     attempt->config = NULL;
 }
 
+/* Shares of one; metrics that exceed the float network's lose nothing. */
+static double lost_classes(const struct tmk_predictions *p) {
+    return p->labelled ? ((double)p->right_left - (double)p->right_right) / (double)p->labelled : 0;
+}
+
+static double lost_metric(const struct tmk_judge *judge, double metric) {
+    const double scale = fabs(judge->float_metric);
+    return (judge->float_metric - metric) / (scale > 0 ? scale : 1);
+}
+
+static double joined_loss(double lost, double noise) {
+    return fmax(lost, 0) + noise_weight * fmin(noise, 1);
+}
+
+static bool is_at_goal(const struct tmk_search *s, const struct tmk_loss *loss, double lost_right) {
+    const double value = s->options->goal_value;
+    switch (s->options->goal) {
+    case TMK_GOAL_SQNR:
+        return tmk_noise_sqnr(loss->noise) >= value;
+    case TMK_GOAL_ACCURACY:
+        return 100 * lost_right <= value + 1e-9;
+    case TMK_GOAL_METRIC:
+        return 100 * lost_metric(&s->judge, loss->metric) <= value + 1e-9;
+    default:
+        return false;
+    }
+}
+
+static struct tmk_search_loss search_loss(const struct tmk_search *s, const struct tmk_loss *loss) {
+    struct tmk_predictions all = loss->classes[0];
+    struct tmk_search_loss out = {
+        .lost = loss->typical, .half = {loss->half[0], loss->half[1]}, .noise = loss->noise};
+    tmk_predictions_merge(&all, &loss->classes[1]);
+    const double lost_right = lost_classes(&all);
+    out.judged = NAN;
+    if (s->judge.metric) {
+        const double lost = lost_metric(&s->judge, loss->metric);
+        out.judged = loss->metric;
+        out.lost = joined_loss(lost, loss->typical);
+        for (int i = 0; i < 2; i++)
+            out.half[i] = joined_loss(lost, loss->half[i]);
+    } else if (s->judge.labels) {
+        out.judged = all.labelled ? (double)all.right_right / (double)all.labelled : NAN;
+        out.lost = joined_loss(lost_right, loss->typical);
+        for (int i = 0; i < 2; i++)
+            out.half[i] = joined_loss(lost_classes(&loss->classes[i]), loss->half[i]);
+    }
+    out.at_goal = is_at_goal(s, loss, lost_right);
+    return out;
+}
+
 enum tmk_status tmk_search_losses(struct tmk_search *s,
                                   const struct tmk_encodings *const *encodings, uint32_t n,
                                   struct tmk_search_loss *out) {
-    const struct tmk_quantize_options how = {0};
-    struct tmk_run_options run = s->run;
-    struct tmk_loss first[MOST_AT_ONCE], second[MOST_AT_ONCE];
-    struct tmk_diag none = {0};
-    run.data.limit = (s->run.data.limit + 1) / 2;
-    TMK_TRY(tmk_losses(s->graph, encodings, n, &how, &run, first, s->diag));
-    run.data.skip += run.data.limit;
-    run.data.limit = s->run.data.limit / 2;
-    enum tmk_status status = TMK_ARGUMENT; /* as where no samples are left */
-    if (run.data.limit)
-        status = tmk_losses(s->graph, encodings, n, &how, &run, second, &none);
-    if (status != TMK_OK && status != TMK_ARGUMENT) {
-        *s->diag = none;
-        return status;
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        const struct tmk_loss a = first[i], b = status == TMK_OK ? second[i] : first[i];
-        const double all = (double)a.samples + (double)b.samples;
-        out[i] = (struct tmk_search_loss){
-            .noise = (a.noise * (double)a.samples + b.noise * (double)b.samples) / all,
-            .half = {a.noise, b.noise},
-            .samples = a.samples + (status == TMK_OK ? b.samples : 0)};
-    }
+    struct tmk_loss losses[MOST_AT_ONCE];
+    TMK_TRY(tmk_losses(&s->judge, encodings, n, losses, s->diag));
+    if (s->judge.labels && n && !losses->classes[0].labelled && !losses->classes[1].labelled)
+        return tmk_fail(s->diag, TMK_MISMATCH,
+                        "the first output has no classes that labels could be compared with");
+    for (uint32_t i = 0; i < n; i++)
+        out[i] = search_loss(s, &losses[i]);
     return TMK_OK;
 }
 
 bool tmk_is_better(const struct tmk_search_loss *loss, const struct tmk_search_loss *than,
                    double part) {
-    return loss->noise < part * than->noise && loss->half[0] <= than->half[0] &&
-           loss->half[1] <= than->half[1];
+    return loss->lost < part * than->lost && loss->half[0] <= than->half[0] &&
+           loss->half[1] <= than->half[1] && loss->noise <= most_noise * than->noise;
 }
 
 double tmk_decibels_of(const struct tmk_search_loss *loss) {
-    return loss->noise > 0 ? -10 * log10(loss->noise) : HUGE_VAL;
+    return tmk_noise_sqnr(loss->lost);
 }
 
 enum tmk_status tmk_attempts_run(struct tmk_search *s, struct tmk_attempt *list, uint32_t n,
@@ -158,6 +196,10 @@ enum tmk_status tmk_attempts_run(struct tmk_search *s, struct tmk_attempt *list,
     struct tmk_search_loss losses[MOST_AT_ONCE];
     *tried = n < left ? n : left;
     for (uint32_t i = 0, end; i < *tried; i = end) {
+        if (i && tmk_search_is_late(s)) {
+            *tried = i;
+            break;
+        }
         for (end = i; end < *tried && end - i < MOST_AT_ONCE; end++)
             encodings[end - i] = list[end].encodings;
         TMK_TRY(tmk_search_losses(s, encodings, end - i, losses));
@@ -172,8 +214,11 @@ enum tmk_status tmk_attempts_run(struct tmk_search *s, struct tmk_attempt *list,
 
 static void add_point(struct tmk_search *s) {
     if (s->result.n_points < TMK_SEARCH_POINTS)
-        s->result.points[s->result.n_points++] = (struct tmk_search_point){
-            .sqnr = tmk_decibels_of(&s->loss), .bytes = s->cost.bytes, .share8 = s->cost.share8};
+        s->result.points[s->result.n_points++] =
+            (struct tmk_search_point){.sqnr = tmk_noise_sqnr(s->loss.noise),
+                                      .judged = s->loss.judged,
+                                      .bytes = s->cost.bytes,
+                                      .share8 = s->cost.share8};
 }
 
 void tmk_attempt_choose(struct tmk_search *s, struct tmk_attempt *attempt, const char *of) {
@@ -182,8 +227,11 @@ void tmk_attempt_choose(struct tmk_search *s, struct tmk_attempt *attempt, const
         add_point(s);
         return;
     }
-    snprintf(line, sizeof line, "%s: %s; %.2f dB become %.2f", of, attempt->what,
-             tmk_decibels_of(&s->loss), tmk_decibels_of(&attempt->loss));
+    int len = snprintf(line, sizeof line, "%s: %s; %.2f dB become %.2f", of, attempt->what,
+                       tmk_noise_sqnr(s->loss.noise), tmk_noise_sqnr(attempt->loss.noise));
+    if (isfinite(attempt->loss.judged) && len > 0 && (size_t)len < sizeof line)
+        snprintf(line + len, sizeof line - (size_t)len, ", %s %.4g becomes %.4g",
+                 s->judge.metric ? "metric" : "accuracy", s->loss.judged, attempt->loss.judged);
     if (s->options->report)
         s->options->report(s->options->context, line);
     tmk_text_printf(&s->done, "; %s: %s", of, attempt->what);
@@ -200,6 +248,5 @@ void tmk_attempt_choose(struct tmk_search *s, struct tmk_attempt *attempt, const
 }
 
 bool tmk_search_is_over(const struct tmk_search *s) {
-    return s->result.tried >= s->budget ||
-           (s->options->goal > 0 && tmk_decibels_of(&s->loss) >= s->options->goal);
+    return s->result.tried >= s->budget || s->loss.at_goal || tmk_search_is_late(s);
 }

@@ -23,6 +23,7 @@ struct simulating {
     struct tmk_graph *graphs[GRAPHS];
     struct tmk_comparison comparison;
     struct tmk_compared_pair *pairs;
+    struct tmk_compared_classes classes;
     struct tmk_simulated *items;  /* one for each of the first `n` pairs */
     uint32_t n, n_whole, n_alone; /* pairs: float against quantized; codes of both networks; of
                                      both roundings */
@@ -233,12 +234,11 @@ static void fill_simulation(struct simulating *s) {
     out->compared = s->comparison.n_graphs > ROUNDED;
     out->values = s->items;
     out->samples = s->comparison.samples;
-    out->predictions = s->comparison.predictions.n;
-    out->agree = s->comparison.predictions.agree;
-    out->labelled = s->comparison.predictions.n > 0 &&
-                    s->comparison.predictions.labelled == s->comparison.predictions.n;
-    out->right_float = s->comparison.predictions.right_left;
-    out->right_quantized = s->comparison.predictions.right_right;
+    out->predictions = s->classes.sum.n;
+    out->agree = s->classes.sum.agree;
+    out->labelled = s->classes.sum.n > 0 && s->classes.sum.labelled == s->classes.sum.n;
+    out->right_float = s->classes.sum.right_left;
+    out->right_quantized = s->classes.sum.right_right;
 }
 
 static enum tmk_status copy_names(struct simulating *s) {
@@ -261,7 +261,10 @@ static enum tmk_status run_simulation(struct simulating *s, struct tmk_model *mo
     TMK_TRY(make_graphs(s, encodings, options));
     TMK_TRY(make_pairs(s));
     TMK_TRY(tmk_labels_read(run, options->labels, &s->labels, s->diag));
+    s->classes.graph = QUANTIZED;
     s->comparison.labels = &s->labels;
+    s->comparison.classes = &s->classes;
+    s->comparison.n_classes = 1;
     TMK_TRY(tmk_compare_run(&s->comparison, run, s->diag));
     fill_simulation(s);
     clock_gettime(CLOCK_MONOTONIC, &end);

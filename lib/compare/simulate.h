@@ -8,22 +8,6 @@
 #include "exec/worker.h"
 #include "export/quantized.h"
 
-/* ---- outputs under several encodings: loss.c ---- */
-
-/* Noise of the float outputs: squared error over square, the mean of all outputs. */
-struct tmk_loss {
-    double noise;
-    uint64_t samples;
-};
-/* Of `n` encodings of one graph (identified), each as tmk_quantize_graph has it. */
-TMK_NODISCARD enum tmk_status tmk_losses(const struct tmk_graph *graph,
-                                         const struct tmk_encodings *const *encodings, uint32_t n,
-                                         const struct tmk_quantize_options *how,
-                                         const struct tmk_run_options *run, struct tmk_loss *out,
-                                         struct tmk_diag *diag);
-/* Decibels. */
-double tmk_loss_sqnr(const struct tmk_loss *loss);
-
 /* ---- classes: classes.c ---- */
 
 /* Right classes, by absolute sample. */
@@ -39,7 +23,7 @@ TMK_NODISCARD enum tmk_status tmk_labels_read(const struct tmk_run_options *run,
 void tmk_labels_finish(struct tmk_labels *labels);
 
 struct tmk_predictions {
-    uint64_t n, agree, labelled, right_left, right_right;
+    uint64_t n, agree, labelled, right_left, right_right, one_right; /* of the two */
 };
 /* Of a batch that begins at `sample`: the class of each position is its largest element along the
  * last axis that is not 1. Tensors that have no such axis have none. TMK_MISMATCH: the labels were
@@ -49,5 +33,38 @@ TMK_NODISCARD enum tmk_status tmk_predictions_add(struct tmk_predictions *sum,
                                                   uint64_t samples, const struct tmk_tensor *left,
                                                   const struct tmk_tensor *right,
                                                   struct tmk_diag *diag);
+void tmk_predictions_merge(struct tmk_predictions *sum, const struct tmk_predictions *more);
+
+/* ---- outputs under several encodings: loss.c ---- */
+
+/* Noise of the float outputs: squared error over square, the mean of all outputs. */
+struct tmk_loss {
+    double noise;            /* of all samples together */
+    double typical, half[2]; /* the geometric mean over batches: of all, of those before `split`,
+                                of those from it on */
+    uint64_t samples;
+    struct tmk_predictions classes[2]; /* by half, where there are labels */
+    double metric;                     /* where there is one */
+};
+
+/* What candidates are judged by. Zero-initialised but for graph, how and run. */
+struct tmk_judge {
+    const struct tmk_graph *graph; /* identified */
+    const struct tmk_quantize_options *how;
+    const struct tmk_run_options *run;
+    uint64_t split;                         /* the sample that the second half begins with */
+    const struct tmk_labels *labels;        /* NULL: none */
+    const struct tmk_search_metric *metric; /* NULL: none */
+    double float_metric;                    /* of the float network, once anything was judged */
+    bool float_known;
+    /* Two candidates are judged as one: the first on the first half, the second on the other. */
+    bool crossed;
+};
+/* Of `n` encodings, each as tmk_quantize_graph has it; crossed: n is 2, and *out the only one. */
+TMK_NODISCARD enum tmk_status tmk_losses(struct tmk_judge *judge,
+                                         const struct tmk_encodings *const *encodings, uint32_t n,
+                                         struct tmk_loss *out, struct tmk_diag *diag);
+/* Decibels. */
+double tmk_noise_sqnr(double noise);
 
 #endif

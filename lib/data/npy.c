@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "data/npy.h"
 
+#include <tidemark/simulate.h>
+
 #include <string.h>
 
 #include "base/diag.h"
@@ -451,4 +453,13 @@ enum tmk_status tmk_npy_write_header(const struct tmk_tensor *tensor, struct tmk
     bool failed = dict.failed || out->failed;
     tmk_text_finish(&dict);
     return failed ? tmk_nomem(diag) : TMK_OK;
+}
+
+enum tmk_status tmk_npy_header(const struct tmk_tensor *tensor, char **out, size_t *len,
+                               struct tmk_diag *diag) {
+    struct tmk_text text = {0};
+    TMK_TRY(tmk_npy_write_header(tensor, &text, diag));
+    *len = text.len;
+    *out = tmk_text_release(&text);
+    return TMK_OK;
 }

@@ -8,29 +8,23 @@
 #include "base/diag.h"
 #include "base/grow.h"
 #include "base/inputs.h"
-#include "base/size.h"
 #include "base/text.h"
 #include "data/npz_write.h"
 #include "ops/stack.h"
+#include "session/gather.h"
 #include "session/running.h"
 #include "tensor/list.h"
 #include "transform/model.h"
 
-/* One value of all batches so far: the batches' tensors one behind the other. */
-struct gathered {
+struct chosen {
     const struct tmk_value *value;
-    const char *name;
-    enum tmk_dtype dtype;
-    struct tmk_shape shape; /* of a batch; dim[0] of all batches when joined */
-    uint64_t batches;
-    unsigned char *bytes;
-    size_t used, size;
+    struct tmk_gathered gathered;
 };
 
 struct gathering {
     struct tmk_graph *graph;
     bool slices; /* batches are slices of the data: results are joined along their first axis */
-    struct gathered *all;
+    struct chosen *all;
     size_t n;
 };
 
@@ -51,11 +45,11 @@ static bool is_wanted(struct choosing *c, const struct tmk_value *value) {
 
 static bool add_wanted(struct choosing *c, const struct tmk_value *value) {
     struct gathering *g = c->g;
-    struct gathered *all = tmk_grown(g->all, g->n, &c->size, sizeof *all);
+    struct chosen *all = tmk_grown(g->all, g->n, &c->size, sizeof *all);
     if (!all)
         return false;
     g->all = all;
-    g->all[g->n++] = (struct gathered){.value = value, .name = value->name};
+    g->all[g->n++] = (struct chosen){.value = value, .gathered = {.name = value->name}};
     return true;
 }
 
@@ -90,44 +84,6 @@ static enum tmk_status choose_outputs(struct gathering *g, const char *const *pa
     return status;
 }
 
-static enum tmk_status append_tensor(struct gathered *gathered, const struct tmk_tensor *tensor,
-                                     bool join, struct tmk_diag *diag) {
-    char was[256], is[256];
-    struct tmk_shape shape = tensor->shape;
-    join = join && shape.rank > 0;
-    if (gathered->batches) {
-        if (join)
-            shape.dim[0] = gathered->shape.dim[0];
-        if (gathered->dtype != tensor->dtype || !tmk_shape_equal(&shape, &gathered->shape))
-            return tmk_fail(diag, TMK_SHAPE, "'%s' is %s in one batch and %s in another",
-                            gathered->name, tmk_shape_text(&gathered->shape, was, sizeof was),
-                            tmk_shape_text(&tensor->shape, is, sizeof is));
-        if (join)
-            gathered->shape.dim[0] += tensor->shape.dim[0];
-    } else {
-        gathered->dtype = tensor->dtype;
-        gathered->shape = shape;
-    }
-    size_t bytes = tmk_tensor_bytes(tensor), need;
-    if (!tmk_add_size(gathered->used, bytes, &need))
-        return tmk_nomem(diag);
-    if (need > gathered->size) {
-        size_t size = gathered->size ? gathered->size : 4096;
-        while (size < need && tmk_mul_size(size, 2, &size)) {
-        }
-        unsigned char *grown = size >= need ? realloc(gathered->bytes, size) : NULL;
-        if (!grown)
-            return tmk_nomem(diag);
-        gathered->bytes = grown;
-        gathered->size = size;
-    }
-    if (bytes)
-        memcpy(gathered->bytes + gathered->used, tensor->data, bytes);
-    gathered->used = need;
-    gathered->batches++;
-    return TMK_OK;
-}
-
 /* A record is a copy of each value. */
 static enum tmk_status copy_values(void *context, const struct tmk_ran *ran, void *record,
                                    struct tmk_diag *diag) {
@@ -137,7 +93,7 @@ static enum tmk_status copy_values(void *context, const struct tmk_ran *ran, voi
         const struct tmk_tensor tensor = tmk_worker_value(ran->workers[0], g->all[i].value);
         if (tensor.kind != TMK_TYPE_TENSOR)
             return tmk_fail(diag, TMK_TYPE, "'%s' is %s, which is no array to be written",
-                            g->all[i].name, tmk_tensor_what(&tensor));
+                            g->all[i].gathered.name, tmk_tensor_what(&tensor));
         TMK_TRY(tmk_tensor_keep(&copies[i], &tensor, diag));
     }
     return TMK_OK;
@@ -147,7 +103,7 @@ static enum tmk_status gather_outputs(void *context, const void *record, struct 
     struct gathering *g = context;
     const struct tmk_tensor *copies = record;
     for (size_t i = 0; i < g->n; i++)
-        TMK_TRY(append_tensor(&g->all[i], &copies[i], g->slices, diag));
+        TMK_TRY(tmk_gathered_append(&g->all[i].gathered, &copies[i], g->slices, diag));
     return TMK_OK;
 }
 
@@ -163,21 +119,9 @@ static enum tmk_status write_all(const struct gathering *g, const char *path,
     struct tmk_tensor *tensors = calloc(g->n + 1, sizeof *tensors);
     struct tmk_npz_entry *entries = calloc(g->n + 1, sizeof *entries);
     enum tmk_status status = tensors && entries ? TMK_OK : tmk_nomem(diag);
-    const bool join = g->slices;
     for (size_t i = 0; status == TMK_OK && i < g->n; i++) {
-        struct tmk_shape shape = g->all[i].shape;
-        if (!join || !shape.rank) { /* a new first axis counts the batches */
-            if (shape.rank == TMK_MAX_RANK) {
-                status =
-                    tmk_fail(diag, TMK_SHAPE, "'%s' has too many axes to stack", g->all[i].name);
-                break;
-            }
-            memmove(shape.dim + 1, shape.dim, (size_t)shape.rank * sizeof shape.dim[0]);
-            shape.dim[0] = (int64_t)g->all[i].batches;
-            shape.rank++;
-        }
-        tmk_tensor_borrow(&tensors[i], g->all[i].dtype, &shape, g->all[i].bytes);
-        entries[i] = (struct tmk_npz_entry){g->all[i].name, &tensors[i]};
+        status = tmk_gathered_tensor(&g->all[i].gathered, g->slices, &tensors[i], diag);
+        entries[i] = (struct tmk_npz_entry){g->all[i].gathered.name, &tensors[i]};
     }
     if (status == TMK_OK)
         status = tmk_npz_write(path, entries, g->n, diag);
@@ -219,7 +163,7 @@ enum tmk_status tmk_model_run(struct tmk_model *model, const struct tmk_run_opti
     tmk_inputs_end();
     tmk_running_finish(&run);
     for (size_t i = 0; i < g.n; i++)
-        free(g.all[i].bytes);
+        tmk_gathered_finish(&g.all[i].gathered);
     free(g.all);
     tmk_graph_destroy(&g.graph);
     return status;

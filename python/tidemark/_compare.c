@@ -151,7 +151,9 @@ PyObject *py_rank(PyObject *self, PyObject *args) {
 struct search_call {
     struct tmk_search_options options;
     const char *target;
-    PyObject *profile, *choices; /* a Profile, a list */
+    PyObject *profile, *choices, *metric; /* a Profile, a list, a function */
+    const char *goal;
+    struct py_run *run;
 };
 
 #define AT(member) offsetof(struct search_call, member)
@@ -159,7 +161,10 @@ static const struct py_option search_table[] = {
     {"profile", PY_CALL, AT(profile)},
     {"config", PY_TEXT, AT(options.config)},
     {"budget", PY_UINT32, AT(options.budget)},
-    {"goal", PY_REAL, AT(options.goal)},
+    {"seconds", PY_REAL, AT(options.seconds)},
+    {"goal", PY_TEXT, AT(goal)},
+    {"labels", PY_TEXT, AT(options.labels)},
+    {"metric", PY_CALL, AT(metric)},
     {"search_data", PY_TEXTS, AT(options.search_data), AT(options.n_search_data)},
     {"write_config", PY_TEXT, AT(options.write_config)},
     {"target", PY_TEXT, AT(target)},
@@ -167,18 +172,77 @@ static const struct py_option search_table[] = {
     {0}};
 #undef AT
 
+static PyObject *quality_of(const struct tmk_search_quality *q) {
+    return Py_BuildValue("(dddd)", q->sqnr, q->accuracy, q->margin, q->metric);
+}
+
 static PyObject *found_of(struct tmk_encodings *better, const struct tmk_search_result *r) {
-    PyObject *points = PyList_New(0);
+    PyObject *points = PyList_New(0), *encodings = py_wrap_encodings(better);
     for (uint32_t i = 0; points && i < r->n_points; i++)
-        if (!py_append(points, Py_BuildValue("(ddd)", r->points[i].sqnr, r->points[i].bytes,
-                                             r->points[i].share8)))
+        if (!py_append(points, Py_BuildValue("(dddd)", r->points[i].sqnr, r->points[i].judged,
+                                             r->points[i].bytes, r->points[i].share8)))
             Py_CLEAR(points);
-    PyObject *encodings = py_wrap_encodings(better);
-    return encodings && points
-               ? Py_BuildValue("(NddIIKKddN)", encodings, r->before, r->after, r->tried, r->chosen,
-                               (unsigned long long)r->samples, (unsigned long long)r->judged,
-                               r->judged_before, r->judged_after, points)
-               : NULL;
+    if (!encodings || !points) {
+        Py_XDECREF(encodings);
+        Py_XDECREF(points);
+        return NULL;
+    }
+    return Py_BuildValue("(NIIKKi(NNN)KKK(NNN)NN)", encodings, r->tried, r->chosen,
+                         (unsigned long long)r->samples, (unsigned long long)r->from,
+                         (int)r->judged, quality_of(&r->in_float), quality_of(&r->before),
+                         quality_of(&r->after), (unsigned long long)r->judged_samples,
+                         (unsigned long long)r->judged_from, (unsigned long long)r->split,
+                         quality_of(&r->judged_float), quality_of(&r->judged_before),
+                         quality_of(&r->judged_after), points, PyBool_FromLong(r->out_of_time));
+}
+
+/* (bytes, dtype, shape) */
+static PyObject *array_of(const struct tmk_tensor *t) {
+    PyObject *shape = PyTuple_New(t->shape.rank);
+    for (int32_t i = 0; shape && i < t->shape.rank; i++)
+        PyTuple_SET_ITEM(shape, i, PyLong_FromLongLong(t->shape.dim[i]));
+    PyObject *bytes = PyBytes_FromStringAndSize(t->data, (Py_ssize_t)tmk_tensor_bytes(t));
+    if (bytes && shape)
+        return Py_BuildValue("(NNN)", bytes, dtype_name(t->dtype), shape);
+    Py_XDECREF(bytes);
+    Py_XDECREF(shape);
+    return NULL;
+}
+
+static enum tmk_status call_metric(void *context, const struct tmk_metric_outputs *outputs,
+                                   double *out, struct tmk_diag *diag) {
+    struct search_call *call = context;
+    PyGILState_STATE held = PyGILState_Ensure();
+    enum tmk_status status = TMK_OK;
+    PyObject *arrays = PyList_New(0), *sources = py_texts(outputs->sources, outputs->n_sources);
+    for (uint32_t i = 0; arrays && i < outputs->n; i++)
+        if (!py_append(arrays, array_of(&outputs->outputs[i])))
+            Py_CLEAR(arrays);
+    PyObject *answer = arrays && sources
+                           ? PyObject_CallFunction(call->metric, "OKKO", arrays,
+                                                   (unsigned long long)outputs->first,
+                                                   (unsigned long long)outputs->samples, sources)
+                           : NULL;
+    *out = answer ? PyFloat_AsDouble(answer) : 0;
+    if (PyErr_Occurred()) {
+        py_keep_exception(call->run);
+        diag->status = status = TMK_READ;
+        PyOS_snprintf(diag->text, sizeof diag->text, "the metric raised an exception");
+    }
+    Py_XDECREF(answer);
+    Py_XDECREF(sources);
+    Py_XDECREF(arrays);
+    PyGILState_Release(held);
+    return status;
+}
+
+static bool set_goal(struct search_call *call) {
+    if (!call->goal || tmk_goal_read(call->goal, &call->options.goal, &call->options.goal_value))
+        return true;
+    PyErr_Format(PyExc_ValueError,
+                 "goal=%s: decibels, accuracy or metric: 30dB, accuracy-0.5%%, metric-1%%",
+                 call->goal);
+    return false;
 }
 
 static void add_choice(void *list, const char *text) {
@@ -196,7 +260,8 @@ PyObject *py_search(PyObject *self, PyObject *args) {
     PyObject *result = NULL;
     if (!parse_call(args, &o))
         return NULL;
-    if (py_begin_run(o.settings, search_table, &call, &run) && py_is_profile(call.profile)) {
+    if (py_begin_run(o.settings, search_table, &call, &run) && py_is_profile(call.profile) &&
+        set_goal(&call)) {
         struct tmk_model *model = NULL;
         struct tmk_encodings *better = NULL;
         struct tmk_target *target = NULL;
@@ -206,6 +271,9 @@ PyObject *py_search(PyObject *self, PyObject *args) {
         call.options.profile = ((struct py_profile *)call.profile)->profile;
         call.options.report = call.choices ? add_choice : NULL;
         call.options.context = call.choices;
+        call.run = &run;
+        if (call.metric)
+            call.options.metric = (struct tmk_search_metric){call_metric, &call};
         Py_BEGIN_ALLOW_THREADS;
         status = call.target ? tmk_target_open(call.target, &target, &diag) : TMK_OK;
         call.options.target = target;

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from . import _core
 from ._encodings import Encodings
 from ._files import Model, Path, model_file, text
 from ._html import table
 from ._profile import Profile
-from ._run import Data, RunOptions, run_settings
+from ._run import Data, RunOptions, readable_again, run_settings
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -118,38 +121,92 @@ def rank(model: Model, encodings: Encodings, data: Data, *, most: int = 64, **ru
 class SearchPoint(NamedTuple):
     """Encodings that were at hand during a search."""
     sqnr: float    # decibels of the outputs
+    judged: float  # accuracy, or the metric; nan: the search goes by decibels
     bytes: float   # of the weights
     share8: float  # of multiplications: with at most 8 bits
+
+
+class Quality(NamedTuple):
+    """How good outputs are."""
+    sqnr: float      # decibels; inf: no error
+    accuracy: float  # share of right classes; nan: no labels
+    margin: float    # of its difference from float32: half of the 95 % interval
+    metric: float    # nan: none
+
+
+class Figures(NamedTuple):
+    """Of the float network, of the first encodings, and of those that were found."""
+    in_float: Quality
+    before: Quality
+    after: Quality
+
+
+class Samples(NamedTuple):
+    """Samples that outputs are of."""
+    first: int  # number in the data
+    count: int
+    data: list[str]
 
 
 class Search(NamedTuple):
     """Better encodings, and what was done for them."""
     encodings: Encodings
-    before: float  # decibels, of the network's outputs; inf: no error
-    after: float
     tried: int
     chosen: int
-    samples: int
-    judged: int           # samples that nothing was chosen by; 0: none
-    judged_before: float
-    judged_after: float
+    samples: int    # that choices were made by
+    first: int      # number of the first in the data
+    own: Figures    # on these
+    judged_by: str  # "crossed": each half of the samples by a search on the other; "data": on data; "not"
+    judged_samples: int
+    judged_first: int
+    split: int      # crossed: the second half begins there
+    judged: Figures
     points: list[SearchPoint]
+    out_of_time: bool
     choices: list[str]
+
+    @property
+    def before(self) -> float:
+        """Decibels on the samples of the search."""
+        return self.own.before.sqnr
+
+    @property
+    def after(self) -> float:
+        """Decibels on the samples of the search."""
+        return self.own.after.sqnr
+
+
+Metric: TypeAlias = Callable[[list[npt.NDArray[np.generic]], Samples], float]
+_JUDGED = ("not", "crossed", "data")
 
 
 def search(model: Model, encodings: Encodings, data: Data, *, profile: Profile, config: Path | None = None, target: Path | None = None,
-           budget: int = 128, goal: float = 0, search_data: Sequence[Path] = (), write_config: Path | None = None,
-           **run: Unpack[RunOptions]) -> Search:
-    """Tries other methods, and float, for the values that cost most; on `limit` (16) samples.
+           budget: int = 128, seconds: float = 0, goal: str | float | None = None, labels: Path | None = None, metric: Metric | None = None,
+           search_data: Sequence[Path] = (), write_config: Path | None = None, **run: Unpack[RunOptions]) -> Search:
+    """Tries other methods, 16 bits and float, by groups, then by values; on `limit` (32) samples.
 
-    profile: that the encodings were made of; config and target: and with. budget: encodings that are tried at most. goal:
-        decibels of the outputs at which it ends. search_data: samples that choices are made by; data is then for the verdict.
+    profile: that the encodings were made of; config and target: and with. budget: encodings that are tried at most; seconds:
+        after which no more are tried. goal: where it ends: "30dB", "accuracy-0.5%", "metric-1%"; a number is decibels.
+    metric: what candidates are judged by, larger is better: called with all outputs (the first axis counts samples) and which
+        samples these are of, for the float network and for each candidate. labels: by accuracy; see `simulate`.
+    search_data: samples that choices are made by; data is then for the verdict. Without it each half of the samples judges a
+        search that had the other half.
     write_config: a file for the config that gives the result.
     """
     choices: list[str] = []
-    words = {"profile": profile._core, "config": text(config), "budget": budget, "goal": goal,
-             "target": text(target), "search_data": [os.fspath(path) for path in search_data], "write_config": text(write_config)}
-    with model_file(model) as path, run_settings(data, run, **words) as settings:
+
+    def call(outputs: list[tuple[bytes, str, tuple[int, ...]]], first: int, count: int, sources: list[str]) -> float:
+        assert metric is not None
+        arrays = [np.frombuffer(bytes_, np.dtype(dtype)).reshape(shape) for bytes_, dtype, shape in outputs]
+        return float(metric(arrays, Samples(first, count, sources)))
+
+    words = {"profile": profile._core, "config": text(config), "budget": budget, "seconds": seconds or None,
+             "goal": None if not goal else goal if isinstance(goal, str) else f"{goal}dB", "labels": text(labels),
+             "metric": call if metric else None, "target": text(target),
+             "search_data": [os.fspath(path) for path in search_data], "write_config": text(write_config)}
+    with model_file(model) as path, readable_again(data) as again, run_settings(again, run, **words) as settings:
         settings["choices"] = choices
         found = _core.search(path, text(run.get("params")), encodings._core, settings)
-    return Search(Encodings(found[0]), *found[1:9], [SearchPoint(*point) for point in found[9]], choices)
+    own, judged = (Figures(*(Quality(*quality) for quality in figures)) for figures in (found[6], found[10]))
+    return Search(Encodings(found[0]), *found[1:5], own, _JUDGED[found[5]], *found[7:10], judged,
+                  [SearchPoint(*point) for point in found[11]], found[12], choices)

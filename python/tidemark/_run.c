@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* Keeps the exception for the caller; the first counts. */
-static void keep_exception(struct py_run *run) {
+void py_keep_exception(struct py_run *run) {
     if (run->raised)
         PyErr_Clear();
     else
@@ -115,7 +115,7 @@ static enum tmk_status next_record(void *context, const char *input, struct tmk_
     else if (array)
         status = take_array(array, out, diag);
     if (PyErr_Occurred()) {
-        keep_exception(run);
+        py_keep_exception(run);
         status = refuse_record(diag, TMK_READ, "the data raised an exception");
     }
     Py_XDECREF(array);
@@ -138,7 +138,7 @@ static void report_progress(void *context, uint64_t done, uint64_t total) {
         Py_XDECREF(answer);
     }
     if (PyErr_Occurred() || PyErr_CheckSignals() != 0)
-        keep_exception(run);
+        py_keep_exception(run);
     PyGILState_Release(held);
 }
 
@@ -148,7 +148,7 @@ static void report_remark(void *context, const char *text) {
     PyObject *line = py_text(text);
     PyObject *answer = line ? PyObject_CallOneArg(run->remark, line) : NULL;
     if (!answer)
-        keep_exception(run);
+        py_keep_exception(run);
     Py_XDECREF(answer);
     Py_XDECREF(line);
     PyGILState_Release(held);
@@ -165,7 +165,7 @@ static enum tmk_status write_stratum(void *context, const char *label,
     if (text)
         status = tmk_profile_write(profile, text, diag);
     else
-        keep_exception(run);
+        py_keep_exception(run);
     Py_XDECREF(path);
     Py_XDECREF(name);
     PyGILState_Release(held);

@@ -35,5 +35,7 @@ bool py_begin_run(PyObject *settings, const struct py_option *other, void *targe
 /* The exception of a callback, or of the status: true where there is one. */
 bool py_run_failed(struct py_run *run, enum tmk_status status, const struct tmk_diag *diag);
 void py_finish_run(struct py_run *run);
+/* Keeps the exception that is set, unless there is an earlier one, and ends the run. */
+void py_keep_exception(struct py_run *run);
 
 #endif

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`tidemark simulate`: the table, the object, labels, integer modes, the ranking, and what is refused."""
 import json
+import math
 import struct
+import sys
+import time
 
 from cli import BAD_INPUT, BUNDLE, DIGITS, DONE, PICTURES, WRONG_CALL, main, tidemark
 
@@ -90,23 +93,41 @@ def test_search_improves_the_encodings(path):
     simulate(encodings, "--search", "-o", better).refuses(WRONG_CALL, "--profile and -o")
 
 
-def test_search_starts_with_groups_and_judges_on_other_samples(path):
+def test_search_starts_with_groups_and_judges_each_half_by_the_other(path):
     encodings, better, config = start(path, "--method", "mse"), path / "better.json", path / "found.json"
     words = ["--search", "--profile", path / "p.json", "-o", better, "--write-config", config]
     done = tidemark("simulate", DIGITS, encodings, "--data", PICTURES, "--limit", 64, *words)
-    done.expect(DONE, "what stays float by default: float", "judged on 64 other samples, from number 64 of", "8-bit products")
+    done.expect(DONE, "what stays float by default: float", "8-bit products", "by the first half of the samples alone",
+                "on the 64 samples that choices were made by, from number 0 of the data", "cross-validated, 2 folds: samples before number 32")
     found = json.loads(simulate(encodings, *words, "--json").expect(DONE).out)
-    assert (found["judged"], found["judged_from"]) == (64, 64) and found["judged_after"] > found["judged_before"]
+    assert (found["samples"], found["from"], found["judged"], found["judged_from"], found["judged_by"]) == (64, 0, 64, 0, "crossed")
+    assert found["judged_before"] == found["before"] < found["judged_after"]
     points = found["points"]
     assert len(points) == found["chosen"] + 1 and points[0]["share8"] == 1 and points[-1]["front"]
-    assert abs(points[-1]["sqnr"] - found["after"]) < 3 and points[0]["bytes"] <= points[-1]["bytes"]
-    for here, there in zip(points, points[1:]):  # of the front: each has more decibels, or costs less
-        assert there["sqnr"] > here["sqnr"]
+    assert abs(points[-1]["sqnr"] - found["after"]) < 1e-6 and points[0]["bytes"] <= points[-1]["bytes"]
+    front = [point for point in points if point["front"]]
+    for here, there in zip(front, front[1:]):  # each has more decibels, and costs more
+        assert there["sqnr"] > here["sqnr"] and (there["bytes"] > here["bytes"] or there["share8"] < here["share8"])
     assert f"{points[-1]['sqnr']:.2f}" in done.out
     # the config alone makes the same encodings
     tidemark("calibrate", path / "p.json", "-q", "--config", config, "-o", path / "again.json").expect(DONE)
     one, two = (json.loads(file.read_text())["encodings"] for file in (better, path / "again.json"))
     assert one == two
+    few = json.loads(tidemark("simulate", DIGITS, encodings, "--data", PICTURES, "--limit", 3, *words, "--budget", 1, "--json").expect(DONE).out)
+    assert (few["judged_by"], few["judged"], few["judged_after"]) == ("not", 0, None)
+
+
+def test_search_halves_are_judged_by_what_the_other_half_chose(path):
+    encodings = start(path)
+    common = ["--search", "--profile", path / "p.json", "--budget", 8, "--json", "-q"]
+    both = json.loads(tidemark("simulate", DIGITS, encodings, "--data", PICTURES, "--limit", 16, *common, "-o", path / "a.json").expect(DONE).out)
+    noise = 0
+    for first, second in ((0, 8), (8, 0)):  # the half that is judged, the half that chooses
+        tidemark("simulate", DIGITS, encodings, "--data", PICTURES, "--skip", second, "--limit", 8, *common, "-o", path / "half.json").expect(DONE)
+        done = tidemark("simulate", DIGITS, path / "half.json", "--data", PICTURES, "--skip", first, "--limit", 8, "--json", "-q").expect(DONE)
+        noise += 10 ** (-[v["sqnr"] for v in json.loads(done.out)["values"] if v["output"]][0] / 10) / 2
+    # the squares of both halves differ a little
+    assert abs(both["judged_after"] - -10 * math.log10(noise)) < 1, (both, noise)
 
 
 def test_search_ends_at_a_goal_and_takes_samples_of_its_own(path):
@@ -118,11 +139,93 @@ def test_search_ends_at_a_goal_and_takes_samples_of_its_own(path):
     assert goal <= some["after"] <= all_of_it["after"] and some["tried"] < all_of_it["tried"]
     reached = json.loads(simulate(encodings, *words, "--goal", "1").expect(DONE).out)
     assert (reached["tried"], reached["chosen"], reached["before"]) == (0, 0, reached["after"])
+    # more than what is worth its cost: as few values as it takes in 16 bits, then in float
+    high = json.loads(simulate(encodings, *words, "--goal", f"{all_of_it['after'] + 8}dB").expect(DONE).out)
+    assert high["after"] >= all_of_it["after"] + 8 and high["points"][-1]["share8"] < all_of_it["points"][-1]["share8"], (high, all_of_it)
     own = json.loads(simulate(encodings, *words, "--search-data", PICTURES, "--goal", "1dB").expect(DONE).out)
-    assert (own["judged"], own["judged_from"]) == (64, 0) and own["judged_before"] == own["before"]
-    for text in ("-3dB", "high", "30 percent"):
-        simulate(encodings, *words, "--goal", text).refuses(WRONG_CALL, "decibels")
+    assert (own["judged"], own["judged_from"], own["judged_by"]) == (64, 0, "data") and own["judged_before"] == own["before"]
+    for text in ("-3dB", "high", "30 percent", "accuracy", "accuracy+1%", "accuracy-0.5", "0dB"):
+        simulate(encodings, *words, "--goal", text).refuses(WRONG_CALL, "accuracy-0.5%")
     simulate(encodings, "--goal", "30dB").refuses(WRONG_CALL, "go with --search")
+
+
+def test_search_ends_when_its_time_is_spent(path):
+    encodings, better = start(path), path / "better.json"
+    words = ["--search", "--profile", path / "p.json", "-o", better, "--json"]
+    late = json.loads(simulate(encodings, *words, "--budget", "0.001s").expect(DONE).out)
+    assert (late["out_of_time"], late["tried"], late["after"]) == (True, 0, late["before"])
+    assert json.loads(simulate(encodings, *words, "--budget", "3,60s").expect(DONE).out)["tried"] == 3
+    for text in ("0", "many", "1.5", "10s,20s", "5,", "-1s", "5,6"):
+        simulate(encodings, *words, "--budget", text).refuses(WRONG_CALL, "128,60s")
+
+
+def test_search_goes_by_accuracy(path):
+    # all of the network's range in few codes: classes get lost
+    (path / "bad.json").write_text(json.dumps({"sensitive": "quantize", "rules": [{"match": {"kind": "input"}, "range": [0, 0.05]},
+                                                                                  {"match": {"op": "Softmax"}, "range": [0, 0.01]}]}))
+    start(path)
+    encodings, better = path / "e.json", path / "better.json"
+    tidemark("calibrate", path / "p.json", "-q", "--config", path / "bad.json", "-o", encodings).expect(DONE)
+    words = ["--search", "--profile", path / "p.json", "-o", better, "--config", path / "bad.json"]
+    found = json.loads(simulate(encodings, *words, "--labels", LABELS, "--goal", "accuracy-0.5%", "--json").expect(DONE).out)
+    accuracy = found["accuracy"]
+    assert accuracy["before"] < accuracy["float"] - 0.05 and accuracy["after"] >= accuracy["float"] - 0.005, accuracy
+    assert found["points"][0]["judged"] == accuracy["before"] and found["points"][-1]["judged"] == accuracy["after"]
+    seen = read(better, "--labels", LABELS)
+    assert (seen["accuracy_float"], seen["accuracy_quantized"]) == (accuracy["float"], accuracy["after"])
+    simulate(encodings, *words, "--labels", LABELS, "--budget", 1).expect(DONE)
+    shown = tidemark("simulate", DIGITS, encodings, "--data", PICTURES, "--limit", 64, *words, "--labels", LABELS, "--budget", 1)
+    shown.expect(DONE, "accuracy: ", "95% within")
+    simulate(encodings, *words, "--goal", "accuracy-1%").refuses(BAD_INPUT, "there are no labels")
+    simulate(encodings, *words, "--labels", LABELS, "--search-data", PICTURES).refuses(WRONG_CALL, "labels of one set of data")
+
+
+METRIC = """
+import os, sys
+import struct
+data = sys.stdin.buffer.read()
+assert data[:8] == b"\\x93NUMPY\\x01\\x00", data[:8]
+size = struct.unpack("<H", data[8:10])[0]
+header = data[10:10 + size].decode()
+count, classes = eval(header)["shape"]
+values = struct.unpack(f"<{{count * classes}}f", data[10 + size:])
+assert count == int(os.environ["TIDEMARK_SAMPLES"]), header
+first = int(os.environ["TIDEMARK_FIRST"])
+assert os.environ["TIDEMARK_DATA"].endswith("digits.npy")
+labels = {labels}[first:first + count]
+right = sum(max(range(classes), key=lambda c: values[i * classes + c]) == labels[i] for i in range(count))
+print(right / count)
+"""
+
+
+def test_search_goes_by_the_number_of_a_command(path):
+    encodings, better = start(path), path / "better.json"
+    raw = LABELS.read_bytes()
+    size = struct.unpack("<H", raw[8:10])[0]
+    assert "'<i8'" in raw[10:10 + size].decode() or "'<i4'" in raw[10:10 + size].decode(), raw[:80]
+    code = "q" if "'<i8'" in raw[10:10 + size].decode() else "i"
+    labels = list(struct.unpack(f"<{len(raw[10 + size:]) // struct.calcsize(code)}{code}", raw[10 + size:]))
+    (path / "metric.py").write_text(METRIC.format(labels=labels))
+    words = ["--search", "--profile", path / "p.json", "-o", better]
+    command = f"{sys.executable} {path / 'metric.py'}"
+    by_metric = json.loads(simulate(encodings, *words, "--metric-command", command, "--budget", 3, "--json").expect(DONE).out)
+    by_labels = json.loads(simulate(encodings, *words, "--labels", LABELS, "--budget", 3, "--json").expect(DONE).out)
+    assert by_metric["metric"] == by_labels["accuracy"] and by_metric["after"] == by_labels["after"], (by_metric, by_labels)
+    assert by_metric["points"][0]["judged"] == by_metric["metric"]["before"]
+    at_once = json.loads(simulate(encodings, *words, "--metric-command", "echo 1", "--goal", "metric-1%", "--json").expect(DONE).out)
+    assert at_once["tried"] == 0 and at_once["metric"]["float"] == 1
+    tidemark("simulate", DIGITS, encodings, "--data", PICTURES, "--limit", 8, *words, "--metric-command", "echo 2.5", "--budget", 1).expect(
+        DONE, "metric: 2.5 before, 2.5 after, 2.5 in float")
+    for text, message in (("exit 4", "--metric-command: ended with status 4"), ("echo high", "it printed 'high', and not one number"),
+                          ("echo 1 2", "it printed '1 2'"), ("true", "it printed ''"), ("kill -9 $$", "ended by signal 9"),
+                          ("echo nan", "the metric is nan"), ("cat", "and not one number")):
+        simulate(encodings, *words, "--metric-command", text).refuses(BAD_INPUT, message)
+    begin = time.monotonic()
+    simulate(encodings, *words, "--metric-command", "sleep 60 | cat", "--metric-timeout", "0.3").refuses(BAD_INPUT, "no answer after 0.3 s")
+    assert time.monotonic() - begin < 30
+    simulate(encodings, *words, "--goal", "metric-1%").refuses(WRONG_CALL, "takes --metric-command")
+    simulate(encodings, "--metric-command", "echo 1").refuses(WRONG_CALL, "go with --search")
+    simulate(encodings, *words, "--metric-command", "echo 1", "--metric-timeout", "-1").refuses(WRONG_CALL, "metric-timeout")
 
 
 def write_npy(path, values):

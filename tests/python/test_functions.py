@@ -55,7 +55,7 @@ WITHOUT = {
     "filter": "a comprehension", "all": "results hold everything", "coverage": "Check.coverage", "plan": "plan_memory",
     "resume": "a checkpoint that exists is resumed", "search": "its own function", "per-op": "step_costs", "nodes": "a comprehension",
     "timeout": "the process's; raise in progress=", "convergence": "snapshots=", "show patterns": "patterns()", "outliers": "printed only",
-    "diff limit": "a slice", "quantize profile": "Quantized.profile", "quantize encodings": "Quantized.encodings",
+    "metric-command": "metric=", "metric-timeout": "raise in metric=", "diff limit": "a slice", "quantize profile": "Quantized.profile", "quantize encodings": "Quantized.encodings",
 }
 
 
@@ -153,6 +153,23 @@ def test_simulate_is_the_programs(folder):
     assert len(ranking.values) == 4 and ranking.values[0].sqnr <= ranking.values[1].sqnr
     found = tidemark.search(DIGITS, ENCODINGS, PICTURES, profile=PROFILE, budget=4)
     assert found.after >= found.before and found.tried <= 4 and len(found.encodings)
+    right = np.load(LABELS)
+    calls = []
+
+    def accuracy(outputs, samples):
+        calls.append(samples)
+        return np.mean(outputs[0].argmax(-1) == right[samples.first:samples.first + samples.count])
+    words = {"profile": PROFILE, "budget": 3, "limit": 16, "skip": 8}
+    by_metric = tidemark.search(DIGITS, ENCODINGS, np.load(PICTURES), metric=accuracy, **words)
+    by_labels = tidemark.search(DIGITS, ENCODINGS, PICTURES, labels=LABELS, **words)
+    assert by_metric.own.after.metric == by_labels.own.after.accuracy == by_labels.points[-1].judged and by_metric.after == by_labels.after
+    assert {(samples.first, samples.count) for samples in calls} == {(8, 16), (8, 8), (16, 8)}
+    assert by_labels.judged_by == "crossed" and (by_labels.first, by_labels.split, by_labels.judged_samples) == (8, 16, 16)
+    assert tidemark.search(DIGITS, ENCODINGS, PICTURES, metric=lambda outputs, samples: 1, goal="metric-1%", **words).tried == 0
+    assert tidemark.search(DIGITS, ENCODINGS, PICTURES, goal=1, seconds=60, **words).tried == 0
+    raises(ZeroDivisionError, "", lambda: tidemark.search(DIGITS, ENCODINGS, PICTURES, metric=lambda outputs, samples: 1 / 0, **words))
+    raises(ValueError, "accuracy-0.5%", lambda: tidemark.search(DIGITS, ENCODINGS, PICTURES, goal="best", **words))
+    raises(tidemark.Error, "no labels", lambda: tidemark.search(DIGITS, ENCODINGS, PICTURES, goal="accuracy-1%", **words))
     raises(ValueError, "requant", lambda: tidemark.simulate(DIGITS, ENCODINGS, DATA, requant="no"))
 
 

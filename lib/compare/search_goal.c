@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The last stage of the search: the goal, whatever it costs. How many values it takes is found by
+ * bisection, in the order of what each costs the outputs alone. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/diag.h"
+#include "compare/search.h"
+
+static int by_id(const void *a, const void *b) {
+    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The first values of the ranking, with those that share their scales. */
+static enum tmk_status unit_of(const struct tmk_search *s, const struct tmk_ranking *ranking,
+                               uint32_t n, struct tmk_unit *out) {
+    const uint32_t most = s->current->n_items;
+    *out = (struct tmk_unit){.ids = calloc((size_t)most * most + 1, sizeof *out->ids)};
+    enum tmk_status status = out->ids ? TMK_OK : tmk_nomem(s->diag);
+    for (uint32_t i = 0; status == TMK_OK && i < n; i++) {
+        const struct tmk_encoding *e = tmk_search_item(s->current, ranking->values[i].id);
+        struct tmk_unit members;
+        if (!e || e->role == TMK_ENCODING_BIAS)
+            continue;
+        status = tmk_search_members(s, e, &members);
+        for (uint32_t k = 0; status == TMK_OK && k < members.n_ids; k++)
+            out->ids[out->n_ids++] = members.ids[k];
+        free(members.ids);
+    }
+    if (status != TMK_OK)
+        return status;
+    qsort(out->ids, out->n_ids, sizeof *out->ids, by_id);
+    uint32_t unique = 0;
+    for (uint32_t i = 0; i < out->n_ids; i++)
+        if (!i || out->ids[i] != out->ids[i - 1])
+            out->ids[unique++] = out->ids[i];
+    out->n_ids = unique;
+    return TMK_OK;
+}
+
+/* *reached: the goal, by the first n values. What is tried replaces *best if it is better, or
+ * reaches the goal. */
+static enum tmk_status try_first(struct tmk_search *s, const struct tmk_ranking *ranking,
+                                 uint32_t n, enum tmk_change change, struct tmk_attempt *best,
+                                 bool *reached) {
+    struct tmk_unit unit;
+    struct tmk_attempt attempt;
+    uint32_t tried = 0;
+    bool worth = false;
+    enum tmk_status status = unit_of(s, ranking, n, &unit);
+    *reached = false;
+    if (status == TMK_OK)
+        status = tmk_attempt_init(s, &unit, change, NULL, &attempt, &worth);
+    free(unit.ids);
+    if (status != TMK_OK || !worth)
+        return status;
+    status = tmk_attempts_run(s, &attempt, 1, &tried);
+    *reached = status == TMK_OK && tried && attempt.loss.at_goal;
+    if (*reached ||
+        (status == TMK_OK && tried && attempt.loss.noise < s->loss.noise && !best->encodings)) {
+        tmk_attempt_finish(best);
+        *best = attempt;
+    } else {
+        tmk_attempt_finish(&attempt);
+    }
+    return status;
+}
+
+static enum tmk_status widen_first(struct tmk_search *s, const struct tmk_ranking *ranking,
+                                   enum tmk_change change) {
+    struct tmk_attempt best = {.config = NULL};
+    uint32_t low = 0, high = ranking->n; /* too few, enough */
+    bool reached;
+    char name[64];
+    enum tmk_status status = try_first(s, ranking, high, change, &best, &reached);
+    while (status == TMK_OK && best.encodings && best.loss.at_goal && high - low > 1 &&
+           s->result.tried < s->budget && !tmk_search_is_late(s)) {
+        const uint32_t middle = low + (high - low) / 2;
+        status = try_first(s, ranking, middle, change, &best, &reached);
+        *(reached ? &high : &low) = middle;
+    }
+    if (status == TMK_OK && best.encodings) {
+        snprintf(name, sizeof name, "the %u values that cost most", high);
+        tmk_attempt_choose(s, &best, name);
+    }
+    tmk_attempt_finish(&best);
+    return status;
+}
+
+enum tmk_status tmk_search_goal(struct tmk_search *s) {
+    struct tmk_ranking *ranking = NULL;
+    struct tmk_run_options run = s->run;
+    run.data.limit = run.data.limit < TMK_RANK_SAMPLES ? run.data.limit : TMK_RANK_SAMPLES;
+    TMK_TRY(tmk_model_rank(s->model, s->current, &run, UINT32_MAX, &ranking, s->diag));
+    enum tmk_status status = widen_first(s, ranking, TMK_CHANGE_16_BITS);
+    if (status == TMK_OK && !tmk_search_is_over(s))
+        status = widen_first(s, ranking, TMK_CHANGE_FLOAT);
+    tmk_ranking_destroy(&ranking);
+    return status;
+}
