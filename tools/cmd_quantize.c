@@ -8,13 +8,14 @@
 #include <tidemark/simulate.h>
 
 #include "command.h"
+#include "fold.h"
 #include "run_options.h"
 #include "stop.h"
 #include "target.h"
 
 struct quantize_args {
     struct run_args run;
-    const char *output, *target, *config, *labels, *profile, *encodings, *template;
+    const char *output, *target, *config, *labels, *profile, *encodings, *template, *folded;
     bool json;
 };
 
@@ -26,6 +27,7 @@ struct work {
     struct tmk_profile *profile;
     struct tmk_encodings *encodings;
     struct tmk_simulation *simulation;
+    struct folded folded;
     const char *format;
     uint64_t held_out; /* samples that are judged and not calibrated on; 0: the same are both */
     uint32_t left_out; /* encodings that the format cannot hold */
@@ -63,6 +65,15 @@ static enum tmk_status find_held_out(struct work *w, const struct tmk_run_option
 }
 
 /* ---- the steps ---- */
+
+/* Runtimes of QDQ models fold BatchNormalization before they quantize, and other formats name what
+ * is in a file of their own. */
+static enum tmk_status fold_norms(struct work *w, const struct quantize_args *args,
+                                  struct tmk_diag *diag) {
+    if (strcmp(w->format, "qdq") != 0 || args->template)
+        return TMK_OK;
+    return fold_model(&w->model, w->path, args->run.params, args->folded, &w->folded, diag);
+}
 
 static enum tmk_status profile_model(struct work *w, const struct tmk_run_options *run,
                                      const struct quantize_args *args, struct tmk_diag *diag) {
@@ -134,13 +145,23 @@ struct verdict {
     uint32_t quantized; /* values with codes */
 };
 
-static struct verdict judge_simulation(const struct tmk_simulation *s) {
+/* What the Relu behind a value clips is no error of its codes. */
+static bool is_clipped_later(const struct tmk_encodings *encodings, uint32_t id) {
+    for (uint32_t i = 0; i < encodings->n_items; i++)
+        if (encodings->items[i].id == id)
+            return strcmp(encodings->items[i].rule, "activation-after-relu") == 0;
+    return false;
+}
+
+static struct verdict judge_simulation(const struct work *w) {
+    const struct tmk_simulation *s = w->simulation;
     struct verdict v = {.decibels = HUGE_VAL};
     for (uint32_t i = 0; i < s->n_values; i++) {
         const struct tmk_simulated *value = &s->values[i];
         if (value->output && value->sqnr < v.decibels)
             v.decibels = value->sqnr;
-        if (!value->output && !value->constant && (!v.worst || value->sqnr < v.worst->sqnr))
+        if (!value->output && !value->constant && (!v.worst || value->sqnr < v.worst->sqnr) &&
+            !is_clipped_later(w->encodings, value->id))
             v.worst = value;
         v.quantized += value->dtype != TMK_UNDEFINED;
     }
@@ -162,7 +183,7 @@ static double megabytes_of(const char *path) {
 
 static void print_verdict(const struct work *w, const struct quantize_args *args) {
     const struct tmk_simulation *s = w->simulation;
-    const struct verdict v = judge_simulation(s);
+    const struct verdict v = judge_simulation(w);
     if (isfinite(v.decibels))
         print_out("%s: outputs %.1f dB", word_for(v.decibels), v.decibels);
     else
@@ -191,11 +212,12 @@ static void put_number(const char *key, double number) {
 
 static void put_json(const struct work *w, const struct quantize_args *args) {
     const struct tmk_simulation *s = w->simulation;
-    const struct verdict v = judge_simulation(s);
+    const struct verdict v = judge_simulation(w);
     print_out("{\"file\":");
     put_quoted(stdout, args->output);
     print_out(",\"format\":\"%s\",\"target\":", w->format);
     put_quoted(stdout, w->target ? tmk_target_name(w->target) : "");
+    print_out(",\"folded\":%u", w->folded.before - w->folded.after);
     print_out(",\"calibrated_on\":%llu,\"judged_on\":%llu,\"held_out\":%s",
               (unsigned long long)w->encodings->samples, (unsigned long long)s->samples,
               w->held_out ? "true" : "false");
@@ -241,6 +263,8 @@ static int quantize_model(const struct quantize_args *args, const char *path,
     if (status == TMK_OK)
         status = tmk_model_open_params(path, args->run.params, false, &w.model, &diag);
     if (status == TMK_OK)
+        status = fold_norms(&w, args, &diag);
+    if (status == TMK_OK)
         status = find_held_out(&w, run, &diag);
     if (status == TMK_OK)
         status = profile_model(&w, run, args, &diag);
@@ -252,6 +276,12 @@ static int quantize_model(const struct quantize_args *args, const char *path,
         status = export_model(&w, args, &diag);
     if (status == TMK_OK)
         (args->json ? put_json : print_verdict)(&w, args);
+    if (status == TMK_OK && w.folded.path)
+        print_remark("%u of %u BatchNormalizations are folded into their convolutions%s",
+                     w.folded.before - w.folded.after, w.folded.before,
+                     !args->folded && (args->profile || args->encodings)
+                         ? "; profile and encodings are of the folded model (--folded FILE)"
+                         : "");
     if (status == TMK_OK && w.left_out)
         print_remark("%s has no place for %u of %u encodings; `export --json` lists them", w.format,
                      w.left_out, w.encodings->n_items);
@@ -259,6 +289,7 @@ static int quantize_model(const struct quantize_args *args, const char *path,
     tmk_encodings_destroy(&w.encodings);
     tmk_profile_destroy(&w.profile);
     tmk_model_close(&w.model);
+    finish_folded(&w.folded);
     tmk_target_close(&w.target);
     if (status == TMK_OK)
         return EXIT_DONE;
@@ -290,6 +321,10 @@ static int run_quantize(const struct command *command, int argc, char **argv) {
          &args.template},
         {"profile", 0, OPTION_OUTPUT, "FILE", "also write the profile", &args.profile},
         {"encodings", 0, OPTION_OUTPUT, "FILE", "also write the encodings", &args.encodings},
+        {"folded", 0, OPTION_OUTPUT, "FILE",
+         "also write the float model with BatchNormalization folded, which profile and encodings "
+         "are of",
+         &args.folded},
         {"json", 0, OPTION_FLAG, NULL, "the verdict as an object", &args.json},
         {0}};
     struct tmk_run_options run;
@@ -326,7 +361,8 @@ const struct command command_quantize = {
     "Chooses scales from three quarters of the samples, runs the quantized network beside the\n"
     "float one on the first quarter (at most 64 samples; of fewer than 8, on all), and writes it\n"
     "for ONNX Runtime and other readers of QDQ models, or for the target. Prints two lines: how\n"
-    "near the outputs come, and what was written.",
+    "near the outputs come, and what was written. For readers of QDQ models BatchNormalization is\n"
+    "first folded into the convolutions before it, as these do themselves.",
     "tidemark quantize digits.onnx --data digits.npy -o digits.int8.onnx",
     run_quantize,
 };

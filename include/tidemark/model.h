@@ -50,6 +50,9 @@ TMK_API const struct tmk_tensor *tmk_model_constant(void *model, uint32_t id);
 
 /* ---- looking at a model ---- */
 
+/* Nodes of ONNX's operator of this name, in sub-graphs too. */
+TMK_API uint32_t tmk_model_count_op(struct tmk_model *model, const char *op);
+
 enum tmk_view {
     TMK_VIEW_TEXT, /* the IR, one line a node, with profile IDs */
     TMK_VIEW_DOT,  /* Graphviz */

@@ -76,6 +76,23 @@ static void print_ops(const struct counting *c, struct tmk_text *text) {
     tmk_text_printf(text, "%u operators, %u unsupported nodes\n", c->n, c->unsupported);
 }
 
+struct counting_one {
+    const char *op;
+    uint32_t n;
+};
+
+static void count_one_op(struct tmk_graph *graph, void *context) {
+    struct counting_one *c = context;
+    for (const struct tmk_node *node = graph->first; node; node = node->next)
+        c->n += tmk_node_is(node, "", c->op);
+}
+
+uint32_t tmk_model_count_op(struct tmk_model *model, const char *op) {
+    struct counting_one c = {op, 0};
+    tmk_graph_each(model->graph, count_one_op, &c);
+    return c.n;
+}
+
 /* ---- JSON ---- */
 
 static void put_id(struct tmk_json_out *to, const char *key, const struct tmk_value *value) {

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from . import _core
 from ._compare import Simulation, simulate
 from ._encodings import Encodings, Left
 from ._files import Model, Path, model_file, text
+from ._model import graph, transform
 from ._profile import Profile
 from ._run import Data, RunOptions, profile as make_profile, readable_again, run_settings
 
@@ -26,6 +30,7 @@ class Quantized(NamedTuple):
     held_out: int         # samples that were judged and not calibrated on; 0: the same are both
     format: str
     left_out: list[Left]  # what the format cannot hold
+    folded: int           # BatchNormalizations
 
     @property
     def sqnr(self) -> float:
@@ -74,10 +79,34 @@ def _count(path: str, data: Data, run: RunOptions) -> int:
     return count
 
 
+_PASSES = ("simplify-inference", "fold-scale-axis", "fold-bias")  # as the program
+
+
+def _norms(path: str) -> int:
+    return sum(int(line.split()[2]) for line in graph(path, "ops").splitlines() if line.startswith("BatchNormalization "))
+
+
+@contextmanager
+def _folded(path: str, format: str, template: Path | None, params: object, keep: Path | None) -> Iterator[tuple[str, int]]:
+    """The model with BatchNormalization folded, and how many were; the same model where that changes nothing."""
+    before = 0 if format != "qdq" or template is not None or params is not None else _norms(path)
+    if not before and keep is None:
+        yield path, 0
+        return
+    with tempfile.TemporaryDirectory(prefix="tidemark-") as folder:
+        made = os.path.join(folder, ".folded".join(os.path.splitext(os.path.basename(path)))) if keep is None else os.fspath(keep)
+        done = transform(path, made, _PASSES)
+        if done.nodes_after < done.nodes_before or keep is not None:
+            yield made, before - _norms(made)
+        else:
+            yield path, 0
+
+
 def quantize(model: Model, data: Data, output: Path, *, target: Path | None = None, config: Path | None = None,
-             labels: Path | None = None, template: Path | None = None, **run: Unpack[RunOptions]) -> Quantized:
+             labels: Path | None = None, template: Path | None = None, folded: Path | None = None, **run: Unpack[RunOptions]) -> Quantized:
     """Chooses scales from three quarters of the samples, runs the quantized network in parallel with the float one on the first quarter
-    (at most 64; of fewer than 8 samples, on all), and writes it for readers of QDQ models, or for the target.
+    (at most 64; of fewer than 8 samples, on all), and writes it for readers of QDQ models, or for the target. For readers of QDQ models
+    BatchNormalization is first folded into the convolutions before it. folded: a file for that float model, which profile and encodings are of.
 
     Data are paths, an array or a mapping. Other arguments: tidemark.RunOptions.
     """
@@ -85,7 +114,8 @@ def quantize(model: Model, data: Data, output: Path, *, target: Path | None = No
         raise ValueError("models with feedback take profile, calibrate and export")
     format = _format(os.fspath(output), text(target))
     skip, limit = run.get("skip", 0), run.get("limit", 0)
-    with model_file(model) as path, readable_again(data) as again:
+    with model_file(model) as given, readable_again(data) as again, \
+            _folded(given, format, template, run.get("params"), folded) as (path, n_folded):
         total = _count(path, again, run)
         held_out = 0 if total < _FEWEST else min(total // _SHARE, _MOST)
         rest: RunOptions = {**run, "skip": skip + held_out, "limit": limit - held_out if limit else 0}
@@ -94,4 +124,4 @@ def quantize(model: Model, data: Data, output: Path, *, target: Path | None = No
         encodings = profiled.calibrate(config=config, target=target)
         simulation = simulate(path, encodings, again, labels=labels, **first)
         left_out = encodings.export(format, output, model=path, params=run.get("params"), template=template, target=target)
-    return Quantized(profiled, encodings, simulation, held_out, format, left_out)
+    return Quantized(profiled, encodings, simulation, held_out, format, left_out, n_folded)

@@ -34,7 +34,7 @@ OPTIONS = {
     "run": [*RUNNING, "output", "values"],
     "simulate": [*RUNNING, "integer", "requant", "rounding", "target", "labels", "sort", "search", "search-data", "goal", "budget",
                  "metric-command", "metric-timeout", "write-config", "json"],
-    "quantize": [*RUNNING, "output", "target", "config", "labels", "template", "profile", "encodings", "json"],
+    "quantize": [*RUNNING, "output", "target", "config", "labels", "template", "profile", "encodings", "folded", "json"],
     "verify": ["params", "rtol", "atol"],
     "bench": [*RUNNING, "figure", "repeat", "seconds", "json"],
     "doctor": [],

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`tidemark quantize`: the result of the single steps, on samples of its own, with a verdict in two lines."""
 import json
+import os
 
-from cli import BAD_INPUT, BUNDLE, DIGITS, DONE, PICTURES, WRONG_CALL, main, tidemark
+from cli import BAD_INPUT, BUNDLE, DIGITS, DONE, MACHINE, PICTURES, WRONG_CALL, main, tidemark
 
 
 def quantize(path, *words, model=DIGITS, data=PICTURES, out="q.onnx"):
@@ -23,15 +24,45 @@ def test_the_verdict_is_two_lines(path):
 
 def test_it_writes_what_the_steps_write(path):
     said = told(path, "--limit", 80, "--profile", path / "p.json", "--encodings", path / "enc.json")
-    assert (said["calibrated_on"], said["judged_on"], said["held_out"], said["format"]) == (60, 20, True, "qdq"), said
-    tidemark("profile", DIGITS, "--data", PICTURES, "--skip", 20, "--limit", 60, "-o", path / "p2.json", "-q").expect(DONE)
+    assert (said["calibrated_on"], said["judged_on"], said["held_out"], said["format"], said["folded"]) == (60, 20, True, "qdq", 2), said
+    folded = path / "steps" / "digits.folded.onnx"  # profiles have the name of the file
+    folded.parent.mkdir()
+    tidemark("transform", DIGITS, "--passes", "simplify-inference,fold-scale-axis,fold-bias", "-o", folded, "--lineage", path / "l.json", "-q").expect(DONE)
+    tidemark("profile", folded, "--data", PICTURES, "--skip", 20, "--limit", 60, "-o", path / "p2.json", "-q").expect(DONE)
     tidemark("calibrate", path / "p2.json", "-o", path / "enc2.json", "-q").expect(DONE)
-    tidemark("export", path / "enc2.json", "--to", "qdq", "--model", DIGITS, "-o", path / "q2.onnx", "-q").expect(DONE)
+    tidemark("export", path / "enc2.json", "--to", "qdq", "--model", folded, "-o", path / "q2.onnx", "-q").expect(DONE)
     for first, second in (("p.json", "p2.json"), ("enc.json", "enc2.json"), ("q.onnx", "q2.onnx")):
         assert (path / first).read_bytes() == (path / second).read_bytes(), first
-    done = tidemark("simulate", DIGITS, path / "enc.json", "--data", PICTURES, "--limit", 20, "--json", "-q").expect(DONE)
+    done = tidemark("simulate", folded, path / "enc.json", "--data", PICTURES, "--limit", 20, "--json", "-q").expect(DONE)
     outputs = [value["sqnr"] for value in json.loads(done.out)["values"] if value["output"]]
     assert abs(min(outputs) - said["sqnr"]) < 1e-6, (outputs, said)
+
+
+def test_batch_norms_are_folded_for_readers_of_qdq_models(path):
+    done = quantize(path, "--limit", 20, "--folded", path / "float.onnx", "--encodings", path / "enc.json").expect(
+        DONE, "2 of 2 BatchNormalizations are folded")
+    assert len(done.out.splitlines()) == 2
+    for name in ("float.onnx", "q.onnx"):
+        assert "BatchNormalization" not in tidemark("graph", path / name, "--ops").expect(DONE).out
+    tidemark("simulate", path / "float.onnx", path / "enc.json", "--data", PICTURES, "--limit", 4).expect(DONE)
+    # the names of other formats are those of the consumer's own file
+    assert told(path, "--limit", 20, "--target", "litert", "--encodings", path / "enc2.json", out="ranges.json")["folded"] == 0
+    tidemark("simulate", DIGITS, path / "enc2.json", "--data", PICTURES, "--limit", 4).expect(DONE)
+    # nothing to fold: nothing is changed
+    assert told(path, "--limit", 20, "--encodings", path / "enc3.json", model=path / "float.onnx")["folded"] == 0
+    tidemark("simulate", path / "float.onnx", path / "enc3.json", "--data", PICTURES, "--limit", 4).expect(DONE)
+    os.environ["TMPDIR"] = str(path / "none")
+    try:
+        quantize(path, "--limit", 20).expect(MACHINE, "no folder for the folded model")
+    finally:
+        del os.environ["TMPDIR"]
+    (path / "t").mkdir()
+    os.environ["TMPDIR"] = str(path / "t")
+    try:
+        quantize(path, "--limit", 20).expect(DONE)
+    finally:
+        del os.environ["TMPDIR"]
+    assert not list((path / "t").iterdir()), "a temporary file is left"
 
 
 def test_few_samples_are_for_both(path):
@@ -42,9 +73,9 @@ def test_few_samples_are_for_both(path):
 
 
 def test_a_target_decides_types_and_format(path):
-    said = told(path, "--limit", 20, "--target", "tensorrt", "--encodings", path / "enc.json")
+    said = told(path, "--limit", 20, "--target", "tensorrt", "--encodings", path / "enc.json", "--folded", path / "float.onnx")
     assert said["target"] == "tensorrt" and said["format"] == "qdq", said
-    tidemark("check", path / "enc.json", "--target", "tensorrt", "--against", DIGITS).expect(DONE)
+    tidemark("check", path / "enc.json", "--target", "tensorrt", "--against", path / "float.onnx").expect(DONE)
     assert told(path, "--limit", 20, "--target", "litert", out="ranges.json")["format"] == "litert"
     quantize(path, "--limit", 20, "--target", "litert", out="none.onnx").expect(WRONG_CALL, "litert reads no ONNX model")
     assert not (path / "none.onnx").exists()

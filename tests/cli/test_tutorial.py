@@ -42,7 +42,7 @@ def test_commands_of_the_readme_run():
 def test_commands_of_the_page_for_int8_run():
     page = (SOURCE / "docs/quantize.md").read_text()
     config, = re.findall(r"^```json\n(.*?)^```$", page, re.M | re.S)
-    run_all("docs/quantize.md", 14, quantize=config)
+    run_all("docs/quantize.md", 17, quantize=config)
 
 
 def test_the_page_for_int8_shows_what_is_printed():
