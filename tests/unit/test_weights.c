@@ -62,8 +62,7 @@ static double plain_error(const float *x, size_t n, const struct tmk_grid *grid,
     return sum;
 }
 
-static void test_the_error_is_that_of_the_codes(void **state) {
-    (void)state;
+TEST(test_the_error_is_that_of_the_codes) {
     float x[MOST], low, high;
     for (size_t d = 0; d < TMK_COUNT(draws); d++)
         for (size_t g = 0; g < TMK_COUNT(grids); g++)
@@ -102,8 +101,7 @@ static double brute_force(const float *x, size_t n, const struct tmk_grid *grid,
     return best;
 }
 
-static void test_the_search_is_nearly_as_good_as_brute_force(void **state) {
-    (void)state;
+TEST(test_the_search_is_nearly_as_good_as_brute_force) {
     float x[MOST], low, high;
     double sum = 0;
     size_t cases = 0;
@@ -130,8 +128,7 @@ static void test_the_search_is_nearly_as_good_as_brute_force(void **state) {
     assert_true(exp(sum / (double)cases) <= 1.02);
 }
 
-static void test_a_range_that_is_exact_is_kept(void **state) {
-    (void)state;
+TEST(test_a_range_that_is_exact_is_kept) {
     const float x[] = {-1, 0.5f, 0.25f, 1};
     const struct tmk_grid grid = {TMK_INT8, true, true, false};
     float low = -1, high = 1;
@@ -144,8 +141,7 @@ static void test_a_range_that_is_exact_is_kept(void **state) {
     assert_true(low == 0 && high == 0);
 }
 
-static void test_each_element_has_the_scale_of_its_block(void **state) {
-    (void)state;
+TEST(test_each_element_has_the_scale_of_its_block) {
     const struct tmk_shape shape = {3, {2, 7, 3}};
     struct tmk_scale_layout l;
     /* blocks of 3 along the axis in the middle: 2 x 3 x 3 scales */
@@ -169,14 +165,4 @@ static void test_each_element_has_the_scale_of_its_block(void **state) {
     };
     for (size_t i = 0; i < TMK_COUNT(wrong); i++)
         assert_false(tmk_scale_layout_init(&l, &wrong[i], &shape));
-}
-
-TEST_GROUP(weights) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_error_is_that_of_the_codes),
-        cmocka_unit_test(test_the_search_is_nearly_as_good_as_brute_force),
-        cmocka_unit_test(test_a_range_that_is_exact_is_kept),
-        cmocka_unit_test(test_each_element_has_the_scale_of_its_block),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }
