@@ -60,7 +60,7 @@ enum tmk_profile_status {
 #undef TMK_PROFILE_STATUS_ENUM
 };
 
-/* One version of an operator set that the model asks for. */
+/* One version of an operator set that the model imports. */
 struct tmk_profile_opset {
     const char *domain; /* "" is ONNX's own */
     int64_t version;

@@ -21,11 +21,11 @@ struct tmk_buf *tmk_buf_view(const void *bytes, size_t size, struct tmk_buf *own
 /* Memory mapped elsewhere, count 1: munmap when the last reference goes, and the file is dropped.
  */
 struct tmk_buf *tmk_buf_mapped(void *bytes, size_t size, const struct tmk_input *file);
-/* Somebody else's bytes, count 1: release(owner) when the last reference goes. */
+/* Bytes of another owner, count 1: release(owner) when the last reference goes. */
 struct tmk_buf *tmk_buf_borrowed(const void *bytes, size_t size, void (*release)(void *owner),
                                  void *owner);
 /* Tells the system that the bytes are not needed soon: pages of a mapped file leave memory, and
- * come back when somebody reads them. Others stay. */
+ * come back when they are read. Others stay. */
 void tmk_buf_rest(struct tmk_buf *buf);
 /* Are the bytes a mapped file's? NULL is not. */
 bool tmk_buf_is_mapped(const struct tmk_buf *buf);

@@ -53,10 +53,10 @@ TMK_NODISCARD enum tmk_status tmk_file_hash128(const char *path, const atomic_bo
                                                char hex[TMK_HASH128_HEX], struct tmk_diag *diag);
 
 /* A file that appears whole or not at all: its bytes lie in the same folder without a name, or
- * where the file system knows no such files under one that begins with TMK_TEMPORARY, until commit
+ * where the file system has no such files under one that begins with TMK_TEMPORARY, until commit
  * flushes them to the disk and puts them in the place of `path`. So nothing is left of a process
  * that dies, except in a window of microseconds or on such a file system; what is left is removed
- * by whoever commits to the same folder a day later.
+ * by the next process that commits to the same folder a day later.
  *
  * A file that was there keeps its permissions. A symbolic link stays, and what it leads to is
  * written. FIFOs, devices and the process's own descriptors (/dev/stdout) are written as the bytes

@@ -28,7 +28,7 @@ static struct entry *find_entry(struct entry *entries, size_t size, const struct
     return &entries[at];
 }
 
-/* Room for one more; entries that nobody needs are left behind. */
+/* Capacity for one more; entries without a user are dropped. */
 static bool make_room(void) {
     if (files.n < files.size / 2)
         return true;

@@ -22,7 +22,7 @@ uint64_t tmk_memory_refused(void);
  * where the system does not report it. */
 uint64_t tmk_memory_resident(void);
 
-/* calloc, 64-byte aligned malloc, and a free that knows all of these, with their bytes counted.
+/* calloc, 64-byte aligned malloc, and a free for all of these, with their bytes counted.
  * NULL when there is none left, or none that may be taken. */
 void *tmk_memory_zeroed(size_t bytes);
 void *tmk_memory_aligned(size_t bytes);

@@ -63,7 +63,7 @@ static int open_again(int folder, const char *name, int flags, mode_t mode) {
 }
 
 /* What the link `name` in the folder says. -1 with errno: EINVAL means that it is no link, EACCES
- * that somebody else put it into a folder where all may write, such as /tmp (as the system refuses
+ * that another user put it into a folder where all may write, such as /tmp (as the system refuses
  * to follow it, with fs.protected_symlinks). */
 static ssize_t read_link_in(int folder, const char *name, char *text, size_t size) {
     struct stat of_folder, of_link;
@@ -240,7 +240,7 @@ static bool create_temporary(struct tmk_outfile *out, mode_t mode) {
     if (out->fd >= 0)
         close(out->fd);
     else if (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL && errno != ENOENT)
-        return false; /* it knows such files, and has no place for one */
+        return false; /* it supports such files, and has no space for one */
     return create_named(out, mode);
 }
 
@@ -343,7 +343,7 @@ enum tmk_status tmk_outfile_begin(const char *path, struct tmk_outfile *out,
 
 /* ---- write ---- */
 
-/* Nobody reads a pipe that does not wait: we do. */
+/* A pipe that does not wait has no reader: this process is one. */
 static void wait_for_room(int fd) {
     struct pollfd one = {.fd = fd, .events = POLLOUT};
     (void)poll(&one, 1, -1);

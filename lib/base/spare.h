@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A few mapped blocks that were given back, for whoever wants one of the same size next: the system
+/* A few mapped blocks that were given back, for the next request of the same size: the system
  * would take each page away and give it back by a fault. Thread-safe, and safe in a process that
  * was forked while another thread was in here. */
 #ifndef TMK_BASE_SPARE_H

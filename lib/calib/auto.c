@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* auto: the range with the smallest expected error on samples like those that were seen. A clipped
- * element costs more than its squared error, and the samples that reach furthest tell how far a new
- * one may reach. docs/calibration.md has the formula and how its two numbers were validated. */
+ * element costs more than its squared error, and the samples with the largest and smallest elements
+ * tell how far a new one may reach. docs/calibration.md has the formula and how its two numbers
+ * were validated. */
 #include <math.h>
 
 #include "calib/range_cost.h"

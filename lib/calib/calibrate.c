@@ -28,7 +28,7 @@ struct calibrate {
     struct tmk_diag *diag;
 };
 
-/* What holds where nobody says anything: uint8 activations, asymmetric, by the first method; int8
+/* The defaults: uint8 activations, asymmetric, by the first method; int8
  * weights by channel, symmetric, of their own extremes. */
 static enum tmk_status set_defaults(struct calibrate *c) {
     const struct tmk_calibrate_choice *choices[] = {

@@ -16,7 +16,7 @@ enum tmk_tristate { TMK_UNSET, TMK_NO, TMK_YES };
 
 enum { TMK_MOST_BLOCK = 65536 };
 
-/* What somebody said of how values are to be quantized; what is not said stays as it is. */
+/* Settings of how values are quantized; what is not set stays as it is. */
 struct tmk_quant_settings {
     enum tmk_tristate quantize, symmetric, channels, pow2;
     enum tmk_dtype dtype;            /* TMK_UNDEFINED: not said */
@@ -25,7 +25,7 @@ struct tmk_quant_settings {
     uint32_t block;                  /* terms that share a scale; 0: not said; 1: no blocks */
     bool has_range;
     float low, high;
-    uint32_t by; /* who said whether to quantize: a rule's number + 1; 0: nobody */
+    uint32_t by; /* the rule that decides whether to quantize: its number + 1; 0: none */
 };
 /* What `over` says, in place of what *wish says. */
 void tmk_quant_settings_override(struct tmk_quant_settings *settings,

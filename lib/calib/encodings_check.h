@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What holds in all encodings, whoever wrote the file. */
+/* What holds in all encodings, from any writer. */
 #ifndef TMK_CALIB_ENCODINGS_CHECK_H
 #define TMK_CALIB_ENCODINGS_CHECK_H
 

@@ -96,7 +96,7 @@ static double hull_above(const struct cells *cells, double lo, double hi, double
     return peak;
 }
 
-/* A convex function below e; not always the greatest. */
+/* A convex function below e; not always the largest. */
 static double hull_below(const struct cells *cells, double lo, double hi, double mean) {
     if (cells->from == cells->to || mean < cells->from)
         return square_of(mean - cells->from);

@@ -22,7 +22,7 @@ struct tmk_spread {
      * elements. */
     float *sample_min, *sample_max;
     uint64_t n_samples;
-    struct tmk_topk topk; /* the samples that reach furthest; n = 0: not known */
+    struct tmk_topk topk; /* the samples with the largest and smallest elements; n = 0: not known */
     uint64_t samples;     /* how many samples were seen */
 };
 /* From one state, or several that share a scale (their exact merge). n > 0. TMK_UNSUPPORTED: a
@@ -38,8 +38,8 @@ TMK_NODISCARD enum tmk_status tmk_spread_take_samples(struct tmk_spread *spread,
                                                       struct tmk_diag *diag);
 struct tmk_profile;
 struct tmk_profile_tensor;
-/* Takes in the furthest samples of one more of its values, those of a derived one from what it was
- * derived from; false: they are not known, and topk is of no use. */
+/* Adds the largest and smallest samples of one more of its values, those of a derived one from what
+ * it was derived from; false: they are not known, and topk is of no use. */
 bool tmk_spread_take_topk(struct tmk_spread *spread, const struct tmk_profile *profile,
                           const struct tmk_profile_tensor *tensor);
 /* Where a single number is wanted, a bin's elements are taken to lie evenly over mean +- half: the

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The network as its profile knows it: nodes, found again from what the values say of their
+/* The network as its profile has it: nodes, found again from what the values say of their
  * producers and consumers. Attributes and values without a record are not known. */
 #ifndef TMK_CALIB_NET_H
 #define TMK_CALIB_NET_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* percentile: leaves out the elements that reach furthest.
+/* percentile: leaves out the largest and smallest elements.
  *
  * Of N elements, N - ceil(share * N) are left out: on symmetric grids of the magnitudes, on others
  * half as many at each end. The last one that is kept lies in a known bin: a proven interval, of

@@ -131,7 +131,7 @@ static bool is_one_axis(const struct tmk_profile_tensor *t) {
 }
 
 /* The node whose accumulator this Add completes: the result of a node that multiplies and
- * accumulates, which nobody else reads, plus a constant along one axis. */
+ * accumulates, which no other node reads, plus a constant along one axis. */
 static uint32_t could_be_bias_add(const struct select *s, uint32_t add, bool and_wanted) {
     const struct tmk_net *net = s->net;
     if (strcmp(net->nodes[add].op, "Add") != 0 || row_of(s, add)->class != TMK_OP_SUM)

@@ -116,7 +116,8 @@ static bool is_float_with_range(const struct tie *t, uint32_t v) {
     return facts.finite && !facts.excluded;
 }
 
-/* The value in front of Relu or Clip, if nobody else reads it, needs no codes for what is cut off.
+/* The value in front of Relu or Clip, if no other node reads it, needs no codes for what is cut
+ * off.
  */
 static void take_over(const struct tie *t, uint32_t node) {
     uint32_t x = tmk_pick_of_input(t->selection, node, 0), result = tmk_net_output(t->net, node, 0),

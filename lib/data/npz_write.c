@@ -17,7 +17,7 @@ static bool ends_in(const char *text, const char *end) {
     return n >= k && strcmp(text + n - k, end) == 0;
 }
 
-/* A name becomes a path when somebody unpacks the archive: it may not climb. */
+/* A name becomes a path when the archive is unpacked: it may not climb. */
 static const char *fault_of(const char *name) {
     if (!*name)
         return "is empty";

@@ -32,7 +32,7 @@ struct tmk_source_array {
     uint64_t n_entries; /* TMK_SOURCE_ENDLESS becomes a number with tmk_source_end */
     enum tmk_dtype
         dtype; /* !whole: as returned (float16 and float64 are widened to float32); TMK_UNDEFINED: a
-                * type that cannot be read, an error only when somebody wants it */
+                * type that cannot be read, an error only when it is read */
     struct tmk_shape shape; /* !whole: of the big array, first axis included; -1: not known before
                                an entry is read, and may differ between entries */
 };
@@ -48,7 +48,7 @@ struct tmk_source_info {
 };
 
 /* Decodes one serialised tensor file (ONNX TensorProto); *name is malloc'ed or NULL. Given by the
- * caller, since this module knows no model formats. */
+ * caller, since this module does not depend on model formats. */
 typedef enum tmk_status (*tmk_decode_tensor)(const char *path, struct tmk_tensor *out, char **name,
                                              struct tmk_diag *diag);
 

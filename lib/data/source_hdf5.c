@@ -74,8 +74,8 @@ static enum tmk_status choose_type(struct tmk_hdf5 *file, struct table *table,
     return TMK_OK;
 }
 
-/* Could the file hold so many bytes of the array? A damaged shape asks for any memory. Parts that
- * were not written are zeros. */
+/* Could the file hold so many bytes of the array? A damaged shape may need any amount of memory.
+ * Parts that were not written are zeros. */
 static bool could_hold(const struct hdf5 *h, const struct table *table, size_t bytes) {
     const struct tmk_hdf5_dataset *set = &table->set;
     if (set->compact) /* HDF5 copies from the object's header without looking */

@@ -6,9 +6,10 @@
  * work, but in gather.
  *
  * MPI is called by one thread at a time (`lock`), so MPI_THREAD_SERIALIZED is enough, which every
- * MPI of note gives, with or without a lock of its own around each call. Nobody blocks in MPI while
- * waiting: Open MPI and MPICH wait by turning a processor, which belongs to the workers. Waiting is
- * asking, sleeping, asking again; only a message that is known to be on its way is waited for. */
+ * MPI of note gives, with or without a lock of its own around each call. No rank blocks in MPI
+ * while waiting: Open MPI and MPICH wait by turning a processor, which belongs to the workers.
+ * Waiting is asking, sleeping, asking again; only a message that is known to be on its way is
+ * waited for. */
 #ifndef TMK_DIST_MPI_INTERNAL_H
 #define TMK_DIST_MPI_INTERNAL_H
 
@@ -33,7 +34,7 @@ enum command {
     COMMAND_PAUSE,    /* gather, please */
     COMMAND_CONTINUE, /* all have gathered; there is another round */
     COMMAND_END,      /* all have gathered, and that was it */
-    COMMAND_FAILED    /* somebody failed */
+    COMMAND_FAILED    /* a rank failed */
 };
 
 struct range {
@@ -51,7 +52,7 @@ struct notice {
     char text[sizeof((struct tmk_diag *)0)->text];
 };
 
-/* What rank 0 knows of a rank. */
+/* What rank 0 has of a rank. */
 struct rank_state {
     bool waits, left;
     struct tmk_work work;   /* as the rank sees it */
@@ -61,10 +62,10 @@ struct rank_state {
 struct tmk_team {
     uint32_t rank, size;
     pthread_mutex_t lock; /* of MPI, and of what follows */
-    bool stopped;         /* somebody failed */
+    bool stopped;         /* a rank failed */
     bool paused;          /* all are to gather */
     bool over;            /* the last round has ended */
-    bool stop_requested;  /* to stop; at rank 0, somebody does */
+    bool stop_requested;  /* to stop; at rank 0, any rank has requested it */
     uint64_t rounds;
     bool offered;
     struct tmk_work work;

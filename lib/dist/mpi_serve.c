@@ -54,7 +54,7 @@ static void reply_range(struct tmk_team *team, uint32_t rank) {
     tmk_team_send(&range, sizeof range, rank, TAG_RANGE);
 }
 
-/* Whoever asks before rank 0 knows what there is to do, waits. */
+/* A rank that requests work before rank 0 has read the data waits. */
 static void answer_all(struct tmk_team *team) {
     for (uint32_t i = 1; i < team->size; i++)
         if (team->rank_states[i].waits && !team->stopped)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cutting work into ranges for whoever asks next: large ones first, then smaller and smaller, so
- * that ranks of unequal speed end together with few requests. */
+/* Cutting work into ranges for the next rank that requests one: large ones first, then smaller and
+ * smaller, so that ranks of unequal speed end together with few requests. */
 #ifndef TMK_DIST_SHARE_H
 #define TMK_DIST_SHARE_H
 

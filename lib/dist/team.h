@@ -36,7 +36,7 @@ enum tmk_team_request {
     TMK_REQUEST_STOP   /* any rank's: the round at hand is to be the last */
 };
 /* To be asked before each batch; costs a microsecond. *pause: this rank is to gather now, since
- * somebody wished it. TMK_INTERRUPTED: another rank has failed. */
+ * a rank requested it. TMK_INTERRUPTED: another rank has failed. */
 TMK_NODISCARD enum tmk_status tmk_team_poll(struct tmk_team *team, enum tmk_team_request request,
                                             bool *pause, struct tmk_diag *diag);
 

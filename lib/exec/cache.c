@@ -255,7 +255,7 @@ static struct entry *take_entry(struct tmk_cache *cache, const struct tmk_tensor
 enum tmk_status tmk_cache_get(struct tmk_cache *cache, const struct tmk_tensor *inputs,
                               struct tmk_planned **out, struct tmk_diag *diag) {
     enum tmk_status status = TMK_OK;
-    tmk_packs_help(cache->packs); /* instead of waiting for whoever makes a plan */
+    tmk_packs_help(cache->packs); /* instead of waiting for the thread that makes a plan */
     pthread_mutex_lock(&cache->lock);
     struct entry *entry = take_entry(cache, inputs);
     if (!entry) {

@@ -16,7 +16,7 @@ struct deriving {
     const struct tmk_observer *observers;
     struct tmk_slot_config *configs;
     struct tmk_ptrmap slots;  /* observed value -> its first observer's slot + 1 */
-    struct tmk_ptrmap varies; /* values that no plan knows before it runs */
+    struct tmk_ptrmap varies; /* values that are unknown when a plan is made */
     struct tmk_diag *diag;
 };
 

@@ -314,7 +314,7 @@ static void run_all(struct tmk_exec *exec) {
     uint32_t n = options->threads, started = 0;
     int error = 0, why;
     pthread_t loader;
-    if (options->progress) /* whoever shows a rate begins to count now */
+    if (options->progress) /* a caller that shows a rate begins to count now */
         options->progress(options->progress_context, exec->samples);
     why = start_thread(exec, &loader, load_batches, exec);
     const bool loading = !why;

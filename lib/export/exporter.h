@@ -33,7 +33,7 @@ struct tmk_export_job {
     const char *path;              /* of the main file; others are next to it, by its name */
     const char *template; /* the consumer's own file, for formats that patch one; or NULL */
     const struct tmk_export_names *names; /* NULL: originals */
-    /* "KEY=VALUE" settings of the format ("version=1.0.0"); the row lists the keys it knows. */
+    /* "KEY=VALUE" settings of the format ("version=1.0.0"); the row lists its keys. */
     const char *const *settings;
     size_t n_settings;
     /* What was not written, and why, once an encoding. May be NULL. */
@@ -62,7 +62,7 @@ struct tmk_exporter {
     const char *name; /* "ort-cache" */
     const char
         *consumer; /* "ONNX Runtime 1.27 and later: quantize_static(calibration_cache_path=)" */
-    const char *settings; /* "version=0.6.1|1.0.0|2.0.0 other=...", words; "": it knows none */
+    const char *settings; /* "version=0.6.1|1.0.0|2.0.0 other=...", words; "": it has none */
     bool needs_graph, needs_template;
     struct tmk_export_limits limits;
     bool wants_relay; /* looks at the job's Relay, where there is one */

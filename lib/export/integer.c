@@ -33,7 +33,7 @@ static const struct {
     {"Dropout", tmk_integer_dropout},
 };
 
-/* Somebody wants the node's result, or operands that it looks at, quantized. Constants become codes
+/* The node's result, or operands that it reads, are to be quantized. Constants become codes
  * where they are read. */
 static bool is_concerned(const struct tmk_integer *g, const struct tmk_node *node) {
     if (tmk_node_has(node, TMK_TRAIT_SHAPE_ONLY) || tmk_node_is(node, TMK_DOMAIN_ONNX, "Constant"))

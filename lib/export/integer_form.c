@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values: their codes, and their float numbers where somebody reads those. */
+/* Values: their codes, and their float numbers where a node reads those. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

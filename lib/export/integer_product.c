@@ -55,7 +55,7 @@ static enum tmk_status add_bias(struct tmk_integer *g, struct product *p,
     return TMK_OK;
 }
 
-/* A constant, or one that was given axes of 1, as Relay's nn.bias_add asks for; `reshaped` may hold
+/* A constant, or one that was given axes of 1, as Relay's nn.bias_add requires; `reshaped` may hold
  * the answer. */
 static const struct tmk_tensor *constant_of(const struct tmk_value *value,
                                             struct tmk_tensor *reshaped) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* openvino: FakeQuantize operations put into an IR that OpenVINO wrote, which so need
- * not be understood: each named tensor gets one, and whoever read the tensor reads its output. The
+ * not be understood: each named tensor gets one, and the tensor's consumers read its output. The
  * limits are the reals of the first and the last code, so that 0 has a code.
  *
  * Weights that the IR keeps in half precision get theirs behind the conversion to float32. The name

@@ -27,7 +27,7 @@ struct tmk_qdq_mark {
     struct tmk_value *scale, *zero, *codes, *real;
 };
 
-/* An initializer's scales where they are not its encoding's, since the bias asks for larger ones.
+/* An initializer's scales where they are not its encoding's, since the bias requires larger ones.
  */
 struct tmk_qdq_scales {
     const struct tmk_encoding *of;

@@ -7,7 +7,7 @@
 
 #include "feed/feed.h"
 
-/* tmk_feed_open, with the batch that data->batch asks for. Where that is 0: several
+/* tmk_feed_open, with the batch that data->batch sets. Where that is 0: several
  * samples a call when one is too little work for it and the model is batch-independent
  * (plan/batch.h). What is chosen follows from the model and the shape of a sample alone, so that
  * every shard, rank and resumed run chooses the same. `why` receives, for people, why it is so

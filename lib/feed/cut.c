@@ -119,7 +119,7 @@ static bool may_be_smaller(const struct tmk_feed *feed) {
     return feed->plan.slices;
 }
 
-/* How many samples the sources hold; TMK_SOURCE_ENDLESS when none of them knows. */
+/* How many samples the sources hold; TMK_SOURCE_ENDLESS when all are streams. */
 static enum tmk_status count_samples(struct tmk_feed *feed, const char **first,
                                      struct tmk_diag *diag) {
     uint64_t samples = TMK_SOURCE_ENDLESS;

@@ -46,7 +46,7 @@ static enum tmk_status check_given(const struct tmk_feed *feed, const char *symb
     return TMK_OK;
 }
 
-/* Does a tensor use the name for different sizes? Then it is no name, whoever else uses it. */
+/* Does a tensor use the name for different sizes? Then it is no name, for other tensors too. */
 static bool is_anonymous(const struct tmk_feed *feed, const struct tmk_tensor *inputs,
                          const char *symbol) {
     for (uint32_t i = 0; i < feed->graph->n_inputs; i++) {

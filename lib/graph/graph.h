@@ -110,7 +110,7 @@ struct tmk_node {
     struct tmk_graph *graph;
     struct tmk_node *prev, *next;
     const char *domain, *op, *name; /* never NULL */
-    int64_t version;                /* of the domain's operator set that the model asks for */
+    int64_t version;                /* of the domain's operator set that the model imports */
     const struct tmk_op *row;   /* set by tmk_ops_bind; NULL before, and for unknown operators */
     struct tmk_value **inputs;  /* NULL: an optional input that is absent */
     uint32_t *use_at;           /* [n_inputs] of each input, this use's position in its `uses` */

@@ -3,7 +3,7 @@
  *
  * One entry an original profile ID, made when the graph is as it was imported, and kept right by
  * graph/rewrite.h, which is the only way that passes change a graph. Each entry has exactly one
- * fate at any time. The table knows nothing of what a pass is for.
+ * fate at any time. The table does not depend on the purpose of a pass.
  *
  * Not thread-safe; a lineage is read by many threads while none changes it.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How passes change a graph: every change records what becomes of the originals' numbers.
  *
- * A pass matches, asks whether it may, makes new nodes and initializers, and then speaks one
+ * A pass matches, checks whether it may, makes new nodes and initializers, and then speaks one
  * verdict for each value that goes or changes. The framework rewires uses and outputs, keeps names
  * of graph outputs, moves IDs, notes progress. After a pass the runner sorts and verifies the graph
  * and audits the lineage, so a forgotten verdict is an error that names the ID.
@@ -55,7 +55,7 @@ TMK_NODISCARD enum tmk_status tmk_rewrite_each(struct tmk_rewrite *rw,
 
 /* The numbers of an initializer or of a Constant node's `value`; NULL for anything else. */
 const struct tmk_tensor *tmk_value_constant(const struct tmk_value *value);
-/* Somebody uses it, or it is an output, or pinned: else eliminate-dead takes it. */
+/* It has a consumer, is an output, or is pinned: otherwise eliminate-dead removes it. */
 bool tmk_rewrite_is_needed(const struct tmk_rewrite *rw, const struct tmk_value *value);
 /* May the value's numbers change, or the value go? Not graph outputs, inputs, pinned values. */
 bool tmk_rewrite_may_change(const struct tmk_rewrite *rw, const struct tmk_value *value);

@@ -11,8 +11,8 @@
  * no exit handlers; and it ends when this process closes the file, or ends.
  *
  * What it answers is as hostile as the file: sizes and kinds are checked where they arrive, numbers
- * by whoever asked for them. This process never asks the library about a file; it still writes with
- * it.
+ * by the caller that requested them. This process reads no file with the library; it still writes
+ * with it.
  *
  * No other thread is inside the HDF5 library while a file is opened: fork copies what it holds. A
  * file is used by one thread at a time, by the process that opened it; different files by

@@ -30,7 +30,7 @@ enum {
 };
 
 /* What the process may take on top of what it was born with: HDF5 itself; without a limit; the
- * largest chunk that HDF5 knows, unpacked, and what else is kept. */
+ * largest chunk of HDF5, unpacked, and what else is kept. */
 static const uint64_t min_memory = UINT64_C(64) << 20, default_memory = UINT64_C(2) << 30,
                       max_memory = UINT64_C(9) << 30;
 

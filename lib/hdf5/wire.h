@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What passes between the process that wants an HDF5 file and the one that reads it: one message
- * asks, one answers, in order. Both are of one program, so messages are structs in the machine's
- * order. Bulk goes through shared memory, of two halves: while one is emptied, the other is filled.
+ * sends requests, one answers, in order. Both are of one program, so messages are structs in the
+ * machine's order. Bulk goes through shared memory, of two halves: while one is emptied, the other
+ * is filled.
  */
 #ifndef TMK_HDF5_WIRE_H
 #define TMK_HDF5_WIRE_H

@@ -12,7 +12,7 @@
  * time. */
 struct tmk_accel;
 
-/* Copies of constant operands that accels share: whoever makes several plans of one graph hands
+/* Copies of constant operands that accels share: the maker of several plans of one graph passes
  * them the same. Constants must stay where they are as long as an accel that was given them. Not
  * thread-safe: accels that share are made and destroyed one at a time. */
 struct tmk_packs;

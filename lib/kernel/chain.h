@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pointwise operators that run together, tile by tile: a tile of every member's result stands in
- * the first-level cache while the next member reads it, and only those that somebody else needs are
- * written to memory. Whoever wants to see a value on its way gets every piece of it, whether it is
+ * the first-level cache while the next member reads it, and only those that other nodes read are
+ * written to memory. An observer of an inner value gets every piece of it, whether it is
  * written or not.
  *
  * All members have the chain's shape as their result's shape ("the space"), float32. An operand of

@@ -149,7 +149,7 @@ static void run_tile(const struct run *run, size_t first, size_t n, bool filled)
     }
 }
 
-/* ---- what is seen: a window at a time, since whoever looks has tables that want to stay in the
+/* ---- observing: a window at a time, since the tables of an observer have to stay in the
  * first-level cache for longer than a tile ---- */
 
 static enum tmk_status pass_to_watcher(const struct run *run, uint32_t which, const float *x,

@@ -38,7 +38,7 @@ struct tmk_argument {
     size_t at;                /* where in the scratch memory the reordered bytes are */
     const void *constant;     /* bytes as wanted, when they are known; else NULL */
     struct tmk_pack *pack;    /* of `constant` when it is a copy */
-    const void *source;       /* of the copy, for whoever writes it: */
+    const void *source;       /* of the copy, for the thread that writes it: */
     const struct tmk_dn *dn;  /* that has the argument */
     size_t workspace;         /* bytes that the library takes meanwhile, as far as they count */
 };

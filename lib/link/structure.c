@@ -152,8 +152,8 @@ enum tmk_status tmk_linking_content(struct tmk_linking *l, const bool *wanted) {
 
 /* ---- other weights ---- */
 
-/* Results whose whole past is alike, as often on either side. Of weights a fingerprint knows the
- * shape only. */
+/* Results whose whole past is alike, as often on either side. A fingerprint has only the shape of
+ * weights. */
 static void take_alone(struct tmk_linking *l, const struct entries *entries) {
     struct group g;
     for (uint32_t at = 0; next_group(entries, &at, &g);)

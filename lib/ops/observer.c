@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The observer: an identity that marks an edge as watched. What it sees is accumulated by whoever
- * runs the graph. */
+/* The observer: an identity that marks an edge as watched. The executor accumulates its values. */
 #include "ops/move.h"
 #include "ops/rows.h"
 

@@ -9,7 +9,7 @@
     case TMK_##dtype:                                                                              \
         return (int64_t)((const T *)tensor->data)[i];
 
-/* Element i of any type, as ONNX asks: cut to int64. */
+/* Element i of any type, as ONNX requires: cut to int64. */
 static int64_t integer_element(const struct tmk_tensor *tensor, size_t i) {
     switch (tensor->dtype) {
         TMK_EACH_INTEGER(NUMBER_CASE, _)

@@ -37,7 +37,7 @@ enum tmk_channel_rule {
     TMK_CHANNEL_INHERIT /* as input 0, when output 0 has the same shape: elementwise operators */
 };
 
-/* An attribute that an operator knows. Kinds are checked when a graph is bound. */
+/* An attribute of an operator. Kinds are checked when a graph is bound. */
 struct tmk_attr_rule {
     const char *name; /* NULL ends the list */
     enum tmk_attr_kind kind;

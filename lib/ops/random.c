@@ -48,7 +48,7 @@ static double draw_uniform(uint64_t key, uint64_t i) {
 
 /* ---- types and shapes ---- */
 
-/* The type that attribute `dtype` asks for, as it is held; `otherwise` where it is absent. */
+/* The type that attribute `dtype` names, as it is held; `otherwise` where it is absent. */
 static enum tmk_status read_dtype(const struct tmk_node *node, enum tmk_dtype otherwise,
                                   enum tmk_dtype *out, struct tmk_diag *diag) {
     int64_t asked = tmk_node_int(node, "dtype", otherwise);

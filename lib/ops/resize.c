@@ -504,7 +504,7 @@ TMK_RESIZE_ROW(Upsample, 9, 9, 2, 2, mode_attrs, infer_scales, run_scales, 9,
 TMK_RESIZE_ROW(Resize, 10, 10, 2, 2, mode_attrs, infer_scales, run_scales, 10,
                "  init %s : f32[4] = {1, 1, 0.6, 1.5}\n"
                "  %y = Resize(%x, %s) {mode=\"nearest\"}\n")
-/* Operator set 11 asks for roi and scales too, but files leave them out. */
+/* Operator set 11 requires roi and scales too, but files leave them out. */
 TMK_RESIZE_ROW(Resize, 11, 17, 1, 4, resize_11_attrs, infer_resize, run_resize, 13,
                "  init %roi : f32[8] = {0, 0, 0.1, -0.2, 1, 1, 0.9, 0.8}\n"
                "  init %size : i64[4] = {2, 3, 6, 3}\n"

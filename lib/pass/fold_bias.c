@@ -4,7 +4,7 @@
  *
  * Add(Conv(x, W, b), t) becomes Conv(x, W, b + t). The sum's original is then the new result, and
  * the convolution's own is affine: value = original + t. Together with fold-scale-axis this is what
- * becomes of a batch normalisation behind a convolution. A result that somebody else reads, or that
+ * becomes of a batch normalisation behind a convolution. A result that another node reads, or that
  * is an output, stays. */
 #include <math.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ static void finish_bias(struct bias *bias) {
     free(bias->ones);
 }
 
-/* Channels of the result, or 0: this pass knows no bias of the node. */
+/* Channels of the result, or 0: this pass has no rule for a bias of the node. */
 static uint32_t channels_of(const struct tmk_node *node) {
     const struct tmk_tensor *weights =
         node->n_inputs > 1 ? tmk_value_constant(node->inputs[1]) : NULL;

@@ -31,7 +31,7 @@ struct folding {
     struct tmk_tensor made[TMK_MAX_OUTPUTS];
 };
 
-/* Somebody needs a result, and all of them may become initializers. */
+/* A result has a consumer, and all of them may become initializers. */
 static bool is_wanted(const struct folding *f, const struct tmk_node *node) {
     bool needed = false;
     for (uint32_t i = 0; i < node->n_outputs; i++) {

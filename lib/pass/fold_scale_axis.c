@@ -43,7 +43,8 @@ static bool has_shape_of(const struct tmk_value *a, const struct tmk_value *b) {
 
 /* ---- weights ---- */
 
-/* The dimension of the weights that makes channels of the result; -1: none that this pass knows. */
+/* The dimension of the weights that makes channels of the result; -1: none that this pass handles.
+ */
 static int32_t result_axis(const struct tmk_node *node, const struct tmk_scale *scale) {
     const bool all = scale->n == 1, channels = all || scale->axis == 1;
     const bool grouped = tmk_node_int(node, "group", 1) != 1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One walk in the order of the graph: each node takes the layout that its operands come in, or asks
- * for another, where its kernel is so much better that a reorder pays. Convolutions set the tone,
- * and what follows them adapts. */
+/* One walk in the order of the graph: each node takes the layout of its operands, or another where
+ * its kernel is so much faster that a reorder pays. Convolutions decide, and the nodes behind them
+ * follow. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -99,7 +99,7 @@ static enum tmk_status configure_slots(struct tmk_running *run, struct tmk_diag 
     return tmk_derive_rules(run->graph, run->observers, run->slots, run->n_slots, diag);
 }
 
-/* ---- what a run reports and asks ---- */
+/* ---- what a run reports and requests ---- */
 
 static void report_progress(void *context, uint64_t samples_done) {
     const struct tmk_running *run = context;

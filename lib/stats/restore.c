@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A state from numbers that somebody wrote down, once they balance. */
+/* A state from numbers of a file, if they are consistent. */
 #include <string.h>
 
 #include "base/diag.h"

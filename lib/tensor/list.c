@@ -12,7 +12,7 @@ struct tmk_list {
     struct tmk_tensor items[];
 };
 
-/* Rank 1 of length 0: whoever takes it for a tensor finds no elements. */
+/* Rank 1 of length 0: read as a tensor, it has no elements. */
 static const struct tmk_shape no_elements = {.rank = 1};
 
 struct tmk_list *tmk_list_create(size_t n) {
