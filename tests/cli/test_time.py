@@ -8,7 +8,8 @@ import time
 import onnx_bytes as onnx
 from cli import BAD_INPUT, DIGITS, DONE, FEATURES, PICTURES, PROGRAM, WRONG_CALL, folder, main, npy_bytes, tidemark
 
-SLACK = 20 if "sanitized" in FEATURES else 3  # seconds for starting, on a busy machine
+BEGIN = 2.5 if "sanitized" in FEATURES else 0.8  # seconds after which a run is in the middle of its work
+END = 60  # seconds in which it ends, on a busy machine; without what is tested it would take hours
 INT64 = 7
 
 
@@ -41,7 +42,7 @@ def test_what_could_not_end_is_refused(here):
     words = model(here / "e.onnx", "Einsum", [[512]] * 8, equation=",".join(letters) + "->")
     begin = time.monotonic()
     tidemark("run", *words, "-o", here / "y.npz").refuses(BAD_INPUT, "slow", "operations", "--max-operations")
-    assert time.monotonic() - begin < SLACK
+    assert time.monotonic() - begin < END
 
 
 COSTLY = [  # operations of the one node, at least and at most
@@ -98,7 +99,7 @@ def test_timeout_ends_a_long_node(here):
                        ("bench", [])):
         begin = time.monotonic()
         done = tidemark(verb, *words, *more, "--timeout", "1s", "--threads", 2)
-        assert done.status == -signal.SIGALRM and time.monotonic() - begin < 2 + SLACK, done
+        assert done.status == -signal.SIGALRM and time.monotonic() - begin < END, done
         assert done.err.count("--timeout is over") == 1, done
     assert not (here / "p.json").exists() and not (here / "y.npz").exists()
 
@@ -118,13 +119,9 @@ def test_timeout_keeps_what_is_done(here):
     tidemark(*words).expect(128 + signal.SIGALRM, "resuming from a checkpoint")
 
 
-def end_within(process, seconds, number):
-    begin = time.monotonic()
+def end(process, number):
     process.send_signal(number)
-    status = process.wait(timeout=60)
-    took = time.monotonic() - begin
-    assert took < seconds, f"{took:.2f} s until it ended"
-    return status
+    return process.wait(timeout=END)
 
 
 def test_one_signal_ends_an_idle_stream(here):
@@ -132,8 +129,8 @@ def test_one_signal_ends_an_idle_stream(here):
         process = subprocess.Popen([PROGRAM, "profile", DIGITS, "--data", "-", "-o", here / "p.json"], stdin=subprocess.PIPE, stderr=subprocess.PIPE)
         process.stdin.write(npy_bytes([1, 8, 8]))
         process.stdin.flush()
-        time.sleep(.5 + SLACK / 10)
-        assert end_within(process, 1 + SLACK / 3, number) == -number
+        time.sleep(BEGIN)
+        assert end(process, number) == -number
         process.stdin.close()
         process.stderr.close()
 
@@ -156,8 +153,8 @@ def test_one_signal_ends_a_long_node_and_the_checkpoint_stays(here):
     tidemark(*many(here), "--checkpoint", here / "c", "--timeout", 1).expect(128 + signal.SIGALRM)
     before = (here / "c").read_bytes()
     process = subprocess.Popen([PROGRAM, "profile", *map(str, slow_node(here)), "-o", here / "p.json", "--checkpoint", here / "d"], stderr=subprocess.PIPE)
-    time.sleep(.5 + SLACK / 10)
-    assert end_within(process, 1 + SLACK / 3, signal.SIGTERM) == -signal.SIGTERM
+    time.sleep(BEGIN)
+    assert end(process, signal.SIGTERM) == -signal.SIGTERM
     process.stderr.close()
     assert (here / "c").read_bytes() == before and not (here / "p.json").exists()
     assert sorted(os.listdir(here)) == ["c", "many.npy", "slow.onnx", "x0.npy"]
