@@ -201,7 +201,7 @@ static bool find_varying(struct deriving *d, const struct tmk_graph *graph) {
     for (uint32_t i = 0; ok && i < graph->n_inputs; i++)
         ok = tmk_ptrmap_put(&d->varies, graph->inputs[i], graph->inputs[i]);
     for (const struct tmk_node *node = graph->first; ok && node; node = node->next) {
-        bool varies = !(node->row->flags & TMK_OP_PURE);
+        bool varies = node->row->flags & TMK_OP_IMPURE;
         for (uint32_t i = 0; i < node->n_inputs && !varies; i++)
             varies = node->inputs[i] && tmk_ptrmap_get(&d->varies, node->inputs[i]);
         if (!varies || tmk_node_has(node, TMK_TRAIT_SHAPE_ONLY))

@@ -32,7 +32,7 @@ static bool is_constant(const struct tmk_value *value, int depth) {
         return value->data.data != NULL;
     const struct tmk_node *node = value->producer;
     if (!node || depth == DEEPEST || node->n_outputs != 1 || value->n_graph_outputs || !node->row ||
-        !(node->row->flags & TMK_OP_PURE))
+        (node->row->flags & TMK_OP_IMPURE))
         return false;
     for (uint32_t i = 0; i < node->n_inputs; i++)
         if (!is_constant(node->inputs[i], depth + 1))

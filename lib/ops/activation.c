@@ -102,34 +102,6 @@ static const struct tmk_attr_rule hard_sigmoid_attrs[] = {{"alpha", TMK_ATTR_FLO
 static const struct tmk_attr_rule shrink_attrs[] = {
     {"bias", TMK_ATTR_FLOAT, false}, {"lambd", TMK_ATTR_FLOAT, false}, {0}};
 
-TMK_UNARY(Relu, 1, INT32_MAX, &relu, tmk_attrs_consumed, TMK_UNARY_SAMPLE(Relu, 1, f32, ""))
-TMK_UNARY(LeakyRelu, 1, INT32_MAX, &leaky_relu, alpha_attrs,
-          TMK_UNARY_SAMPLE(LeakyRelu, 1, f32, " {alpha=0.2f}"))
-TMK_UNARY(Elu, 1, INT32_MAX, &elu, alpha_attrs, TMK_UNARY_SAMPLE(Elu, 1, f32, " {alpha=0.5f}"))
-TMK_UNARY(Selu, 1, 5, &selu_1, selu_attrs, TMK_UNARY_SAMPLE(Selu, 1, f32, " {gamma=2f}"))
-TMK_UNARY(Selu, 6, INT32_MAX, &selu_6, selu_attrs,
-          TMK_UNARY_SAMPLE(Selu, 6, f32, " {alpha=0.5f, gamma=2f}"))
-TMK_UNARY(Celu, 12, INT32_MAX, &celu, alpha_attrs, TMK_UNARY_SAMPLE(Celu, 12, f32, " {alpha=2f}"))
-TMK_UNARY(Sigmoid, 1, INT32_MAX, &logistic, tmk_attrs_consumed,
-          TMK_UNARY_SAMPLE(Sigmoid, 1, f32, ""))
-TMK_UNARY(HardSigmoid, 1, INT32_MAX, &hard_sigmoid, hard_sigmoid_attrs,
-          TMK_UNARY_SAMPLE(HardSigmoid, 1, f32, " {alpha=0.25f, beta=0.75f}"))
-TMK_UNARY(HardSwish, 14, INT32_MAX, &hard_swish, tmk_attrs_none,
-          TMK_UNARY_SAMPLE(HardSwish, 14, f32, ""))
-TMK_UNARY(Tanh, 1, INT32_MAX, &hyperbolic_tangent, tmk_attrs_consumed,
-          TMK_UNARY_SAMPLE(Tanh, 1, f32, ""))
-TMK_UNARY(Softplus, 1, INT32_MAX, &soft_plus, tmk_attrs_none,
-          TMK_UNARY_SAMPLE(Softplus, 1, f32, ""))
-TMK_UNARY(Softsign, 1, INT32_MAX, &soft_sign, tmk_attrs_none,
-          TMK_UNARY_SAMPLE(Softsign, 1, f32, ""))
-TMK_UNARY(Mish, 18, INT32_MAX, &mish, tmk_attrs_none, TMK_UNARY_SAMPLE(Mish, 18, f32, ""))
-TMK_UNARY(Swish, 24, INT32_MAX, &swish, alpha_attrs,
-          TMK_UNARY_SAMPLE(Swish, 24, f32, " {alpha=1.5f}"))
-TMK_UNARY(ThresholdedRelu, 1, INT32_MAX, &thresholded, alpha_attrs,
-          TMK_UNARY_SAMPLE(ThresholdedRelu, 10, f32, " {alpha=0.25f}"))
-TMK_UNARY(Shrink, 9, INT32_MAX, &shrinking, shrink_attrs,
-          TMK_UNARY_SAMPLE(Shrink, 9, f32, " {bias=0.25f, lambd=0.75f}"))
-
 /* ---- by name, for operators that end with an activation ---- */
 
 const struct tmk_unary *tmk_activation_find(const char *name) {
@@ -162,18 +134,37 @@ TMK_ROW1_VMATH(gelu_tanh_row, tmk_vgelu_tanh)
 const struct tmk_unary tmk_gelu_exact = {.row = {[TMK_FLOAT32] = gelu_exact_row}};
 const struct tmk_unary tmk_gelu_tanh = {.row = {[TMK_FLOAT32] = gelu_tanh_row}};
 
-static enum tmk_status infer_Gelu_20(struct tmk_infer *infer) {
+static enum tmk_status infer_gelu(struct tmk_infer *infer) {
     const char *kind = tmk_node_string(infer->node, "approximate", "none");
     if (strcmp(kind, "none") != 0 && strcmp(kind, "tanh") != 0)
         return tmk_fail(infer->diag, TMK_RANGE, "approximate is '%s'; it is none or tanh", kind);
-    return tmk_infer_unary(infer, &tmk_gelu_exact);
+    return tmk_infer_unary_as(infer, &tmk_gelu_exact);
 }
 
-static enum tmk_status run_Gelu_20(struct tmk_run *run) {
+static enum tmk_status run_gelu(struct tmk_run *run) {
     bool exact = strcmp(tmk_node_string(run->node, "approximate", "none"), "none") == 0;
-    return tmk_run_unary(run, exact ? &tmk_gelu_exact : &tmk_gelu_tanh);
+    return tmk_run_unary_as(run, exact ? &tmk_gelu_exact : &tmk_gelu_tanh);
 }
 
 static const struct tmk_attr_rule gelu_attrs[] = {{"approximate", TMK_ATTR_STRING, false}, {0}};
-TMK_UNARY_ROW(Gelu, 20, INT32_MAX, gelu_attrs,
-              TMK_UNARY_SAMPLE(Gelu, 20, f32, " {approximate=\"tanh\"}"))
+
+const struct tmk_op tmk_ops_activation[] = {
+    TMK_UNARY("Relu", 1, INT32_MAX, &relu, tmk_attrs_consumed),
+    TMK_UNARY("LeakyRelu", 1, INT32_MAX, &leaky_relu, alpha_attrs),
+    TMK_UNARY("Elu", 1, INT32_MAX, &elu, alpha_attrs),
+    TMK_UNARY("Selu", 1, 5, &selu_1, selu_attrs),
+    TMK_UNARY("Selu", 6, INT32_MAX, &selu_6, selu_attrs),
+    TMK_UNARY("Celu", 12, INT32_MAX, &celu, alpha_attrs),
+    TMK_UNARY("Sigmoid", 1, INT32_MAX, &logistic, tmk_attrs_consumed),
+    TMK_UNARY("HardSigmoid", 1, INT32_MAX, &hard_sigmoid, hard_sigmoid_attrs),
+    TMK_UNARY("HardSwish", 14, INT32_MAX, &hard_swish, NULL),
+    TMK_UNARY("Tanh", 1, INT32_MAX, &hyperbolic_tangent, tmk_attrs_consumed),
+    TMK_UNARY("Softplus", 1, INT32_MAX, &soft_plus, NULL),
+    TMK_UNARY("Softsign", 1, INT32_MAX, &soft_sign, NULL),
+    TMK_UNARY("Mish", 18, INT32_MAX, &mish, NULL),
+    TMK_UNARY("Swish", 24, INT32_MAX, &swish, alpha_attrs),
+    TMK_UNARY("ThresholdedRelu", 1, INT32_MAX, &thresholded, alpha_attrs),
+    TMK_UNARY("Shrink", 9, INT32_MAX, &shrinking, shrink_attrs),
+    {TMK_UNARY_ROW("Gelu", 20, INT32_MAX), .attrs = gelu_attrs, .infer = infer_gelu,
+     .run = run_gelu},
+    {NULL}};

@@ -71,15 +71,8 @@ static enum tmk_status run_affine_grid(struct tmk_run *run) {
 
 static const struct tmk_attr_rule attrs[] = {{"align_corners", TMK_ATTR_INT, false}, {NULL}};
 
-const struct tmk_op tmk_op_AffineGrid_20 = {
-    TMK_OP_ONNX("AffineGrid", 20, INT32_MAX),
-    TMK_OP_COUNTS(2, 2, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_LAST,
-    .attrs = attrs,
-    .infer = infer_affine_grid,
-    .run = run_affine_grid,
-    .sample = TMK_OP_SAMPLE(20, "  input %t : f32[2,3,4]\n"
-                                "  init %n : i64[5] = {2, 7, 2, 3, 4}\n"
-                                "  %y = AffineGrid(%t, %n) {align_corners=1}\n"),
-};
+const struct tmk_op tmk_ops_affine_grid[] = {{TMK_OP_ONNX("AffineGrid", 20, INT32_MAX),
+                                              TMK_OP_COUNTS(2, 2, 1, 1),
+                                              .channel = TMK_CHANNEL_LAST, .attrs = attrs,
+                                              .infer = infer_affine_grid, .run = run_affine_grid},
+                                             {NULL}};

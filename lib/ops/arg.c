@@ -71,7 +71,8 @@ static enum tmk_status infer_arg(struct tmk_infer *infer) {
     return TMK_OK;
 }
 
-static enum tmk_status run_arg(struct tmk_run *run, const arg_slice *slices) {
+static enum tmk_status run_arg(struct tmk_run *run) {
+    const arg_slice *slices = run->node->row->table;
     const struct tmk_tensor *x = run->in[0];
     struct tmk_tensor *y = tmk_run_out(run, 0);
     bool last = tmk_node_int(run->node, "select_last_index", 0) != 0;
@@ -87,31 +88,14 @@ static enum tmk_status run_arg(struct tmk_run *run, const arg_slice *slices) {
     return TMK_OK;
 }
 
-static enum tmk_status run_max(struct tmk_run *run) {
-    return run_arg(run, max_slices);
-}
-
-static enum tmk_status run_min(struct tmk_run *run) {
-    return run_arg(run, min_slices);
-}
-
 static const struct tmk_attr_rule attrs[] = {{"axis", TMK_ATTR_INT, false},
                                              {"keepdims", TMK_ATTR_INT, false},
                                              {"select_last_index", TMK_ATTR_INT, false},
                                              {0}};
 
-#define ROW(Name, runs)                                                                            \
-    const struct tmk_op tmk_op_##Name##_1 = {                                                      \
-        TMK_OP_ONNX(#Name, 1, INT32_MAX),                                                          \
-        TMK_OP_COUNTS(1, 1, 1, 1),                                                                 \
-        .flags = TMK_OP_PURE,                                                                      \
-        .channel = TMK_CHANNEL_NONE,                                                               \
-        .attrs = attrs,                                                                            \
-        .infer = infer_arg,                                                                        \
-        .run = runs,                                                                               \
-        .sample = TMK_OP_SAMPLE(13, "  input %x : f32[2,3,4]\n"                                    \
-                                    "  %y = " #Name                                                \
-                                    "(%x) {axis=-2, keepdims=0, select_last_index=1}\n"),          \
-    };
-ROW(ArgMax, run_max)
-ROW(ArgMin, run_min)
+const struct tmk_op tmk_ops_arg[] = {
+    {TMK_OP_ONNX("ArgMax", 1, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1), .attrs = attrs,
+     .table = max_slices, .infer = infer_arg, .run = run_arg},
+    {TMK_OP_ONNX("ArgMin", 1, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1), .attrs = attrs,
+     .table = min_slices, .infer = infer_arg, .run = run_arg},
+    {NULL}};

@@ -418,39 +418,12 @@ static const struct tmk_attr_rule attrs_25[] = {TMK_ATTENTION_ATTRS,
                                                 {"right_window_size", TMK_ATTR_INT, false},
                                                 {NULL}};
 
-#define TMK_ATTENTION_ROW(version, last, inputs, rules, lines)                                     \
-    const struct tmk_op tmk_op_Attention_##version = {                                             \
-        TMK_OP_ONNX("Attention", version, last),                                                   \
-        TMK_OP_COUNTS(3, inputs, 1, 4),                                                            \
-        .flags = TMK_OP_PURE,                                                                      \
-        .channel = TMK_CHANNEL_LAST,                                                               \
-        .attrs = rules,                                                                            \
-        .infer = infer_attention,                                                                  \
-        .cost = tmk_cost_attention,                                                                \
-        .run = run_attention,                                                                      \
-        .sample = "graph \"sample\" opset " #version " {\n" lines "  output %y\n"                  \
-                  "}\n",                                                                           \
-    };
-
-TMK_ATTENTION_ROW(23, 23, 6, attrs_23,
-                  "  input %q : f32[2,4,3,8]\n"
-                  "  input %k : f32[2,2,5,8]\n"
-                  "  input %v : f32[2,2,5,6]\n"
-                  "  input %m : f32[4,1,7]\n"
-                  "  input %pk : f32[2,2,2,8]\n"
-                  "  input %pv : f32[2,2,2,6]\n"
-                  "  %y, %key, %value, %qk = Attention(%q, %k, %v, %m, %pk, %pv) "
-                  "{is_causal=1, qk_matmul_output_mode=2, scale=0.3f, softcap=2f}\n")
-TMK_ATTENTION_ROW(24, 24, 7, attrs_23,
-                  "  input %q : f32[2,3,16]\n"
-                  "  input %k : f32[2,5,8]\n"
-                  "  input %v : f32[2,5,6]\n"
-                  "  input %m : bool[3,4]\n"
-                  "  init %n : i64[2] = {4, 0}\n"
-                  "  %y, _, _, %qk = Attention(%q, %k, %v, %m, _, _, %n) "
-                  "{kv_num_heads=2, q_num_heads=4, qk_matmul_output_mode=3}\n")
-TMK_ATTENTION_ROW(25, INT32_MAX, 7, attrs_25,
-                  "  input %q : f32[1,2,6,4]\n"
-                  "  input %k : f32[1,2,6,4]\n"
-                  "  input %v : f32[1,2,6,4]\n"
-                  "  %y = Attention(%q, %k, %v) {left_window_size=2, right_window_size=1}\n")
+const struct tmk_op tmk_ops_attention[] = {
+    {TMK_OP_ONNX("Attention", 23, 23), TMK_OP_COUNTS(3, 6, 1, 4), .channel = TMK_CHANNEL_LAST,
+     .attrs = attrs_23, .infer = infer_attention, .run = run_attention, .cost = tmk_cost_attention},
+    {TMK_OP_ONNX("Attention", 24, 24), TMK_OP_COUNTS(3, 7, 1, 4), .channel = TMK_CHANNEL_LAST,
+     .attrs = attrs_23, .infer = infer_attention, .run = run_attention, .cost = tmk_cost_attention},
+    {TMK_OP_ONNX("Attention", 25, INT32_MAX), TMK_OP_COUNTS(3, 7, 1, 4),
+     .channel = TMK_CHANNEL_LAST, .attrs = attrs_25, .infer = infer_attention, .run = run_attention,
+     .cost = tmk_cost_attention},
+    {NULL}};

@@ -137,25 +137,14 @@ static const struct tmk_attr_rule attrs_9[] = {TMK_BATCH_NORM_ATTRS, {NULL}};
 static const struct tmk_attr_rule attrs_14[] = {
     TMK_BATCH_NORM_ATTRS, {"training_mode", TMK_ATTR_INT, false}, {NULL}};
 
-#define TMK_BATCH_NORM_ROW(version, last, outputs, rules, opset, shape, extra)                     \
-    const struct tmk_op tmk_op_BatchNormalization_##version = {                                    \
-        TMK_OP_ONNX("BatchNormalization", version, last),                                          \
-        TMK_OP_COUNTS(5, 5, 1, outputs),                                                           \
-        .flags = TMK_OP_PURE | TMK_OP_INPLACE,                                                     \
-        .channel = TMK_CHANNEL_AXIS1,                                                              \
-        .attrs = rules,                                                                            \
-        .infer = infer_batch_norm,                                                                 \
-        .run = run_batch_norm,                                                                     \
-        .sample = TMK_OP_SAMPLE(                                                                   \
-            opset, "  input %x : f32[2,3,4,5]\n"                                                   \
-                   "  input %s : f32[" shape "]\n"                                                 \
-                   "  input %b : f32[" shape "]\n"                                                 \
-                   "  input %m : f32[" shape "]\n"                                                 \
-                   "  input %v0 : f32[" shape "]\n"                                                \
-                   "  %v = Abs(%v0)\n"                                                             \
-                   "  %y = BatchNormalization(%x, %s, %b, %m, %v) {epsilon=0.001f" extra "}\n"),   \
-    };
-
-TMK_BATCH_NORM_ROW(1, 8, 5, attrs_1, 8, "3,4,5", ", spatial=0")
-TMK_BATCH_NORM_ROW(9, 13, 5, attrs_9, 13, "3", "")
-TMK_BATCH_NORM_ROW(14, INT32_MAX, 3, attrs_14, 17, "3", ", training_mode=0")
+const struct tmk_op tmk_ops_batch_norm[] = {
+    {TMK_OP_ONNX("BatchNormalization", 1, 8), TMK_OP_COUNTS(5, 5, 1, 5), .flags = TMK_OP_INPLACE,
+     .channel = TMK_CHANNEL_AXIS1, .attrs = attrs_1, .infer = infer_batch_norm,
+     .run = run_batch_norm},
+    {TMK_OP_ONNX("BatchNormalization", 9, 13), TMK_OP_COUNTS(5, 5, 1, 5), .flags = TMK_OP_INPLACE,
+     .channel = TMK_CHANNEL_AXIS1, .attrs = attrs_9, .infer = infer_batch_norm,
+     .run = run_batch_norm},
+    {TMK_OP_ONNX("BatchNormalization", 14, INT32_MAX), TMK_OP_COUNTS(5, 5, 1, 3),
+     .flags = TMK_OP_INPLACE, .channel = TMK_CHANNEL_AXIS1, .attrs = attrs_14,
+     .infer = infer_batch_norm, .run = run_batch_norm},
+    {NULL}};

@@ -91,22 +91,6 @@ static const struct tmk_binary prelu = {{TMK_EACH_FLOAT(TMK_ROW_ENTRY, PRELU_FLO
                                                  TMK_EACH_UNSIGNED(TMK_ROW_ENTRY, PRELU_UNSIGNED)},
                                         TMK_UNDEFINED};
 
-#define SAMPLE_LEGACY(Name)                                                                        \
-    TMK_OP_SAMPLE(1, "  input %a : f32[2,3,4]\n"                                                   \
-                     "  input %b : f32[3]\n"                                                       \
-                     "  %y = " #Name "(%a, %b) {axis=1, broadcast=1}\n")
-#define SAMPLE(Name, opset)                                                                        \
-    TMK_OP_SAMPLE(opset, "  input %a : f32[2,3,4]\n"                                               \
-                         "  input %b : f32[3,1]\n"                                                 \
-                         "  %y = " #Name "(%a, %b)\n")
-
-TMK_BINARY_LEGACY(Add, &add, SAMPLE_LEGACY(Add))
-TMK_BINARY_LEGACY(Sub, &sub, SAMPLE_LEGACY(Sub))
-TMK_BINARY_LEGACY(Mul, &mul, SAMPLE_LEGACY(Mul))
-TMK_BINARY(Add, 7, INT32_MAX, &add, tmk_attrs_none, SAMPLE(Add, 14))
-TMK_BINARY(Sub, 7, INT32_MAX, &sub, tmk_attrs_none, SAMPLE(Sub, 14))
-TMK_BINARY(Mul, 7, INT32_MAX, &mul, tmk_attrs_none, SAMPLE(Mul, 14))
-
 /* ---- Div and Mod: integer divisors are looked at first ---- */
 
 static bool holds_zero(const struct tmk_tensor *tensor) {
@@ -141,51 +125,35 @@ static enum tmk_status check_divisor(const struct tmk_run *run) {
     return TMK_OK;
 }
 
-static enum tmk_status infer_Div_1(struct tmk_infer *infer) {
-    return tmk_infer_binary_legacy(infer, &divide);
-}
-
-static enum tmk_status run_Div_1(struct tmk_run *run) {
+static enum tmk_status run_div_1(struct tmk_run *run) {
     TMK_TRY(check_divisor(run));
-    return tmk_run_binary_legacy(run, &divide);
+    return tmk_run_binary_legacy(run);
 }
 
-static enum tmk_status infer_Div_7(struct tmk_infer *infer) {
-    return tmk_infer_binary(infer, &divide);
-}
-
-static enum tmk_status run_Div_7(struct tmk_run *run) {
+static enum tmk_status run_div_7(struct tmk_run *run) {
     TMK_TRY(check_divisor(run));
-    return tmk_run_binary(run, &divide);
+    return tmk_run_binary(run);
 }
-
-TMK_BINARY_ROW(Div, 1, 6, tmk_attrs_legacy, SAMPLE_LEGACY(Div))
-TMK_BINARY_ROW(Div, 7, INT32_MAX, tmk_attrs_none, SAMPLE(Div, 14))
 
 static const struct tmk_binary *mod_kind(const struct tmk_node *node) {
     return tmk_node_int(node, "fmod", 0) ? &fmodulo : &modulo;
 }
 
-static enum tmk_status infer_Mod_10(struct tmk_infer *infer) {
+static enum tmk_status infer_mod(struct tmk_infer *infer) {
     int64_t kind = tmk_node_int(infer->node, "fmod", 0);
     if (kind != 0 && kind != 1)
         return tmk_fail(infer->diag, TMK_RANGE, "fmod is %lld; it is 0 or 1", (long long)kind);
     if (infer->in[0]->dtype == TMK_FLOAT32 && !kind && infer->node->version < 28)
         return tmk_fail(infer->diag, TMK_TYPE, "floating-point inputs want fmod=1");
-    return tmk_infer_binary(infer, mod_kind(infer->node));
+    return tmk_infer_binary_as(infer, mod_kind(infer->node));
 }
 
-static enum tmk_status run_Mod_10(struct tmk_run *run) {
+static enum tmk_status run_mod(struct tmk_run *run) {
     TMK_TRY(check_divisor(run));
-    return tmk_run_binary(run, mod_kind(run->node));
+    return tmk_run_binary_as(run, mod_kind(run->node));
 }
 
 static const struct tmk_attr_rule mod_attrs[] = {{"fmod", TMK_ATTR_INT, false}, {0}};
-
-TMK_BINARY_ROW(Mod, 10, INT32_MAX, mod_attrs,
-               TMK_OP_SAMPLE(13, "  input %a : f32[2,3,4]\n"
-                                 "  input %b : f32[4]\n"
-                                 "  %y = Mod(%a, %b) {fmod=1}\n"))
 
 /* ---- PRelu: the slope broadcasts to the input, never the other way round ---- */
 
@@ -210,7 +178,7 @@ static enum tmk_status prelu_slope(const struct tmk_shape *x, const struct tmk_s
     return TMK_OK;
 }
 
-static enum tmk_status infer_PRelu_1(struct tmk_infer *infer) {
+static enum tmk_status infer_prelu_1(struct tmk_infer *infer) {
     const struct tmk_tensor *x = infer->in[0], *slope = infer->in[1];
     struct tmk_shape fit;
     TMK_WANT_ENTRY(prelu.row, x, "input 0", infer->diag);
@@ -220,7 +188,7 @@ static enum tmk_status infer_PRelu_1(struct tmk_infer *infer) {
     return TMK_OK;
 }
 
-static enum tmk_status run_PRelu_1(struct tmk_run *run) {
+static enum tmk_status run_prelu_1(struct tmk_run *run) {
     const struct tmk_tensor *x = run->in[0], *slope = run->in[1];
     struct tmk_shape fit;
     TMK_TRY(prelu_slope(&x->shape, &slope->shape, &fit, run->diag));
@@ -229,7 +197,7 @@ static enum tmk_status run_PRelu_1(struct tmk_run *run) {
     return TMK_OK;
 }
 
-static enum tmk_status infer_PRelu_7(struct tmk_infer *infer) {
+static enum tmk_status infer_prelu_7(struct tmk_infer *infer) {
     const struct tmk_tensor *x = infer->in[0], *slope = infer->in[1];
     char text_x[256], text_slope[256];
     struct tmk_shape shape;
@@ -244,12 +212,20 @@ static enum tmk_status infer_PRelu_7(struct tmk_infer *infer) {
     return TMK_OK;
 }
 
-static enum tmk_status run_PRelu_7(struct tmk_run *run) {
-    return tmk_run_binary(run, &prelu);
-}
-
-TMK_BINARY_ROW(PRelu, 1, 6, tmk_attrs_consumed,
-               TMK_OP_SAMPLE(6, "  input %x : f32[2,3,4]\n"
-                                "  input %slope : f32[3]\n"
-                                "  %y = PRelu(%x, %slope)\n"))
-TMK_BINARY_ROW(PRelu, 7, INT32_MAX, tmk_attrs_none, SAMPLE(PRelu, 16))
+const struct tmk_op tmk_ops_binary[] = {
+    TMK_BINARY_LEGACY("Add", &add),
+    TMK_BINARY_LEGACY("Sub", &sub),
+    TMK_BINARY_LEGACY("Mul", &mul),
+    TMK_BINARY("Add", 7, &add),
+    TMK_BINARY("Sub", 7, &sub),
+    TMK_BINARY("Mul", 7, &mul),
+    {TMK_BINARY_ROW("Div", 1, 6), .attrs = tmk_attrs_legacy, .table = &divide,
+     .infer = tmk_infer_binary_legacy, .run = run_div_1},
+    {TMK_BINARY_ROW("Div", 7, INT32_MAX), .table = &divide, .infer = tmk_infer_binary,
+     .run = run_div_7},
+    {TMK_BINARY_ROW("Mod", 10, INT32_MAX), .attrs = mod_attrs, .infer = infer_mod, .run = run_mod},
+    {TMK_BINARY_ROW("PRelu", 1, 6), .attrs = tmk_attrs_consumed, .infer = infer_prelu_1,
+     .run = run_prelu_1},
+    {TMK_BINARY_ROW("PRelu", 7, INT32_MAX), .table = &prelu, .infer = infer_prelu_7,
+     .run = tmk_run_binary},
+    {NULL}};

@@ -47,14 +47,7 @@ static enum tmk_status run_bitcast(struct tmk_run *run) {
 
 static const struct tmk_attr_rule attrs[] = {{"to", TMK_ATTR_INT, true}, {NULL}};
 
-const struct tmk_op tmk_op_BitCast_26 = {
-    TMK_OP_ONNX("BitCast", 26, INT32_MAX),
-    TMK_OP_COUNTS(1, 1, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_INHERIT,
-    .attrs = attrs,
-    .infer = infer_bitcast,
-    .run = run_bitcast,
-    .sample = TMK_OP_SAMPLE(26, "  input %x : f32[2,3]\n"
-                                "  %y = BitCast(%x) {to=6}\n"),
-};
+const struct tmk_op tmk_ops_bitcast[] = {
+    {TMK_OP_ONNX("BitCast", 26, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
+     .channel = TMK_CHANNEL_INHERIT, .attrs = attrs, .infer = infer_bitcast, .run = run_bitcast},
+    {NULL}};

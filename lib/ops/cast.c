@@ -132,17 +132,11 @@ static const struct tmk_attr_rule attrs_6[] = {{"to", TMK_ATTR_INT, true},
 static const struct tmk_attr_rule attrs_like[] = {
     {"saturate", TMK_ATTR_INT, false}, {"round_mode", TMK_ATTR_STRING, false}, {0}};
 
-#define ROW(Name, since, until, n_in, attributes, infers, text)                                    \
-    const struct tmk_op tmk_op_##Name##_##since = {                                                \
-        TMK_DOMAIN_ONNX,     #Name,      since,  until,  n_in, n_in, 1, 1, TMK_OP_PURE,            \
-        TMK_CHANNEL_INHERIT, attributes, infers, run_to, text};
-ROW(Cast, 1, 5, 1, attrs_1, infer_1,
-    TMK_OP_SAMPLE(1, "  input %x : f32[2,3]\n"
-                     "  %y = Cast(%x) {to=\"INT32\"}\n"))
-ROW(Cast, 6, INT32_MAX, 1, attrs_6, infer_6,
-    TMK_OP_SAMPLE(13, "  input %x : f32[2,3]\n"
-                      "  %y = Cast(%x) {to=2}\n"))
-ROW(CastLike, 15, INT32_MAX, 2, attrs_like, infer_like,
-    TMK_OP_SAMPLE(15, "  input %x : f32[2,3]\n"
-                      "  input %like : i64[1]\n"
-                      "  %y = CastLike(%x, %like)\n"))
+const struct tmk_op tmk_ops_cast[] = {
+    {TMK_OP_ONNX("Cast", 1, 5), TMK_OP_COUNTS(1, 1, 1, 1), .channel = TMK_CHANNEL_INHERIT,
+     .attrs = attrs_1, .infer = infer_1, .run = run_to},
+    {TMK_OP_ONNX("Cast", 6, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1), .channel = TMK_CHANNEL_INHERIT,
+     .attrs = attrs_6, .infer = infer_6, .run = run_to},
+    {TMK_OP_ONNX("CastLike", 15, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1),
+     .channel = TMK_CHANNEL_INHERIT, .attrs = attrs_like, .infer = infer_like, .run = run_to},
+    {NULL}};

@@ -80,19 +80,8 @@ static enum tmk_status run_causal(struct tmk_run *run) {
 
 static const struct tmk_attr_rule attrs[] = {{"activation", TMK_ATTR_STRING, false}, {NULL}};
 
-const struct tmk_op tmk_op_CausalConvWithState_27 = {
-    TMK_OP_ONNX("CausalConvWithState", 27, INT32_MAX),
-    TMK_OP_COUNTS(2, 4, 1, 2),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_AXIS1,
-    .attrs = attrs,
-    .infer = infer_causal,
-    .cost = tmk_cost_conv,
-    .run = run_causal,
-    .sample = TMK_OP_SAMPLE(
-        27, "  input %x : f32[2,3,4]\n"
-            "  input %w : f32[3,1,3]\n"
-            "  input %b : f32[3]\n"
-            "  input %s : f32[2,3,2]\n"
-            "  %y, %next = CausalConvWithState(%x, %w, %b, %s) {activation=\"silu\"}\n"),
-};
+const struct tmk_op tmk_ops_causal_conv[] = {
+    {TMK_OP_ONNX("CausalConvWithState", 27, INT32_MAX), TMK_OP_COUNTS(2, 4, 1, 2),
+     .channel = TMK_CHANNEL_AXIS1, .attrs = attrs, .infer = infer_causal, .run = run_causal,
+     .cost = tmk_cost_conv},
+    {NULL}};

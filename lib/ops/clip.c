@@ -89,24 +89,11 @@ static const struct tmk_attr_rule attrs[] = {{"max", TMK_ATTR_FLOAT, false},
                                              {"consumed_inputs", TMK_ATTR_INTS, false},
                                              {0}};
 
-#define ROW(since, until, max_in, attributes, infers, runs, text)                                  \
-    const struct tmk_op tmk_op_Clip_##since = {                                                    \
-        TMK_OP_ONNX("Clip", since, until),                                                         \
-        TMK_OP_COUNTS(1, max_in, 1, 1),                                                            \
-        .flags = TMK_OP_PURE | TMK_OP_INPLACE,                                                     \
-        .channel = TMK_CHANNEL_INHERIT,                                                            \
-        .attrs = attributes,                                                                       \
-        .infer = infers,                                                                           \
-        .run = runs,                                                                               \
-        .sample = text,                                                                            \
-    };
-ROW(1, 5, 1, attrs, infer_attributes, run_1,
-    TMK_OP_SAMPLE(1, "  input %x : f32[2,3,4]\n"
-                     "  %y = Clip(%x) {max=0.5f}\n"))
-ROW(6, 10, 1, attrs, infer_attributes, run_6,
-    TMK_OP_SAMPLE(6, "  input %x : f32[2,3,4]\n"
-                     "  %y = Clip(%x) {max=6f, min=0f}\n"))
-ROW(11, INT32_MAX, 3, tmk_attrs_none, infer_inputs, run_inputs,
-    TMK_OP_SAMPLE(13, "  input %x : f32[2,3,4]\n"
-                      "  init %high : f32[] = {0.5}\n"
-                      "  %y = Clip(%x, _, %high)\n"))
+const struct tmk_op tmk_ops_clip[] = {
+    {TMK_OP_ONNX("Clip", 1, 5), TMK_OP_COUNTS(1, 1, 1, 1), .flags = TMK_OP_INPLACE,
+     .channel = TMK_CHANNEL_INHERIT, .attrs = attrs, .infer = infer_attributes, .run = run_1},
+    {TMK_OP_ONNX("Clip", 6, 10), TMK_OP_COUNTS(1, 1, 1, 1), .flags = TMK_OP_INPLACE,
+     .channel = TMK_CHANNEL_INHERIT, .attrs = attrs, .infer = infer_attributes, .run = run_6},
+    {TMK_OP_ONNX("Clip", 11, INT32_MAX), TMK_OP_COUNTS(1, 3, 1, 1), .flags = TMK_OP_INPLACE,
+     .channel = TMK_CHANNEL_INHERIT, .infer = infer_inputs, .run = run_inputs},
+    {NULL}};

@@ -172,17 +172,7 @@ static const struct tmk_attr_rule attrs[] = {{"dilations", TMK_ATTR_INTS, false}
                                              {"strides", TMK_ATTR_INTS, false},
                                              {NULL}};
 
-const struct tmk_op tmk_op_Col2Im_18 = {
-    TMK_OP_ONNX("Col2Im", 18, INT32_MAX),
-    TMK_OP_COUNTS(3, 3, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = attrs,
-    .infer = col2im_infer,
-    .run = col2im_run,
-    .sample = TMK_OP_SAMPLE(
-        18, "  input %x : f32[2,8,12]\n"
-            "  init %image : i64[2] = {5, 6}\n"
-            "  init %block : i64[2] = {2, 2}\n"
-            "  %y = Col2Im(%x, %image, %block) {dilations=[2,1], pads=[1,0,0,1], strides=[1,2]}\n"),
-};
+const struct tmk_op tmk_ops_col2im[] = {{TMK_OP_ONNX("Col2Im", 18, INT32_MAX),
+                                         TMK_OP_COUNTS(3, 3, 1, 1), .attrs = attrs,
+                                         .infer = col2im_infer, .run = col2im_run},
+                                        {NULL}};

@@ -67,53 +67,42 @@ static const struct tmk_binary shift_right = {
          TMK_EACH_SIGNED(TMK_ROW_ENTRY, SHIFT_RIGHT_SIGNED)},
     TMK_UNDEFINED};
 
-#define SAMPLE_LEGACY(Name, type)                                                                  \
-    TMK_OP_SAMPLE(1, "  input %a : " #type "[2,3,4]\n"                                             \
-                     "  input %b : " #type "[2,3]\n"                                               \
-                     "  %y = " #Name "(%a, %b) {axis=0, broadcast=1}\n")
-#define SAMPLE(Name, opset, type)                                                                  \
-    TMK_OP_SAMPLE(opset, "  input %a : " #type "[2,3,4]\n"                                         \
-                         "  input %b : " #type "[3,1]\n"                                           \
-                         "  %y = " #Name "(%a, %b)\n")
-
-TMK_BINARY_LEGACY(Equal, &equal, SAMPLE_LEGACY(Equal, i32))
-TMK_BINARY_LEGACY(Greater, &greater, SAMPLE_LEGACY(Greater, f32))
-TMK_BINARY_LEGACY(Less, &less, SAMPLE_LEGACY(Less, f32))
-TMK_BINARY_LEGACY(And, &logical_and, SAMPLE_LEGACY(And, bool))
-TMK_BINARY_LEGACY(Or, &logical_or, SAMPLE_LEGACY(Or, bool))
-TMK_BINARY_LEGACY(Xor, &logical_xor, SAMPLE_LEGACY(Xor, bool))
-TMK_BINARY(Equal, 7, INT32_MAX, &equal, tmk_attrs_none, SAMPLE(Equal, 13, f32))
-TMK_BINARY(Greater, 7, INT32_MAX, &greater, tmk_attrs_none, SAMPLE(Greater, 13, f32))
-TMK_BINARY(Less, 7, INT32_MAX, &less, tmk_attrs_none, SAMPLE(Less, 13, f32))
-TMK_BINARY(GreaterOrEqual, 12, INT32_MAX, &greater_equal, tmk_attrs_none,
-           SAMPLE(GreaterOrEqual, 16, f32))
-TMK_BINARY(LessOrEqual, 12, INT32_MAX, &less_equal, tmk_attrs_none, SAMPLE(LessOrEqual, 16, f32))
-TMK_BINARY(And, 7, INT32_MAX, &logical_and, tmk_attrs_none, SAMPLE(And, 7, bool))
-TMK_BINARY(Or, 7, INT32_MAX, &logical_or, tmk_attrs_none, SAMPLE(Or, 7, bool))
-TMK_BINARY(Xor, 7, INT32_MAX, &logical_xor, tmk_attrs_none, SAMPLE(Xor, 7, bool))
-TMK_BINARY(BitwiseAnd, 18, INT32_MAX, &bit_and, tmk_attrs_none, SAMPLE(BitwiseAnd, 18, i32))
-TMK_BINARY(BitwiseOr, 18, INT32_MAX, &bit_or, tmk_attrs_none, SAMPLE(BitwiseOr, 18, i32))
-TMK_BINARY(BitwiseXor, 18, INT32_MAX, &bit_xor, tmk_attrs_none, SAMPLE(BitwiseXor, 18, i32))
-
 static bool shifts_left(const struct tmk_node *node) {
     return strcmp(tmk_node_string(node, "direction", ""), "LEFT") == 0;
 }
 
-static enum tmk_status infer_BitShift_11(struct tmk_infer *infer) {
+static enum tmk_status infer_shift(struct tmk_infer *infer) {
     const char *direction = tmk_node_string(infer->node, "direction", "");
     if (!shifts_left(infer->node) && strcmp(direction, "RIGHT") != 0)
         return tmk_fail(infer->diag, TMK_RANGE, "direction is '%s'; it is LEFT or RIGHT",
                         direction);
-    return tmk_infer_binary(infer, &shift_left);
+    return tmk_infer_binary_as(infer, &shift_left);
 }
 
-static enum tmk_status run_BitShift_11(struct tmk_run *run) {
-    return tmk_run_binary(run, shifts_left(run->node) ? &shift_left : &shift_right);
+static enum tmk_status run_shift(struct tmk_run *run) {
+    return tmk_run_binary_as(run, shifts_left(run->node) ? &shift_left : &shift_right);
 }
 
 static const struct tmk_attr_rule shift_attrs[] = {{"direction", TMK_ATTR_STRING, true}, {0}};
 
-TMK_BINARY_ROW(BitShift, 11, INT32_MAX, shift_attrs,
-               TMK_OP_SAMPLE(11, "  input %a : u8[2,3,4]\n"
-                                 "  input %b : u8[4]\n"
-                                 "  %y = BitShift(%a, %b) {direction=\"LEFT\"}\n"))
+const struct tmk_op tmk_ops_compare[] = {TMK_BINARY_LEGACY("Equal", &equal),
+                                         TMK_BINARY_LEGACY("Greater", &greater),
+                                         TMK_BINARY_LEGACY("Less", &less),
+                                         TMK_BINARY_LEGACY("And", &logical_and),
+                                         TMK_BINARY_LEGACY("Or", &logical_or),
+                                         TMK_BINARY_LEGACY("Xor", &logical_xor),
+                                         TMK_BINARY("Equal", 7, &equal),
+                                         TMK_BINARY("Greater", 7, &greater),
+                                         TMK_BINARY("Less", 7, &less),
+                                         TMK_BINARY("GreaterOrEqual", 12, &greater_equal),
+                                         TMK_BINARY("LessOrEqual", 12, &less_equal),
+                                         TMK_BINARY("And", 7, &logical_and),
+                                         TMK_BINARY("Or", 7, &logical_or),
+                                         TMK_BINARY("Xor", 7, &logical_xor),
+                                         TMK_BINARY("BitwiseAnd", 18, &bit_and),
+                                         TMK_BINARY("BitwiseOr", 18, &bit_or),
+                                         TMK_BINARY("BitwiseXor", 18, &bit_xor),
+                                         {TMK_BINARY_ROW("BitShift", 11, INT32_MAX),
+                                          .attrs = shift_attrs, .infer = infer_shift,
+                                          .run = run_shift},
+                                         {NULL}};

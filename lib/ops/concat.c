@@ -59,29 +59,9 @@ enum tmk_status tmk_concat_run(struct tmk_run *run) {
 static const struct tmk_attr_rule attrs_1[] = {{"axis", TMK_ATTR_INT, false}, {NULL}};
 static const struct tmk_attr_rule attrs_4[] = {{"axis", TMK_ATTR_INT, true}, {NULL}};
 
-const struct tmk_op tmk_op_Concat_1 = {
-    TMK_OP_ONNX("Concat", 1, 3),
-    TMK_OP_COUNTS(1, TMK_VARIADIC, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = attrs_1,
-    .infer = tmk_concat_infer,
-    .run = tmk_concat_run,
-    .sample = TMK_OP_SAMPLE(3, "  input %a : f32[2,3]\n"
-                               "  input %b : f32[2,1]\n"
-                               "  %y = Concat(%a, %b)\n"),
-};
-
-const struct tmk_op tmk_op_Concat_4 = {
-    TMK_OP_ONNX("Concat", 4, INT32_MAX),
-    TMK_OP_COUNTS(1, TMK_VARIADIC, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = attrs_4,
-    .infer = tmk_concat_infer,
-    .run = tmk_concat_run,
-    .sample = TMK_OP_SAMPLE(13, "  input %a : f32[2,3,4]\n"
-                                "  input %b : f32[2,0,4]\n"
-                                "  input %c : f32[2,5,4]\n"
-                                "  %y = Concat(%a, %b, %c) {axis=-2}\n"),
-};
+const struct tmk_op tmk_ops_concat[] = {
+    {TMK_OP_ONNX("Concat", 1, 3), TMK_OP_COUNTS(1, TMK_VARIADIC, 1, 1), .attrs = attrs_1,
+     .infer = tmk_concat_infer, .run = tmk_concat_run},
+    {TMK_OP_ONNX("Concat", 4, INT32_MAX), TMK_OP_COUNTS(1, TMK_VARIADIC, 1, 1), .attrs = attrs_4,
+     .infer = tmk_concat_infer, .run = tmk_concat_run},
+    {NULL}};

@@ -132,36 +132,11 @@ static const struct tmk_attr_rule constant_12_attrs[] = {
     {"value_strings", TMK_ATTR_STRINGS, false}, {NULL}};
 static const struct tmk_attr_rule of_shape_attrs[] = {{"value", TMK_ATTR_TENSOR, false}, {NULL}};
 
-const struct tmk_op tmk_op_Constant_1 = {
-    TMK_OP_ONNX("Constant", 1, 11),
-    TMK_OP_COUNTS(0, 0, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = constant_1_attrs,
-    .infer = constant_infer,
-    .run = constant_run,
-    .sample = TMK_OP_SAMPLE(11, "  %y = Constant() {value=f32[2,2]{1, -2, 0.5, 4}}\n"),
-};
-
-const struct tmk_op tmk_op_Constant_12 = {
-    TMK_OP_ONNX("Constant", 12, INT32_MAX),
-    TMK_OP_COUNTS(0, 0, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = constant_12_attrs,
-    .infer = constant_infer,
-    .run = constant_run,
-    .sample = TMK_OP_SAMPLE(13, "  %y = Constant() {value_ints=[3,-1,4]}\n"),
-};
-
-const struct tmk_op tmk_op_ConstantOfShape_9 = {
-    TMK_OP_ONNX("ConstantOfShape", 9, INT32_MAX),
-    TMK_OP_COUNTS(1, 1, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = of_shape_attrs,
-    .infer = of_shape_infer,
-    .run = of_shape_run,
-    .sample = TMK_OP_SAMPLE(13, "  init %s : i64[2] = {2, 3}\n"
-                                "  %y = ConstantOfShape(%s) {value=i32[1]{7}}\n"),
-};
+const struct tmk_op tmk_ops_constant[] = {
+    {TMK_OP_ONNX("Constant", 1, 11), TMK_OP_COUNTS(0, 0, 1, 1), .attrs = constant_1_attrs,
+     .infer = constant_infer, .run = constant_run},
+    {TMK_OP_ONNX("Constant", 12, INT32_MAX), TMK_OP_COUNTS(0, 0, 1, 1), .attrs = constant_12_attrs,
+     .infer = constant_infer, .run = constant_run},
+    {TMK_OP_ONNX("ConstantOfShape", 9, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
+     .attrs = of_shape_attrs, .infer = of_shape_infer, .run = of_shape_run},
+    {NULL}};

@@ -10,26 +10,7 @@
 
 #define TMK_DOMAIN_MICROSOFT "com.microsoft"
 
-/* A row with one sure output. `lines` are the sample's, each with its line end. */
-#define TMK_CONTRIB_ROW(Name, inputs_min, inputs_max, outputs_max, flag_set, channels, rules,      \
-                        infers, runs, lines)                                                       \
-    TMK_CONTRIB_COST_ROW(Name, inputs_min, inputs_max, outputs_max, flag_set, channels, rules,     \
-                         infers, NULL, runs, lines)
-/* One with a cost of its own. */
-#define TMK_CONTRIB_COST_ROW(Name, inputs_min, inputs_max, outputs_max, flag_set, channels, rules, \
-                             infers, costs, runs, lines)                                           \
-    const struct tmk_op tmk_op_ms_##Name##_1 = {                                                   \
-        TMK_OP_KEY(TMK_DOMAIN_MICROSOFT, #Name, 1, INT32_MAX),                                     \
-        TMK_OP_COUNTS(inputs_min, inputs_max, 1, outputs_max),                                     \
-        .flags = flag_set,                                                                         \
-        .channel = channels,                                                                       \
-        .attrs = rules,                                                                            \
-        .infer = infers,                                                                           \
-        .cost = costs,                                                                             \
-        .run = runs,                                                                               \
-        .sample = "graph \"sample\" opset 17 \"com.microsoft\" 1 {\n" lines "  output %y\n"        \
-                  "}\n",                                                                           \
-    };
+#define TMK_OP_CONTRIB(name_) TMK_OP_KEY(TMK_DOMAIN_MICROSOFT, name_, 1, INT32_MAX)
 
 /* Code i of packed ones of 2, 4 or 8 bits, the lowest bits first. */
 static inline unsigned tmk_contrib_code(const uint8_t *packed, size_t i, size_t bits) {

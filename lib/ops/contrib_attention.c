@@ -162,14 +162,7 @@ static const struct tmk_attr_rule attrs[] = {{"do_rotary", TMK_ATTR_INT, false},
                                              {"unidirectional", TMK_ATTR_INT, false},
                                              {NULL}};
 
-TMK_CONTRIB_COST_ROW(Attention, 2, 6, 2, TMK_OP_PURE, TMK_CHANNEL_LAST, attrs, infer_attention,
-                     tmk_cost_projection, run_attention,
-                     "  input %x : f32[2,3,8]\n"
-                     "  input %w : f32[8,24]\n"
-                     "  input %b : f32[24]\n"
-                     "  init %m : i32[2,5] = {1, 1, 1, 1, 0, 0, 1, 1, 1, 1}\n"
-                     "  input %p : f32[2,2,2,2,4]\n"
-                     "  input %a : f32[1,2,3,5]\n"
-                     "  %y, %q = com.microsoft::Attention(%x, %w, %b, %m, %p, %a) {num_heads=2, "
-                     "scale=0.25f, unidirectional=1}\n"
-                     "  output %q\n")
+const struct tmk_op tmk_ops_contrib_attention[] = {
+    {TMK_OP_CONTRIB("Attention"), TMK_OP_COUNTS(2, 6, 1, 2), .channel = TMK_CHANNEL_LAST,
+     .attrs = attrs, .infer = infer_attention, .run = run_attention, .cost = tmk_cost_projection},
+    {NULL}};

@@ -372,18 +372,11 @@ static const struct tmk_attr_rule quantized_attrs[] = {
     {"weights_prepacked", TMK_ATTR_INT, false},
     {NULL}};
 
-TMK_CONTRIB_COST_ROW(MoE, 3, 8, 1, TMK_OP_PURE, TMK_CHANNEL_LAST, float_attrs, infer_float_experts,
-                     cost_experts, run_float_experts,
-                     "  input %x : f32[3,2]\n"
-                     "  input %r : f32[3,2]\n"
-                     "  init %a : f32[2,1,2] = {0x1p0, 0x1p-1, -0x1p0, 0x1p1}\n"
-                     "  init %b : f32[2,2,1] = {0x1p0, 0x1p-1, -0x1p0, 0x1p1}\n"
-                     "  %y = com.microsoft::MoE(%x, %r, %a, _, %b) {k=1}\n")
-TMK_CONTRIB_COST_ROW(QMoE, 3, 19, 1, TMK_OP_PURE, TMK_CHANNEL_LAST, quantized_attrs,
-                     infer_quantized_experts, cost_experts, run_quantized_experts,
-                     "  input %x : f32[3,2]\n"
-                     "  input %r : f32[3,2]\n"
-                     "  init %a : u8[2,2,1] = {1, 18, 52, 200}\n"
-                     "  init %s : f32[2,2] = {0x1p-2, 0x1p-1, 0x1p-2, 0x1p-3}\n"
-                     "  init %b : u8[2,2,1] = {17, 200, 3, 99}\n"
-                     "  %y = com.microsoft::QMoE(%x, %r, %a, %s, _, %b, %s) {k=1}\n")
+const struct tmk_op tmk_ops_contrib_experts[] = {
+    {TMK_OP_CONTRIB("MoE"), TMK_OP_COUNTS(3, 8, 1, 1), .channel = TMK_CHANNEL_LAST,
+     .attrs = float_attrs, .infer = infer_float_experts, .run = run_float_experts,
+     .cost = cost_experts},
+    {TMK_OP_CONTRIB("QMoE"), TMK_OP_COUNTS(3, 19, 1, 1), .channel = TMK_CHANNEL_LAST,
+     .attrs = quantized_attrs, .infer = infer_quantized_experts, .run = run_quantized_experts,
+     .cost = cost_experts},
+    {NULL}};

@@ -265,29 +265,15 @@ static const struct tmk_attr_rule matmul_attrs[] = {
 static const struct tmk_attr_rule softmax_attrs[] = {
     {"axis", TMK_ATTR_INT, false}, {"is_inner_broadcast", TMK_ATTR_INT, true}, {NULL}};
 
-TMK_CONTRIB_COST_ROW(FusedConv, 2, 4, 1, TMK_OP_PURE, TMK_CHANNEL_AXIS1, conv_attrs,
-                     infer_fused_conv, tmk_cost_conv, run_fused_conv,
-                     "  input %x : f32[2,4,7,6]\n"
-                     "  input %w : f32[6,2,3,2]\n"
-                     "  input %b : f32[6]\n"
-                     "  input %z : f32[2,6,7,5]\n"
-                     "  %y = com.microsoft::FusedConv(%x, %w, %b, %z) {activation=\"Clip\", "
-                     "activation_params=[-1f,0.5f], group=2, pads=[1,0,1,0]}\n")
-TMK_CONTRIB_COST_ROW(FusedGemm, 2, 3, 1, TMK_OP_PURE, TMK_CHANNEL_LAST, gemm_attrs,
-                     infer_fused_gemm, tmk_cost_product, run_fused_gemm,
-                     "  input %a : f32[3,5]\n"
-                     "  input %b : f32[6,5]\n"
-                     "  input %c : f32[6]\n"
-                     "  %y = com.microsoft::FusedGemm(%a, %b, %c) {activation=\"LeakyRelu\", "
-                     "activation_alpha=0.25f, alpha=0.5f, beta=2f, transB=1}\n")
-TMK_CONTRIB_COST_ROW(FusedMatMul, 2, 2, 1, TMK_OP_PURE, TMK_CHANNEL_LAST, matmul_attrs,
-                     infer_fused_matmul, tmk_cost_product, run_fused_matmul,
-                     "  input %a : f32[5,2,3,7]\n"
-                     "  input %b : f32[2,3,9,7]\n"
-                     "  %y = com.microsoft::FusedMatMul(%a, %b) {alpha=0.25f, transB=1, "
-                     "transBatchA=1}\n")
-TMK_CONTRIB_ROW(BiasSoftmax, 2, 2, 1, TMK_OP_PURE, TMK_CHANNEL_INHERIT, softmax_attrs,
-                infer_bias_softmax, run_bias_softmax,
-                "  input %x : f32[2,3,4,5]\n"
-                "  input %b : f32[2,1,1,5]\n"
-                "  %y = com.microsoft::BiasSoftmax(%x, %b) {axis=3, is_inner_broadcast=1}\n")
+const struct tmk_op tmk_ops_contrib_fused[] = {
+    {TMK_OP_CONTRIB("FusedConv"), TMK_OP_COUNTS(2, 4, 1, 1), .channel = TMK_CHANNEL_AXIS1,
+     .attrs = conv_attrs, .infer = infer_fused_conv, .run = run_fused_conv, .cost = tmk_cost_conv},
+    {TMK_OP_CONTRIB("FusedGemm"), TMK_OP_COUNTS(2, 3, 1, 1), .channel = TMK_CHANNEL_LAST,
+     .attrs = gemm_attrs, .infer = infer_fused_gemm, .run = run_fused_gemm,
+     .cost = tmk_cost_product},
+    {TMK_OP_CONTRIB("FusedMatMul"), TMK_OP_COUNTS(2, 2, 1, 1), .channel = TMK_CHANNEL_LAST,
+     .attrs = matmul_attrs, .infer = infer_fused_matmul, .run = run_fused_matmul,
+     .cost = tmk_cost_product},
+    {TMK_OP_CONTRIB("BiasSoftmax"), TMK_OP_COUNTS(2, 2, 1, 1), .channel = TMK_CHANNEL_INHERIT,
+     .attrs = softmax_attrs, .infer = infer_bias_softmax, .run = run_bias_softmax},
+    {NULL}};

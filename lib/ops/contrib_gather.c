@@ -158,9 +158,7 @@ static const struct tmk_attr_rule attrs[] = {{"bits", TMK_ATTR_INT, false},
                                              {"quantize_axis", TMK_ATTR_INT, false},
                                              {NULL}};
 
-TMK_CONTRIB_ROW(GatherBlockQuantized, 3, 4, 1, TMK_OP_PURE, TMK_CHANNEL_LAST, attrs, infer_gather,
-                run_gather,
-                "  init %t : u8[2,8] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 18, 35, 52, 69, 86, 103, 120}\n"
-                "  input %i : i64[3]\n"
-                "  init %s : f32[2,1] = {0x1p-2, 0x1p-1}\n"
-                "  %y = com.microsoft::GatherBlockQuantized(%t, %i, %s) {block_size=16}\n")
+const struct tmk_op tmk_ops_contrib_gather[] = {
+    {TMK_OP_CONTRIB("GatherBlockQuantized"), TMK_OP_COUNTS(3, 4, 1, 1), .channel = TMK_CHANNEL_LAST,
+     .attrs = attrs, .infer = infer_gather, .run = run_gather},
+    {NULL}};

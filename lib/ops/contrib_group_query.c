@@ -407,18 +407,8 @@ static const struct tmk_attr_rule attrs[] = {{"do_rotary", TMK_ATTR_INT, false},
                                              {"v_quant_type", TMK_ATTR_STRING, false},
                                              {NULL}};
 
-TMK_CONTRIB_COST_ROW(GroupQueryAttention, 1, 14, 3, TMK_OP_PURE, TMK_CHANNEL_LAST, attrs,
-                     infer_group_query, tmk_cost_attention, run_group_query,
-                     "  input %q : f32[2,2,16]\n"
-                     "  input %k : f32[2,2,8]\n"
-                     "  input %v : f32[2,2,8]\n"
-                     "  input %pk : f32[2,2,3,4]\n"
-                     "  input %pv : f32[2,2,3,4]\n"
-                     "  init %l : i32[2] = {4, 3}\n"
-                     "  init %t : i32[1] = {5}\n"
-                     "  input %c : f32[9,2]\n"
-                     "  input %s : f32[9,2]\n"
-                     "  %y, %key, %value = com.microsoft::GroupQueryAttention(%q, %k, %v, %pk, "
-                     "%pv, %l, %t, %c, %s) {do_rotary=1, kv_num_heads=2, num_heads=4}\n"
-                     "  output %key\n"
-                     "  output %value\n")
+const struct tmk_op tmk_ops_contrib_group_query[] = {
+    {TMK_OP_CONTRIB("GroupQueryAttention"), TMK_OP_COUNTS(1, 14, 1, 3), .channel = TMK_CHANNEL_LAST,
+     .attrs = attrs, .infer = infer_group_query, .run = run_group_query,
+     .cost = tmk_cost_attention},
+    {NULL}};

@@ -236,19 +236,7 @@ static const struct tmk_attr_rule attrs[] = {{"mask_filter_value", TMK_ATTR_FLOA
                                              {"unidirectional", TMK_ATTR_INT, false},
                                              {NULL}};
 
-TMK_CONTRIB_COST_ROW(
-    MultiHeadAttention, 1, 8, 4, TMK_OP_PURE, TMK_CHANNEL_LAST, attrs, infer_multihead,
-    tmk_cost_attention, run_multihead,
-    "  input %q : f32[2,3,8]\n"
-    "  input %k : f32[2,4,8]\n"
-    "  input %v : f32[2,4,6]\n"
-    "  input %b : f32[22]\n"
-    "  init %m : i32[2,6] = {1, 1, 1, 1, 0, 0, 1, 1, 1, 1, 1, 1}\n"
-    "  input %a : f32[1,2,3,6]\n"
-    "  input %pk : f32[2,2,2,4]\n"
-    "  input %pv : f32[2,2,2,3]\n"
-    "  %y, %key, %value, %qk = com.microsoft::MultiHeadAttention(%q, %k, %v, %b, %m, "
-    "%a, %pk, %pv) {num_heads=2, scale=0.25f}\n"
-    "  output %key\n"
-    "  output %value\n"
-    "  output %qk\n")
+const struct tmk_op tmk_ops_contrib_multihead[] = {
+    {TMK_OP_CONTRIB("MultiHeadAttention"), TMK_OP_COUNTS(1, 8, 1, 4), .channel = TMK_CHANNEL_LAST,
+     .attrs = attrs, .infer = infer_multihead, .run = run_multihead, .cost = tmk_cost_attention},
+    {NULL}};

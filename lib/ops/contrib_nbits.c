@@ -160,11 +160,7 @@ static const struct tmk_attr_rule attrs[] = {{"K", TMK_ATTR_INT, true},
                                              {"weight_prepacked", TMK_ATTR_INT, false},
                                              {NULL}};
 
-TMK_CONTRIB_COST_ROW(MatMulNBits, 3, 6, 1, TMK_OP_PURE, TMK_CHANNEL_LAST, attrs, infer_nbits,
-                     cost_nbits, run_nbits,
-                     "  input %a : f32[2,3,16]\n"
-                     "  init %b : u8[2,1,8] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 18, 35, 52, 69, 86, 103, "
-                     "120}\n"
-                     "  init %s : f32[2] = {0x1p-2, 0x1p-1}\n"
-                     "  %y = com.microsoft::MatMulNBits(%a, %b, %s) {K=16, N=2, bits=4, "
-                     "block_size=16}\n")
+const struct tmk_op tmk_ops_contrib_nbits[] = {
+    {TMK_OP_CONTRIB("MatMulNBits"), TMK_OP_COUNTS(3, 6, 1, 1), .channel = TMK_CHANNEL_LAST,
+     .attrs = attrs, .infer = infer_nbits, .run = run_nbits, .cost = cost_nbits},
+    {NULL}};

@@ -67,9 +67,9 @@ static enum tmk_status run_simplified(struct tmk_run *run) {
 
 enum { OUT_Y, OUT_MEAN, OUT_INVERSE, OUT_SUM };
 
-/* The simplified operator has no beta, and its bias stands there. */
+/* The last one; the simplified operator has no beta before it. */
 static uint32_t bias_input(const struct tmk_node *node) {
-    return node->row == &tmk_op_ms_SkipLayerNormalization_1 ? 4 : 3;
+    return (uint32_t)node->row->max_in - 1;
 }
 
 static enum tmk_status infer_skip(struct tmk_infer *infer) {
@@ -266,53 +266,17 @@ static const struct tmk_attr_rule skip_attrs[] = {{"epsilon", TMK_ATTR_FLOAT, fa
 static const struct tmk_attr_rule embed_attrs[] = {
     {"epsilon", TMK_ATTR_FLOAT, false}, {"mask_index_type", TMK_ATTR_INT, false}, {NULL}};
 
-const struct tmk_op tmk_op_SimplifiedLayerNormalization_1 = {
-    TMK_OP_ONNX("SimplifiedLayerNormalization", 1, INT32_MAX),
-    TMK_OP_COUNTS(2, 2, 1, 2),
-    .flags = TMK_OP_PURE | TMK_OP_INPLACE,
-    .channel = TMK_CHANNEL_LAST,
-    .attrs = simplified_attrs,
-    .infer = infer_simplified,
-    .run = run_simplified,
-    .sample = "graph \"sample\" opset 17 {\n"
-              "  input %x : f32[2,3,4]\n"
-              "  input %s : f32[3,4]\n"
-              "  %y, %i = SimplifiedLayerNormalization(%x, %s) {axis=1, epsilon=0.001f}\n"
-              "  output %y\n"
-              "  output %i\n"
-              "}\n",
-};
-TMK_CONTRIB_ROW(SimplifiedLayerNormalization, 2, 2, 2, TMK_OP_PURE | TMK_OP_INPLACE,
-                TMK_CHANNEL_LAST, simplified_attrs, infer_simplified, run_simplified,
-                "  input %x : f32[2,3,4]\n"
-                "  input %s : f32[4]\n"
-                "  %y = com.microsoft::SimplifiedLayerNormalization(%x, %s)\n")
-TMK_CONTRIB_ROW(SkipLayerNormalization, 3, 5, 4, TMK_OP_PURE, TMK_CHANNEL_LAST, skip_attrs,
-                infer_skip, run_skip,
-                "  input %x : f32[2,3,4]\n"
-                "  input %k : f32[1,3,4]\n"
-                "  input %g : f32[4]\n"
-                "  input %b : f32[4]\n"
-                "  input %a : f32[4]\n"
-                "  %y, %m, %i, %s = com.microsoft::SkipLayerNormalization(%x, %k, %g, %b, %a) "
-                "{epsilon=0.001f}\n")
-TMK_CONTRIB_ROW(
-    SkipSimplifiedLayerNormalization, 3, 4, 4, TMK_OP_PURE, TMK_CHANNEL_LAST, skip_attrs,
-    infer_skip, run_skip,
-    "  input %x : f32[2,3,4]\n"
-    "  input %k : f32[2,3,4]\n"
-    "  input %g : f32[4]\n"
-    "  input %a : f32[4]\n"
-    "  %y, _, _, %s = com.microsoft::SkipSimplifiedLayerNormalization(%x, %k, %g, %a)\n")
-TMK_CONTRIB_ROW(EmbedLayerNormalization, 1, 9, 3, TMK_OP_PURE, TMK_CHANNEL_LAST, embed_attrs,
-                infer_embed, run_embed,
-                "  init %i : i32[2,3] = {0, 4, 2, 1, 1, 3}\n"
-                "  init %j : i32[2,3] = {0, 0, 1, 0, 1, 1}\n"
-                "  input %w : f32[5,4]\n"
-                "  input %p : f32[6,4]\n"
-                "  input %q : f32[2,4]\n"
-                "  input %g : f32[4]\n"
-                "  input %b : f32[4]\n"
-                "  input %m : i32[2,3]\n"
-                "  %y, %n, %s = com.microsoft::EmbedLayerNormalization(%i, %j, %w, %p, %q, %g, %b, "
-                "%m) {epsilon=0.001f, mask_index_type=1}\n")
+const struct tmk_op tmk_ops_contrib_norm[] = {
+    {TMK_OP_ONNX("SimplifiedLayerNormalization", 1, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 2),
+     .flags = TMK_OP_INPLACE, .channel = TMK_CHANNEL_LAST, .attrs = simplified_attrs,
+     .infer = infer_simplified, .run = run_simplified},
+    {TMK_OP_CONTRIB("SimplifiedLayerNormalization"), TMK_OP_COUNTS(2, 2, 1, 2),
+     .flags = TMK_OP_INPLACE, .channel = TMK_CHANNEL_LAST, .attrs = simplified_attrs,
+     .infer = infer_simplified, .run = run_simplified},
+    {TMK_OP_CONTRIB("SkipLayerNormalization"), TMK_OP_COUNTS(3, 5, 1, 4),
+     .channel = TMK_CHANNEL_LAST, .attrs = skip_attrs, .infer = infer_skip, .run = run_skip},
+    {TMK_OP_CONTRIB("SkipSimplifiedLayerNormalization"), TMK_OP_COUNTS(3, 4, 1, 4),
+     .channel = TMK_CHANNEL_LAST, .attrs = skip_attrs, .infer = infer_skip, .run = run_skip},
+    {TMK_OP_CONTRIB("EmbedLayerNormalization"), TMK_OP_COUNTS(1, 9, 1, 3),
+     .channel = TMK_CHANNEL_LAST, .attrs = embed_attrs, .infer = infer_embed, .run = run_embed},
+    {NULL}};

@@ -134,14 +134,7 @@ static const struct tmk_attr_rule attrs[] = {{"alpha", TMK_ATTR_FLOAT, false},
                                              {"transB", TMK_ATTR_INT, false},
                                              {NULL}};
 
-TMK_CONTRIB_COST_ROW(QGemm, 6, 9, 1, TMK_OP_PURE, TMK_CHANNEL_LAST, attrs, infer_gemm,
-                     tmk_cost_product, run_gemm,
-                     "  input %a : u8[2,4]\n"
-                     "  input %b : i8[3,4]\n"
-                     "  init %r : f32[] = {0.05}\n"
-                     "  init %p : u8[] = {120}\n"
-                     "  init %s : f32[3] = {0.5, 0.25, 0.1}\n"
-                     "  init %z : i8[3] = {1, -2, 3}\n"
-                     "  init %c : i32[3] = {100, -200, 5}\n"
-                     "  init %t : f32[] = {0.5}\n"
-                     "  %y = com.microsoft::QGemm(%a, %r, %p, %b, %s, %z, %c, %t, %p) {transB=1}\n")
+const struct tmk_op tmk_ops_contrib_qgemm[] = {
+    {TMK_OP_CONTRIB("QGemm"), TMK_OP_COUNTS(6, 9, 1, 1), .channel = TMK_CHANNEL_LAST,
+     .attrs = attrs, .infer = infer_gemm, .run = run_gemm, .cost = tmk_cost_product},
+    {NULL}};

@@ -181,41 +181,15 @@ static enum tmk_status run_concat(struct tmk_run *run) {
 static const struct tmk_attr_rule leaky_attrs[] = {{"alpha", TMK_ATTR_FLOAT, false}, {NULL}};
 static const struct tmk_attr_rule concat_attrs[] = {{"axis", TMK_ATTR_INT, true}, {NULL}};
 
-TMK_CONTRIB_ROW(QLinearAdd, 2, 8, 1, TMK_OP_PURE, TMK_CHANNEL_INHERIT, tmk_attrs_none, infer_binary,
-                run_add,
-                "  input %a : u8[2,3,4]\n"
-                "  input %b : u8[3,1]\n"
-                "  init %s : f32[] = {0.05}\n"
-                "  init %z : u8[] = {128}\n"
-                "  init %t : f32[] = {0.1}\n"
-                "  %y = com.microsoft::QLinearAdd(%a, %s, %z, %b, %t, _, %t, %z)\n")
-TMK_CONTRIB_ROW(QLinearMul, 2, 8, 1, TMK_OP_PURE, TMK_CHANNEL_INHERIT, tmk_attrs_none, infer_binary,
-                run_mul,
-                "  input %a : i8[2,3,4]\n"
-                "  input %b : i8[2,3,4]\n"
-                "  init %s : f32[] = {0.05}\n"
-                "  init %z : i8[] = {-12}\n"
-                "  init %t : f32[] = {0.1}\n"
-                "  %y = com.microsoft::QLinearMul(%a, %s, _, %b, %t, %z, %t, %z)\n")
-TMK_CONTRIB_ROW(QLinearSigmoid, 2, 5, 1, TMK_OP_PURE | TMK_OP_INPLACE, TMK_CHANNEL_INHERIT,
-                tmk_attrs_none, infer_unary, run_sigmoid,
-                "  input %x : u8[2,3,4]\n"
-                "  init %s : f32[] = {0.05}\n"
-                "  init %z : u8[] = {128}\n"
-                "  init %t : f32[] = {0.00390625}\n"
-                "  %y = com.microsoft::QLinearSigmoid(%x, %s, %z, %t)\n")
-TMK_CONTRIB_ROW(QLinearLeakyRelu, 2, 5, 1, TMK_OP_PURE | TMK_OP_INPLACE, TMK_CHANNEL_INHERIT,
-                leaky_attrs, infer_unary, run_leaky,
-                "  input %x : i8[2,3,4]\n"
-                "  init %s : f32[] = {0.05}\n"
-                "  init %z : i8[] = {-3}\n"
-                "  init %t : f32[] = {0.04}\n"
-                "  %y = com.microsoft::QLinearLeakyRelu(%x, %s, %z, %t, %z) {alpha=0.25f}\n")
-TMK_CONTRIB_ROW(QLinearConcat, 2, TMK_VARIADIC, 1, TMK_OP_PURE, TMK_CHANNEL_NONE, concat_attrs,
-                infer_concat, run_concat,
-                "  input %a : u8[2,3,4]\n"
-                "  input %b : u8[2,1,4]\n"
-                "  init %s : f32[] = {0.05}\n"
-                "  init %z : u8[] = {128}\n"
-                "  init %t : f32[] = {0.1}\n"
-                "  %y = com.microsoft::QLinearConcat(%t, %z, %a, %s, %z, %b, %t, %z) {axis=1}\n")
+const struct tmk_op tmk_ops_contrib_qlinear[] = {
+    {TMK_OP_CONTRIB("QLinearAdd"), TMK_OP_COUNTS(2, 8, 1, 1), .channel = TMK_CHANNEL_INHERIT,
+     .infer = infer_binary, .run = run_add},
+    {TMK_OP_CONTRIB("QLinearMul"), TMK_OP_COUNTS(2, 8, 1, 1), .channel = TMK_CHANNEL_INHERIT,
+     .infer = infer_binary, .run = run_mul},
+    {TMK_OP_CONTRIB("QLinearSigmoid"), TMK_OP_COUNTS(2, 5, 1, 1), .flags = TMK_OP_INPLACE,
+     .channel = TMK_CHANNEL_INHERIT, .infer = infer_unary, .run = run_sigmoid},
+    {TMK_OP_CONTRIB("QLinearLeakyRelu"), TMK_OP_COUNTS(2, 5, 1, 1), .flags = TMK_OP_INPLACE,
+     .channel = TMK_CHANNEL_INHERIT, .attrs = leaky_attrs, .infer = infer_unary, .run = run_leaky},
+    {TMK_OP_CONTRIB("QLinearConcat"), TMK_OP_COUNTS(2, TMK_VARIADIC, 1, 1), .attrs = concat_attrs,
+     .infer = infer_concat, .run = run_concat},
+    {NULL}};

@@ -37,7 +37,8 @@ static size_t element_index(bool last, size_t n, size_t channels, size_t area, s
 }
 
 static bool is_last(const struct tmk_node *node) {
-    return node->row == &tmk_op_ms_NhwcMaxPool_1 || tmk_node_int(node, "channels_last", 0) != 0;
+    return tmk_node_is(node, TMK_DOMAIN_MICROSOFT, "NhwcMaxPool") ||
+           tmk_node_int(node, "channels_last", 0) != 0;
 }
 
 /* x, [N, C, ...] once its channels are moved. */
@@ -251,32 +252,13 @@ static const struct tmk_attr_rule max_attrs[] = {
 static const struct tmk_attr_rule softmax_attrs[] = {
     {"axis", TMK_ATTR_INT, false}, {"opset", TMK_ATTR_INT, true}, {NULL}};
 
-TMK_CONTRIB_COST_ROW(
-    QLinearAveragePool, 2, 5, 1, TMK_OP_PURE, TMK_CHANNEL_NONE, average_attrs, infer_average,
-    tmk_cost_window, run_average,
-    "  input %x : u8[2,6,5,3]\n"
-    "  init %s : f32[] = {0.05}\n"
-    "  init %z : u8[] = {128}\n"
-    "  init %t : f32[] = {0.04}\n"
-    "  %y = com.microsoft::QLinearAveragePool(%x, %s, %z, %t, %z) {channels_last=1, "
-    "count_include_pad=1, kernel_shape=[3,2], pads=[1,0,1,1], strides=[2,1]}\n")
-TMK_CONTRIB_ROW(QLinearGlobalAveragePool, 2, 5, 1, TMK_OP_PURE, TMK_CHANNEL_NONE, global_attrs,
-                infer_global, run_global,
-                "  input %x : u8[2,3,5,4]\n"
-                "  init %s : f32[] = {0.05}\n"
-                "  init %z : u8[] = {128}\n"
-                "  init %t : f32[] = {0.04}\n"
-                "  %y = com.microsoft::QLinearGlobalAveragePool(%x, %s, %z, %t, %z)\n")
-TMK_CONTRIB_ROW(QLinearSoftmax, 2, 5, 1, TMK_OP_PURE, TMK_CHANNEL_INHERIT, softmax_attrs,
-                infer_softmax, run_softmax,
-                "  input %x : i8[2,3,4]\n"
-                "  init %s : f32[] = {0.05}\n"
-                "  init %z : i8[] = {3}\n"
-                "  init %t : f32[] = {0.00390625}\n"
-                "  init %u : i8[] = {-128}\n"
-                "  %y = com.microsoft::QLinearSoftmax(%x, %s, %z, %t, %u) {axis=1, opset=13}\n")
-TMK_CONTRIB_COST_ROW(NhwcMaxPool, 1, 1, 1, TMK_OP_PURE, TMK_CHANNEL_LAST, max_attrs, infer_max,
-                     tmk_cost_window, run_max,
-                     "  input %x : i8[2,6,5,3]\n"
-                     "  %y = com.microsoft::NhwcMaxPool(%x) {ceil_mode=1, kernel_shape=[3,2], "
-                     "pads=[1,0,1,1], strides=[2,2]}\n")
+const struct tmk_op tmk_ops_contrib_qpool[] = {
+    {TMK_OP_CONTRIB("QLinearAveragePool"), TMK_OP_COUNTS(2, 5, 1, 1), .attrs = average_attrs,
+     .infer = infer_average, .run = run_average, .cost = tmk_cost_window},
+    {TMK_OP_CONTRIB("QLinearGlobalAveragePool"), TMK_OP_COUNTS(2, 5, 1, 1), .attrs = global_attrs,
+     .infer = infer_global, .run = run_global},
+    {TMK_OP_CONTRIB("QLinearSoftmax"), TMK_OP_COUNTS(2, 5, 1, 1), .channel = TMK_CHANNEL_INHERIT,
+     .attrs = softmax_attrs, .infer = infer_softmax, .run = run_softmax},
+    {TMK_OP_CONTRIB("NhwcMaxPool"), TMK_OP_COUNTS(1, 1, 1, 1), .channel = TMK_CHANNEL_LAST,
+     .attrs = max_attrs, .infer = infer_max, .run = run_max, .cost = tmk_cost_window},
+    {NULL}};

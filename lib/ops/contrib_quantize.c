@@ -186,7 +186,6 @@ static enum tmk_status run_attention(struct tmk_run *run) {
 
 /* ---- rows ---- */
 
-static const struct tmk_attr_rule no_attrs[] = {{NULL}};
 static const struct tmk_attr_rule axis_attrs[] = {{"axis", TMK_ATTR_INT, false}, {NULL}};
 static const struct tmk_attr_rule attention_attrs[] = {
     {"do_rotary", TMK_ATTR_INT, false},
@@ -197,46 +196,17 @@ static const struct tmk_attr_rule attention_attrs[] = {
     {"unidirectional", TMK_ATTR_INT, false},
     {NULL}};
 
-TMK_CONTRIB_ROW(QuantizeLinear, 2, 3, 1, TMK_OP_PURE, TMK_CHANNEL_INHERIT, axis_attrs,
-                tmk_infer_quantize, tmk_run_quantize,
-                "  input %x : f32[2,3,4]\n"
-                "  init %s : f32[3] = {0.0005, 0.1, 0.2}\n"
-                "  init %z : i16[3] = {0, -300, 5}\n"
-                "  %y = com.microsoft::QuantizeLinear(%x, %s, %z) {axis=1}\n")
-TMK_CONTRIB_ROW(DequantizeLinear, 2, 3, 1, TMK_OP_PURE, TMK_CHANNEL_INHERIT, axis_attrs,
-                tmk_infer_dequantize, tmk_run_dequantize,
-                "  input %x : u16[2,3,4]\n"
-                "  init %s : f32[] = {0.05}\n"
-                "  init %z : u16[] = {32768}\n"
-                "  %y = com.microsoft::DequantizeLinear(%x, %s, %z)\n")
-TMK_CONTRIB_COST_ROW(DynamicQuantizeMatMul, 3, 5, 1, TMK_OP_PURE, TMK_CHANNEL_LAST, no_attrs,
-                     infer_dynamic, tmk_cost_product, run_dynamic,
-                     "  input %a : f32[2,3,4]\n"
-                     "  input %b : i8[4,5]\n"
-                     "  init %s : f32[5] = {0.5, 0.25, 0.1, 0.2, 0.3}\n"
-                     "  init %z : i8[5] = {1, -2, 3, 0, 5}\n"
-                     "  input %c : f32[5]\n"
-                     "  %y = com.microsoft::DynamicQuantizeMatMul(%a, %b, %s, %z, %c)\n")
-TMK_CONTRIB_COST_ROW(MatMulIntegerToFloat, 4, 7, 1, TMK_OP_PURE, TMK_CHANNEL_LAST, no_attrs,
-                     infer_to_float, tmk_cost_product, run_to_float,
-                     "  input %a : u8[2,3,4]\n"
-                     "  input %b : i8[4,5]\n"
-                     "  init %r : f32[] = {0.05}\n"
-                     "  init %s : f32[5] = {0.5, 0.25, 0.1, 0.2, 0.3}\n"
-                     "  init %p : u8[] = {120}\n"
-                     "  input %c : f32[5]\n"
-                     "  %y = com.microsoft::MatMulIntegerToFloat(%a, %b, %r, %s, %p, _, %c)\n")
-TMK_CONTRIB_COST_ROW(QAttention, 5, 9, 2, TMK_OP_PURE, TMK_CHANNEL_LAST, attention_attrs,
-                     infer_attention, tmk_cost_projection, run_attention,
-                     "  input %x : u8[2,3,8]\n"
-                     "  input %w : i8[8,24]\n"
-                     "  input %b : f32[24]\n"
-                     "  init %r : f32[] = {0.02}\n"
-                     "  init %s : f32[] = {0.01}\n"
-                     "  init %m : i32[2] = {5, 4}\n"
-                     "  init %z : u8[] = {120}\n"
-                     "  init %u : i8[] = {3}\n"
-                     "  input %p : f32[2,2,2,2,4]\n"
-                     "  %y, %q = com.microsoft::QAttention(%x, %w, %b, %r, %s, %m, %z, %u, %p) "
-                     "{num_heads=2}\n"
-                     "  output %q\n")
+const struct tmk_op tmk_ops_contrib_quantize[] = {
+    {TMK_OP_CONTRIB("QuantizeLinear"), TMK_OP_COUNTS(2, 3, 1, 1), .channel = TMK_CHANNEL_INHERIT,
+     .attrs = axis_attrs, .infer = tmk_infer_quantize, .run = tmk_run_quantize},
+    {TMK_OP_CONTRIB("DequantizeLinear"), TMK_OP_COUNTS(2, 3, 1, 1), .channel = TMK_CHANNEL_INHERIT,
+     .attrs = axis_attrs, .infer = tmk_infer_dequantize, .run = tmk_run_dequantize},
+    {TMK_OP_CONTRIB("DynamicQuantizeMatMul"), TMK_OP_COUNTS(3, 5, 1, 1),
+     .channel = TMK_CHANNEL_LAST, .infer = infer_dynamic, .run = run_dynamic,
+     .cost = tmk_cost_product},
+    {TMK_OP_CONTRIB("MatMulIntegerToFloat"), TMK_OP_COUNTS(4, 7, 1, 1), .channel = TMK_CHANNEL_LAST,
+     .infer = infer_to_float, .run = run_to_float, .cost = tmk_cost_product},
+    {TMK_OP_CONTRIB("QAttention"), TMK_OP_COUNTS(5, 9, 1, 2), .channel = TMK_CHANNEL_LAST,
+     .attrs = attention_attrs, .infer = infer_attention, .run = run_attention,
+     .cost = tmk_cost_projection},
+    {NULL}};

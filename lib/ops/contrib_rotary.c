@@ -109,11 +109,7 @@ static const struct tmk_attr_rule attrs[] = {
     {"num_heads", TMK_ATTR_INT, false},   {"rotary_embedding_dim", TMK_ATTR_INT, false},
     {"scale", TMK_ATTR_FLOAT, false},     {NULL}};
 
-TMK_CONTRIB_ROW(RotaryEmbedding, 4, 4, 1, TMK_OP_PURE, TMK_CHANNEL_LAST, attrs, infer_rotary,
-                run_rotary,
-                "  input %x : f32[2,3,12]\n"
-                "  init %p : i64[1] = {2}\n"
-                "  input %c : f32[9,2]\n"
-                "  input %s : f32[9,2]\n"
-                "  %y = com.microsoft::RotaryEmbedding(%x, %p, %c, %s) {interleaved=1, "
-                "num_heads=2, rotary_embedding_dim=4}\n")
+const struct tmk_op tmk_ops_contrib_rotary[] = {
+    {TMK_OP_CONTRIB("RotaryEmbedding"), TMK_OP_COUNTS(4, 4, 1, 1), .channel = TMK_CHANNEL_LAST,
+     .attrs = attrs, .infer = infer_rotary, .run = run_rotary},
+    {NULL}};

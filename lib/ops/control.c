@@ -186,29 +186,11 @@ static const struct tmk_attr_rule if_attrs[] = {
     {"then_branch", TMK_ATTR_GRAPH, true}, {"else_branch", TMK_ATTR_GRAPH, true}, {0}};
 static const struct tmk_attr_rule loop_attrs[] = {{"body", TMK_ATTR_GRAPH, true}, {0}};
 
-const struct tmk_op tmk_op_If_1 = {
-    TMK_OP_ONNX("If", 1, INT32_MAX),
-    TMK_OP_COUNTS(1, 1, 1, TMK_VARIADIC),
-    .flags = TMK_OP_SIZES_ITSELF | TMK_OP_RUNS_GRAPHS,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = if_attrs,
-    .infer = tmk_infer_nothing,
-    .run = if_run,
-    .sample = "graph \"g\" opset 19 {\n input %c : bool[]\n input %x : f32[2]\n"
-              " %y = If(%c) {then_branch=graph \"t\" {\n %a = Relu(%x)\n output %a\n },"
-              " else_branch=graph \"e\" {\n %b = Neg(%x)\n output %b\n }}\n output %y\n}",
-};
-
-const struct tmk_op tmk_op_Loop_1 = {
-    TMK_OP_ONNX("Loop", 1, INT32_MAX),
-    TMK_OP_COUNTS(0, TMK_VARIADIC, 1, TMK_VARIADIC),
-    .flags = TMK_OP_SIZES_ITSELF | TMK_OP_RUNS_GRAPHS | TMK_OP_TAKES_ANY,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = loop_attrs,
-    .infer = tmk_infer_nothing,
-    .run = loop_run,
-    .sample = "graph \"g\" opset 19 {\n init %m : i64[] = {3}\n input %x : f32[2]\n"
-              " %y, %s = Loop(%m, _, %x) {body=graph \"b\" {\n input %i : i64[]\n"
-              " input %c : bool[]\n input %v : f32[2]\n %d = Identity(%c)\n %w = Add(%v, %v)\n"
-              " output %d\n output %w\n output %w\n }}\n output %y\n output %s\n}",
-};
+const struct tmk_op tmk_ops_control[] = {
+    {TMK_OP_ONNX("If", 1, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, TMK_VARIADIC),
+     .flags = TMK_OP_IMPURE | TMK_OP_SIZES_ITSELF | TMK_OP_RUNS_GRAPHS, .attrs = if_attrs,
+     .infer = tmk_infer_nothing, .run = if_run},
+    {TMK_OP_ONNX("Loop", 1, INT32_MAX), TMK_OP_COUNTS(0, TMK_VARIADIC, 1, TMK_VARIADIC),
+     .flags = TMK_OP_IMPURE | TMK_OP_SIZES_ITSELF | TMK_OP_RUNS_GRAPHS | TMK_OP_TAKES_ANY,
+     .attrs = loop_attrs, .infer = tmk_infer_nothing, .run = loop_run},
+    {NULL}};

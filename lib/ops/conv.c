@@ -143,19 +143,7 @@ enum tmk_status tmk_run_conv(struct tmk_run *run) {
 
 static const struct tmk_attr_rule conv_attrs[] = {TMK_CONV_ATTRS, {NULL}};
 
-const struct tmk_op tmk_op_Conv_1 = {
-    TMK_OP_ONNX("Conv", 1, INT32_MAX),
-    TMK_OP_COUNTS(2, 3, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_AXIS1,
-    .attrs = conv_attrs,
-    .infer = tmk_infer_conv,
-    .cost = tmk_cost_conv,
-    .run = tmk_run_conv,
-    .sample =
-        TMK_OP_SAMPLE(17, "  input %x : f32[2,4,7,6]\n"
-                          "  input %w : f32[6,2,3,2]\n"
-                          "  input %b : f32[6]\n"
-                          "  %y = Conv(%x, %w, %b) {dilations=[2,1], group=2, kernel_shape=[3,2], "
-                          "pads=[1,0,2,1], strides=[1,2]}\n"),
-};
+const struct tmk_op tmk_ops_conv[] = {
+    {TMK_OP_ONNX("Conv", 1, INT32_MAX), TMK_OP_COUNTS(2, 3, 1, 1), .channel = TMK_CHANNEL_AXIS1,
+     .attrs = conv_attrs, .infer = tmk_infer_conv, .run = tmk_run_conv, .cost = tmk_cost_conv},
+    {NULL}};

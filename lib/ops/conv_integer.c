@@ -164,41 +164,11 @@ static enum tmk_status run_qlinear_conv(struct tmk_run *run) {
 
 static const struct tmk_attr_rule conv_attrs[] = {TMK_CONV_ATTRS, {NULL}};
 
-const struct tmk_op tmk_op_ConvInteger_10 = {
-    TMK_OP_ONNX("ConvInteger", 10, INT32_MAX),
-    TMK_OP_COUNTS(2, 4, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_AXIS1,
-    .attrs = conv_attrs,
-    .infer = infer_conv_integer,
-    .cost = tmk_cost_conv,
-    .run = run_conv_integer,
-    .sample = TMK_OP_SAMPLE(
-        17, "  input %x : u8[2,4,5,5]\n"
-            "  input %w : i8[6,2,3,3]\n"
-            "  init %xz : u8[] = {7}\n"
-            "  init %wz : i8[6] = {1, 2, -3, 4, 0, -6}\n"
-            "  %y = ConvInteger(%x, %w, %xz, %wz) {group=2, pads=[1,1,1,1], strides=[2,1]}\n"),
-};
-
-const struct tmk_op tmk_op_QLinearConv_10 = {
-    TMK_OP_ONNX("QLinearConv", 10, INT32_MAX),
-    TMK_OP_COUNTS(8, 9, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_AXIS1,
-    .attrs = conv_attrs,
-    .infer = infer_qlinear_conv,
-    .cost = tmk_cost_conv_quantized,
-    .run = run_qlinear_conv,
-    .sample = TMK_OP_SAMPLE(17, "  input %x : u8[1,2,5,5]\n"
-                                "  input %w : i8[3,2,3,3]\n"
-                                "  input %b : i32[3]\n"
-                                "  init %xs : f32[] = {0.02}\n"
-                                "  init %xz : u8[] = {128}\n"
-                                "  init %ws : f32[3] = {0.01, 0.02, 0.03}\n"
-                                "  init %wz : i8[3] = {0, 0, 0}\n"
-                                "  init %ys : f32[] = {0.1}\n"
-                                "  init %yz : u8[] = {120}\n"
-                                "  %y = QLinearConv(%x, %xs, %xz, %w, %ws, %wz, %ys, %yz, %b) "
-                                "{auto_pad=\"SAME_UPPER\"}\n"),
-};
+const struct tmk_op tmk_ops_conv_integer[] = {
+    {TMK_OP_ONNX("ConvInteger", 10, INT32_MAX), TMK_OP_COUNTS(2, 4, 1, 1),
+     .channel = TMK_CHANNEL_AXIS1, .attrs = conv_attrs, .infer = infer_conv_integer,
+     .run = run_conv_integer, .cost = tmk_cost_conv},
+    {TMK_OP_ONNX("QLinearConv", 10, INT32_MAX), TMK_OP_COUNTS(8, 9, 1, 1),
+     .channel = TMK_CHANNEL_AXIS1, .attrs = conv_attrs, .infer = infer_qlinear_conv,
+     .run = run_qlinear_conv, .cost = tmk_cost_conv_quantized},
+    {NULL}};

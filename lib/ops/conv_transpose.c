@@ -64,19 +64,8 @@ static const struct tmk_attr_rule conv_transpose_attrs[] = {
     {NULL},
 };
 
-const struct tmk_op tmk_op_ConvTranspose_1 = {
-    TMK_OP_ONNX("ConvTranspose", 1, INT32_MAX),
-    TMK_OP_COUNTS(2, 3, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_AXIS1,
-    .attrs = conv_transpose_attrs,
-    .infer = infer_conv_transpose,
-    .cost = tmk_cost_conv_transpose,
-    .run = run_conv_transpose,
-    .sample = TMK_OP_SAMPLE(
-        17, "  input %x : f32[2,4,3,4]\n"
-            "  input %w : f32[4,3,3,2]\n"
-            "  input %b : f32[6]\n"
-            "  %y = ConvTranspose(%x, %w, %b) {dilations=[1,2], group=2, output_padding=[1,0], "
-            "pads=[0,1,1,0], strides=[2,1]}\n"),
-};
+const struct tmk_op tmk_ops_conv_transpose[] = {
+    {TMK_OP_ONNX("ConvTranspose", 1, INT32_MAX), TMK_OP_COUNTS(2, 3, 1, 1),
+     .channel = TMK_CHANNEL_AXIS1, .attrs = conv_transpose_attrs, .infer = infer_conv_transpose,
+     .run = run_conv_transpose, .cost = tmk_cost_conv_transpose},
+    {NULL}};

@@ -65,7 +65,8 @@ static enum tmk_status cumulate_infer(struct tmk_infer *infer) {
     return tmk_infer_same(infer);
 }
 
-static enum tmk_status cumulate_slices(struct tmk_run *run, const cumulate_slice *slices) {
+static enum tmk_status cumulate_run(struct tmk_run *run) {
+    const cumulate_slice *slices = run->node->row->table;
     const struct tmk_tensor *x = run->in[0];
     struct tmk_tensor *y = tmk_run_out(run, 0);
     bool exclusive = tmk_node_int(run->node, "exclusive", 0) != 0,
@@ -90,30 +91,14 @@ static enum tmk_status cumulate_slices(struct tmk_run *run, const cumulate_slice
     return TMK_OK;
 }
 
-static enum tmk_status sum_run(struct tmk_run *run) {
-    return cumulate_slices(run, sums);
-}
-
-static enum tmk_status product_run(struct tmk_run *run) {
-    return cumulate_slices(run, products);
-}
-
 static const struct tmk_attr_rule attrs[] = {
     {"exclusive", TMK_ATTR_INT, false}, {"reverse", TMK_ATTR_INT, false}, {NULL}};
 
-#define CUMULATE_ROW(op, version, kernel)                                                          \
-    const struct tmk_op tmk_op_##op##_##version = {                                                \
-        TMK_OP_ONNX(#op, version, INT32_MAX),                                                      \
-        TMK_OP_COUNTS(2, 2, 1, 1),                                                                 \
-        .flags = TMK_OP_PURE,                                                                      \
-        .channel = TMK_CHANNEL_INHERIT,                                                            \
-        .attrs = attrs,                                                                            \
-        .infer = cumulate_infer,                                                                   \
-        .run = kernel,                                                                             \
-        .sample = "graph \"sample\" opset " #version " {\n  input %x : f32[2,3,4]\n"               \
-                  "  init %axis : i64[] = {1}\n"                                                   \
-                  "  %y = " #op "(%x, %axis) {exclusive=1, reverse=1}\n  output %y\n}\n",          \
-    };
-
-CUMULATE_ROW(CumSum, 11, sum_run)
-CUMULATE_ROW(CumProd, 26, product_run)
+const struct tmk_op tmk_ops_cumulate[] = {
+    {TMK_OP_ONNX("CumSum", 11, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1),
+     .channel = TMK_CHANNEL_INHERIT, .attrs = attrs, .infer = cumulate_infer, .table = sums,
+     .run = cumulate_run},
+    {TMK_OP_ONNX("CumProd", 26, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1),
+     .channel = TMK_CHANNEL_INHERIT, .attrs = attrs, .infer = cumulate_infer, .table = products,
+     .run = cumulate_run},
+    {NULL}};

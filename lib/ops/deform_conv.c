@@ -206,21 +206,8 @@ static const struct tmk_attr_rule attrs[] = {{"dilations", TMK_ATTR_INTS, false}
                                              {"strides", TMK_ATTR_INTS, false},
                                              {NULL}};
 
-const struct tmk_op tmk_op_DeformConv_19 = {
-    TMK_OP_ONNX("DeformConv", 19, INT32_MAX),
-    TMK_OP_COUNTS(3, 5, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_AXIS1,
-    .attrs = attrs,
-    .infer = infer_deform,
-    .cost = tmk_cost_conv,
-    .run = run_deform,
-    .sample = TMK_OP_SAMPLE(
-        19, "  input %x : f32[2,4,5,4]\n"
-            "  input %w : f32[6,2,2,2]\n"
-            "  input %o : f32[2,16,3,3]\n"
-            "  input %b : f32[6]\n"
-            "  input %m : f32[2,8,3,3]\n"
-            "  %y = DeformConv(%x, %w, %o, %b, %m) {group=2, offset_group=2, strides=[2,1], "
-            "pads=[1,0,0,0], dilations=[1,1]}\n"),
-};
+const struct tmk_op tmk_ops_deform_conv[] = {
+    {TMK_OP_ONNX("DeformConv", 19, INT32_MAX), TMK_OP_COUNTS(3, 5, 1, 1),
+     .channel = TMK_CHANNEL_AXIS1, .attrs = attrs, .infer = infer_deform, .run = run_deform,
+     .cost = tmk_cost_conv},
+    {NULL}};

@@ -90,24 +90,15 @@ static const struct tmk_attr_rule attrs[] = {{"blocksize", TMK_ATTR_INT, true}, 
 static const struct tmk_attr_rule attrs_mode[] = {
     {"blocksize", TMK_ATTR_INT, true}, {"mode", TMK_ATTR_STRING, false}, {NULL}};
 
-#define TMK_BLOCK_ROW(op, version, last, rules, infers, runs, opset, shape, attributes)            \
-    const struct tmk_op tmk_op_##op##_##version = {                                                \
-        TMK_OP_ONNX(#op, version, last),                                                           \
-        TMK_OP_COUNTS(1, 1, 1, 1),                                                                 \
-        .flags = TMK_OP_PURE,                                                                      \
-        .channel = TMK_CHANNEL_AXIS1,                                                              \
-        .attrs = rules,                                                                            \
-        .infer = infers,                                                                           \
-        .run = runs,                                                                               \
-        .sample = TMK_OP_SAMPLE(opset, "  input %x : f32[" shape "]\n"                             \
-                                       "  %y = " #op "(%x) {blocksize=2" attributes "}\n"),        \
-    };
-
-TMK_BLOCK_ROW(DepthToSpace, 1, 10, attrs, infer_depth_to_space, run_depth_to_space, 10, "2,8,2,3",
-              "")
-TMK_BLOCK_ROW(DepthToSpace, 11, INT32_MAX, attrs_mode, infer_depth_to_space, run_depth_to_space, 17,
-              "2,8,2,3", ", mode=\"CRD\"")
-TMK_BLOCK_ROW(SpaceToDepth, 1, 27, attrs, infer_space_to_depth, run_space_to_depth, 17, "2,3,4,6",
-              "")
-TMK_BLOCK_ROW(SpaceToDepth, 28, INT32_MAX, attrs_mode, infer_space_to_depth, run_space_to_depth, 28,
-              "2,3,4,6", ", mode=\"CRD\"")
+const struct tmk_op tmk_ops_depth_space[] = {
+    {TMK_OP_ONNX("DepthToSpace", 1, 10), TMK_OP_COUNTS(1, 1, 1, 1), .channel = TMK_CHANNEL_AXIS1,
+     .attrs = attrs, .infer = infer_depth_to_space, .run = run_depth_to_space},
+    {TMK_OP_ONNX("DepthToSpace", 11, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
+     .channel = TMK_CHANNEL_AXIS1, .attrs = attrs_mode, .infer = infer_depth_to_space,
+     .run = run_depth_to_space},
+    {TMK_OP_ONNX("SpaceToDepth", 1, 27), TMK_OP_COUNTS(1, 1, 1, 1), .channel = TMK_CHANNEL_AXIS1,
+     .attrs = attrs, .infer = infer_space_to_depth, .run = run_space_to_depth},
+    {TMK_OP_ONNX("SpaceToDepth", 28, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
+     .channel = TMK_CHANNEL_AXIS1, .attrs = attrs_mode, .infer = infer_space_to_depth,
+     .run = run_space_to_depth},
+    {NULL}};

@@ -70,17 +70,6 @@ static double det_cost(const struct tmk_node *node, const struct tmk_tensor *con
     return tmk_cost_count(in[0]) * tmk_cost_dim(in[0], -1);
 }
 
-static const struct tmk_attr_rule attrs[] = {{NULL}};
-
-const struct tmk_op tmk_op_Det_11 = {
-    TMK_OP_ONNX("Det", 11, INT32_MAX),
-    TMK_OP_COUNTS(1, 1, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = attrs,
-    .infer = infer_det,
-    .cost = det_cost,
-    .run = run_det,
-    .sample = TMK_OP_SAMPLE(22, "  input %x : f32[2,3,4,4]\n"
-                                "  %y = Det(%x)\n"),
-};
+const struct tmk_op tmk_ops_det[] = {{TMK_OP_ONNX("Det", 11, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
+                                      .infer = infer_det, .run = run_det, .cost = det_cost},
+                                     {NULL}};

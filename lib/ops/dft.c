@@ -163,26 +163,9 @@ static const struct tmk_attr_rule attrs_17[] = {{"axis", TMK_ATTR_INT, false},
 static const struct tmk_attr_rule attrs_20[] = {
     {"inverse", TMK_ATTR_INT, false}, {"onesided", TMK_ATTR_INT, false}, {NULL}};
 
-#define TMK_DFT_ROW(version, last, inputs, rules, lines)                                           \
-    const struct tmk_op tmk_op_DFT_##version = {                                                   \
-        TMK_OP_ONNX("DFT", version, last),                                                         \
-        TMK_OP_COUNTS(1, inputs, 1, 1),                                                            \
-        .flags = TMK_OP_PURE,                                                                      \
-        .channel = TMK_CHANNEL_NONE,                                                               \
-        .attrs = rules,                                                                            \
-        .infer = infer_dft,                                                                        \
-        .cost = dft_cost,                                                                          \
-        .run = run_dft,                                                                            \
-        .sample = "graph \"sample\" opset " #version " {\n" lines "  output %y\n"                  \
-                  "}\n",                                                                           \
-    };
-
-TMK_DFT_ROW(17, 19, 2, attrs_17,
-            "  input %x : f32[2,5,3,2]\n"
-            "  init %n : i64[] = {8}\n"
-            "  %y = DFT(%x, %n) {axis=1, inverse=1, onesided=1}\n")
-TMK_DFT_ROW(20, INT32_MAX, 3, attrs_20,
-            "  input %x : f32[2,7,3,1]\n"
-            "  init %n : i64[] = {6}\n"
-            "  init %a : i64[] = {1}\n"
-            "  %y = DFT(%x, %n, %a) {onesided=1}\n")
+const struct tmk_op tmk_ops_dft[] = {
+    {TMK_OP_ONNX("DFT", 17, 19), TMK_OP_COUNTS(1, 2, 1, 1), .attrs = attrs_17, .infer = infer_dft,
+     .run = run_dft, .cost = dft_cost},
+    {TMK_OP_ONNX("DFT", 20, INT32_MAX), TMK_OP_COUNTS(1, 3, 1, 1), .attrs = attrs_20,
+     .infer = infer_dft, .run = run_dft, .cost = dft_cost},
+    {NULL}};

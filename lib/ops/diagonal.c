@@ -112,27 +112,9 @@ static const struct tmk_attr_rule eye_attrs[] = {
     {"dtype", TMK_ATTR_INT, false}, {"k", TMK_ATTR_INT, false}, {NULL}};
 static const struct tmk_attr_rule trilu_attrs[] = {{"upper", TMK_ATTR_INT, false}, {NULL}};
 
-const struct tmk_op tmk_op_EyeLike_9 = {
-    TMK_OP_ONNX("EyeLike", 9, INT32_MAX),
-    TMK_OP_COUNTS(1, 1, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = eye_attrs,
-    .infer = eye_infer,
-    .run = eye_run,
-    .sample = TMK_OP_SAMPLE(13, "  input %x : f32[3,4]\n"
-                                "  %y = EyeLike(%x) {dtype=7, k=-1}\n"),
-};
-
-const struct tmk_op tmk_op_Trilu_14 = {
-    TMK_OP_ONNX("Trilu", 14, INT32_MAX),
-    TMK_OP_COUNTS(1, 2, 1, 1),
-    .flags = TMK_OP_PURE | TMK_OP_INPLACE,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = trilu_attrs,
-    .infer = trilu_infer,
-    .run = trilu_run,
-    .sample = TMK_OP_SAMPLE(14, "  input %x : f32[2,3,4]\n"
-                                "  init %k : i64[] = {1}\n"
-                                "  %y = Trilu(%x, %k) {upper=0}\n"),
-};
+const struct tmk_op tmk_ops_diagonal[] = {
+    {TMK_OP_ONNX("EyeLike", 9, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1), .attrs = eye_attrs,
+     .infer = eye_infer, .run = eye_run},
+    {TMK_OP_ONNX("Trilu", 14, INT32_MAX), TMK_OP_COUNTS(1, 2, 1, 1), .flags = TMK_OP_INPLACE,
+     .attrs = trilu_attrs, .infer = trilu_infer, .run = trilu_run},
+    {NULL}};

@@ -62,24 +62,13 @@ static const struct tmk_attr_rule attrs_1[] = {{"consumed_inputs", TMK_ATTR_INTS
 static const struct tmk_attr_rule attrs_7[] = {{"ratio", TMK_ATTR_FLOAT, false}, {NULL}};
 static const struct tmk_attr_rule attrs_12[] = {{"seed", TMK_ATTR_INT, false}, {NULL}};
 
-#define TMK_DROPOUT_ROW(version, last, inputs, rules, opset, lines)                                \
-    const struct tmk_op tmk_op_Dropout_##version = {                                               \
-        TMK_OP_ONNX("Dropout", version, last),                                                     \
-        TMK_OP_COUNTS(1, inputs, 1, 2),                                                            \
-        .flags = TMK_OP_PURE | TMK_OP_VIEW,                                                        \
-        .channel = TMK_CHANNEL_INHERIT,                                                            \
-        .attrs = rules,                                                                            \
-        .infer = infer_dropout,                                                                    \
-        .run = run_dropout,                                                                        \
-        .sample = "graph \"sample\" opset " #opset " {\n"                                          \
-                  "  input %x : f32[2,3,4]\n" lines "  output %y\n"                                \
-                  "}\n",                                                                           \
-    };
-
-TMK_DROPOUT_ROW(1, 6, 1, attrs_1, 6, "  %y, %mask = Dropout(%x) {is_test=1, ratio=0.3f}\n")
-TMK_DROPOUT_ROW(7, 9, 1, attrs_7, 9, "  %y, %mask = Dropout(%x) {ratio=0.3f}\n")
-TMK_DROPOUT_ROW(10, 11, 1, attrs_7, 11, "  %y, %mask = Dropout(%x)\n")
-TMK_DROPOUT_ROW(12, INT32_MAX, 3, attrs_12, 17,
-                "  init %r : f32[] = {0.3}\n"
-                "  init %t : bool[] = {0}\n"
-                "  %y, %mask = Dropout(%x, %r, %t) {seed=7}\n")
+const struct tmk_op tmk_ops_dropout[] = {
+    {TMK_OP_ONNX("Dropout", 1, 6), TMK_OP_COUNTS(1, 1, 1, 2), .flags = TMK_OP_VIEW,
+     .channel = TMK_CHANNEL_INHERIT, .attrs = attrs_1, .infer = infer_dropout, .run = run_dropout},
+    {TMK_OP_ONNX("Dropout", 7, 9), TMK_OP_COUNTS(1, 1, 1, 2), .flags = TMK_OP_VIEW,
+     .channel = TMK_CHANNEL_INHERIT, .attrs = attrs_7, .infer = infer_dropout, .run = run_dropout},
+    {TMK_OP_ONNX("Dropout", 10, 11), TMK_OP_COUNTS(1, 1, 1, 2), .flags = TMK_OP_VIEW,
+     .channel = TMK_CHANNEL_INHERIT, .attrs = attrs_7, .infer = infer_dropout, .run = run_dropout},
+    {TMK_OP_ONNX("Dropout", 12, INT32_MAX), TMK_OP_COUNTS(1, 3, 1, 2), .flags = TMK_OP_VIEW,
+     .channel = TMK_CHANNEL_INHERIT, .attrs = attrs_12, .infer = infer_dropout, .run = run_dropout},
+    {NULL}};

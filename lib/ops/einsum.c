@@ -397,16 +397,7 @@ static double einsum_cost(const struct tmk_node *node, const struct tmk_tensor *
 
 static const struct tmk_attr_rule attrs[] = {{"equation", TMK_ATTR_STRING, true}, {NULL}};
 
-const struct tmk_op tmk_op_Einsum_12 = {
-    TMK_OP_ONNX("Einsum", 12, INT32_MAX),
-    TMK_OP_COUNTS(1, TMK_VARIADIC, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = attrs,
-    .infer = einsum_infer,
-    .cost = einsum_cost,
-    .run = einsum_run,
-    .sample = TMK_OP_SAMPLE(13, "  input %a : f32[2,1,3,4]\n"
-                                "  input %b : f32[5,4,2]\n"
-                                "  %y = Einsum(%a, %b) {equation=\"b...ij,...jk -> b...ik\"}\n"),
-};
+const struct tmk_op tmk_ops_einsum[] = {
+    {TMK_OP_ONNX("Einsum", 12, INT32_MAX), TMK_OP_COUNTS(1, TMK_VARIADIC, 1, 1), .attrs = attrs,
+     .infer = einsum_infer, .run = einsum_run, .cost = einsum_cost},
+    {NULL}};

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/elementwise.h"
 
-const struct tmk_attr_rule tmk_attrs_none[] = {{0}};
 const struct tmk_attr_rule tmk_attrs_consumed[] = {{"consumed_inputs", TMK_ATTR_INTS, false}, {0}};
 const struct tmk_attr_rule tmk_attrs_legacy[] = {{"axis", TMK_ATTR_INT, false},
                                                  {"broadcast", TMK_ATTR_INT, false},
@@ -87,7 +86,7 @@ static enum tmk_dtype result_type(const struct tmk_infer *infer, const struct tm
     return op->result == TMK_UNDEFINED ? infer->in[0]->dtype : op->result;
 }
 
-enum tmk_status tmk_infer_binary(struct tmk_infer *infer, const struct tmk_binary *op) {
+enum tmk_status tmk_infer_binary_as(struct tmk_infer *infer, const struct tmk_binary *op) {
     struct tmk_shape shape;
     TMK_TRY(want_types(infer, op));
     TMK_TRY(tmk_broadcast(&infer->in[0]->shape, &infer->in[1]->shape, &shape, infer->diag));
@@ -95,11 +94,19 @@ enum tmk_status tmk_infer_binary(struct tmk_infer *infer, const struct tmk_binar
     return TMK_OK;
 }
 
-enum tmk_status tmk_run_binary(struct tmk_run *run, const struct tmk_binary *op) {
+enum tmk_status tmk_infer_binary(struct tmk_infer *infer) {
+    return tmk_infer_binary_as(infer, infer->node->row->table);
+}
+
+enum tmk_status tmk_run_binary_as(struct tmk_run *run, const struct tmk_binary *op) {
     const struct tmk_tensor *a = run->in[0], *b = run->in[1];
     if (tmk_run_out(run, 0))
         tmk_walk2(op->row[a->dtype], a, &a->shape, b, &b->shape, run->out[0]);
     return TMK_OK;
+}
+
+enum tmk_status tmk_run_binary(struct tmk_run *run) {
+    return tmk_run_binary_as(run, run->node->row->table);
 }
 
 enum tmk_status tmk_align_legacy(const struct tmk_node *node, const struct tmk_shape *a,
@@ -141,7 +148,8 @@ enum tmk_status tmk_align_legacy(const struct tmk_node *node, const struct tmk_s
     return TMK_OK;
 }
 
-enum tmk_status tmk_infer_binary_legacy(struct tmk_infer *infer, const struct tmk_binary *op) {
+enum tmk_status tmk_infer_binary_legacy(struct tmk_infer *infer) {
+    const struct tmk_binary *op = infer->node->row->table;
     struct tmk_shape shape_b;
     TMK_TRY(want_types(infer, op));
     TMK_TRY(tmk_align_legacy(infer->node, &infer->in[0]->shape, &infer->in[1]->shape, &shape_b,
@@ -150,7 +158,8 @@ enum tmk_status tmk_infer_binary_legacy(struct tmk_infer *infer, const struct tm
     return TMK_OK;
 }
 
-enum tmk_status tmk_run_binary_legacy(struct tmk_run *run, const struct tmk_binary *op) {
+enum tmk_status tmk_run_binary_legacy(struct tmk_run *run) {
+    const struct tmk_binary *op = run->node->row->table;
     const struct tmk_tensor *a = run->in[0], *b = run->in[1];
     struct tmk_shape shape_b;
     TMK_TRY(tmk_align_legacy(run->node, &a->shape, &b->shape, &shape_b, run->diag));

@@ -133,9 +133,12 @@ struct tmk_binary {
     enum tmk_dtype result;
 };
 
-/* NumPy's broadcasting, operator sets 7 and later. */
-enum tmk_status tmk_infer_binary(struct tmk_infer *infer, const struct tmk_binary *op);
-enum tmk_status tmk_run_binary(struct tmk_run *run, const struct tmk_binary *op);
+/* NumPy's broadcasting, operator sets 7 and later; the row's table is a struct tmk_binary. */
+enum tmk_status tmk_infer_binary(struct tmk_infer *infer);
+enum tmk_status tmk_run_binary(struct tmk_run *run);
+/* The same with a table that the node's attributes select. */
+enum tmk_status tmk_infer_binary_as(struct tmk_infer *infer, const struct tmk_binary *op);
+enum tmk_status tmk_run_binary_as(struct tmk_run *run, const struct tmk_binary *op);
 
 /* How operator sets 1 to 6 fit B to A: without broadcast=1 the shapes are equal; with it B has one
  * element, or its shape stands in A's from `axis` on (absent: at the end), where early exporters
@@ -143,42 +146,28 @@ enum tmk_status tmk_run_binary(struct tmk_run *run, const struct tmk_binary *op)
 enum tmk_status tmk_align_legacy(const struct tmk_node *node, const struct tmk_shape *a,
                                  const struct tmk_shape *b, struct tmk_shape *shape_b,
                                  struct tmk_diag *diag);
-enum tmk_status tmk_infer_binary_legacy(struct tmk_infer *infer, const struct tmk_binary *op);
-enum tmk_status tmk_run_binary_legacy(struct tmk_run *run, const struct tmk_binary *op);
+enum tmk_status tmk_infer_binary_legacy(struct tmk_infer *infer);
+enum tmk_status tmk_run_binary_legacy(struct tmk_run *run);
 
-/* Attributes of the legacy rows, and of rows without any. */
+/* Attributes of the legacy rows. */
 extern const struct tmk_attr_rule tmk_attrs_legacy[];
-extern const struct tmk_attr_rule tmk_attrs_none[];
 /* Only `consumed_inputs`, which has had no effect since operator set 6. */
 extern const struct tmk_attr_rule tmk_attrs_consumed[];
 
-/* Defines infer_NAME_since and run_NAME_since, and the row of an operator of two operands. */
-#define TMK_BINARY(Name, since, until, table, attributes, text)                                    \
-    static enum tmk_status infer_##Name##_##since(struct tmk_infer *infer) {                       \
-        return tmk_infer_binary(infer, table);                                                     \
-    }                                                                                              \
-    static enum tmk_status run_##Name##_##since(struct tmk_run *run) {                             \
-        return tmk_run_binary(run, table);                                                         \
-    }                                                                                              \
-    TMK_BINARY_ROW(Name, since, until, attributes, text)
-#define TMK_BINARY_LEGACY(Name, table, text)                                                       \
-    static enum tmk_status infer_##Name##_1(struct tmk_infer *infer) {                             \
-        return tmk_infer_binary_legacy(infer, table);                                              \
-    }                                                                                              \
-    static enum tmk_status run_##Name##_1(struct tmk_run *run) {                                   \
-        return tmk_run_binary_legacy(run, table);                                                  \
-    }                                                                                              \
-    TMK_BINARY_ROW(Name, 1, 6, tmk_attrs_legacy, text)
-#define TMK_BINARY_ROW(Name, since, until, attributes, text)                                       \
-    const struct tmk_op tmk_op_##Name##_##since = {                                                \
-        TMK_OP_ONNX(#Name, since, until),                                                          \
-        TMK_OP_COUNTS(2, 2, 1, 1),                                                                 \
-        .flags = TMK_OP_PURE | TMK_OP_INPLACE,                                                     \
-        .channel = TMK_CHANNEL_INHERIT,                                                            \
-        .attrs = attributes,                                                                       \
-        .infer = infer_##Name##_##since,                                                           \
-        .run = run_##Name##_##since,                                                               \
-        .sample = text,                                                                            \
-    };
+/* Rows of two operands, by NumPy's broadcasting and as operator sets 1 to 6 did. */
+#define TMK_BINARY_ROW(name_, since_, until_)                                                      \
+    TMK_OP_ONNX(name_, since_, until_), TMK_OP_COUNTS(2, 2, 1, 1), .flags = TMK_OP_INPLACE,        \
+                                                                   .channel = TMK_CHANNEL_INHERIT
+#define TMK_BINARY(name_, since_, table_)                                                          \
+    {                                                                                              \
+        TMK_BINARY_ROW(name_, since_, INT32_MAX), .table = table_, .infer = tmk_infer_binary,      \
+                                                  .run = tmk_run_binary                            \
+    }
+#define TMK_BINARY_LEGACY(name_, table_)                                                           \
+    {                                                                                              \
+        TMK_BINARY_ROW(name_, 1, 6), .attrs = tmk_attrs_legacy, .table = table_,                   \
+                                     .infer = tmk_infer_binary_legacy,                             \
+                                     .run = tmk_run_binary_legacy                                  \
+    }
 
 #endif

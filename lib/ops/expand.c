@@ -105,44 +105,10 @@ static enum tmk_status tile_run(struct tmk_run *run) {
     return TMK_OK;
 }
 
-static const struct tmk_attr_rule attrs[] = {{NULL}};
-
-const struct tmk_op tmk_op_Expand_8 = {
-    TMK_OP_ONNX("Expand", 8, INT32_MAX),
-    TMK_OP_COUNTS(2, 2, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = attrs,
-    .infer = expand_infer,
-    .run = expand_run,
-    .sample = TMK_OP_SAMPLE(13, "  input %x : f32[3,1,2]\n"
-                                "  init %s : i64[4] = {2, 1, 4, 1}\n"
-                                "  %y = Expand(%x, %s)\n"),
-};
-
-const struct tmk_op tmk_op_Tile_1 = {
-    TMK_OP_ONNX("Tile", 1, 5),
-    TMK_OP_COUNTS(3, 3, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = attrs,
-    .infer = tile_1_infer,
-    .run = tile_run,
-    .sample = TMK_OP_SAMPLE(5, "  input %x : f32[2,3,2]\n"
-                               "  init %tiles : f32[1] = {3}\n"
-                               "  init %axis : f32[1] = {1}\n"
-                               "  %y = Tile(%x, %tiles, %axis)\n"),
-};
-
-const struct tmk_op tmk_op_Tile_6 = {
-    TMK_OP_ONNX("Tile", 6, INT32_MAX),
-    TMK_OP_COUNTS(2, 2, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = attrs,
-    .infer = tile_6_infer,
-    .run = tile_run,
-    .sample = TMK_OP_SAMPLE(13, "  input %x : f32[2,3,2]\n"
-                                "  init %r : i64[3] = {2, 1, 3}\n"
-                                "  %y = Tile(%x, %r)\n"),
-};
+const struct tmk_op tmk_ops_expand[] = {
+    {TMK_OP_ONNX("Expand", 8, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1), .infer = expand_infer,
+     .run = expand_run},
+    {TMK_OP_ONNX("Tile", 1, 5), TMK_OP_COUNTS(3, 3, 1, 1), .infer = tile_1_infer, .run = tile_run},
+    {TMK_OP_ONNX("Tile", 6, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1), .infer = tile_6_infer,
+     .run = tile_run},
+    {NULL}};

@@ -122,20 +122,8 @@ static enum tmk_status run_fixed(struct tmk_run *run) {
 static const struct tmk_attr_rule attrs[] = {
     {"axis", TMK_ATTR_INT, false}, {"rounding", TMK_ATTR_STRING, false}, {0}};
 
-const struct tmk_op tmk_op_FixedPointMultiply_1 = {
-    TMK_OP_KEY(TMK_DOMAIN_TIDEMARK, "FixedPointMultiply", 1, INT32_MAX),
-    TMK_OP_COUNTS(3, 3, 1, 1),
-    .flags = TMK_OP_PURE | TMK_OP_INPLACE,
-    .channel = TMK_CHANNEL_INHERIT,
-    .attrs = attrs,
-    .infer = infer_fixed,
-    .run = run_fixed,
-    .sample = "graph \"fixed\" opset 13 \"ai.tidemark\" 1 {\n"
-              "  input %x : i32[2,3,4]\n"
-              "  init %m : i32[3] = {1073741824, 1288490189, 2000000000}\n"
-              "  init %s : i32[3] = {-5, -4, 2}\n"
-              "  %y = ai.tidemark::FixedPointMultiply(%x, %m, %s) {axis=1, "
-              "rounding=\"single_half_up\"}\n"
-              "  output %y\n"
-              "}\n",
-};
+const struct tmk_op tmk_ops_fixed_point[] = {
+    {TMK_OP_KEY(TMK_DOMAIN_TIDEMARK, "FixedPointMultiply", 1, INT32_MAX), TMK_OP_COUNTS(3, 3, 1, 1),
+     .flags = TMK_OP_INPLACE, .channel = TMK_CHANNEL_INHERIT, .attrs = attrs, .infer = infer_fixed,
+     .run = run_fixed},
+    {NULL}};

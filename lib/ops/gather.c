@@ -171,57 +171,14 @@ static enum tmk_status nd_run(struct tmk_run *run) {
 }
 
 static const struct tmk_attr_rule axis_attrs[] = {{"axis", TMK_ATTR_INT, false}, {NULL}};
-static const struct tmk_attr_rule nd_11_attrs[] = {{NULL}};
 static const struct tmk_attr_rule nd_12_attrs[] = {{"batch_dims", TMK_ATTR_INT, false}, {NULL}};
 
-const struct tmk_op tmk_op_Gather_1 = {
-    TMK_OP_ONNX("Gather", 1, INT32_MAX),
-    TMK_OP_COUNTS(2, 2, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = axis_attrs,
-    .infer = gather_infer,
-    .run = gather_run,
-    .sample = TMK_OP_SAMPLE(13, "  input %x : f32[2,3,4]\n"
-                                "  init %i : i64[2,2] = {0, -1, 2, 1}\n"
-                                "  %y = Gather(%x, %i) {axis=1}\n"),
-};
-
-const struct tmk_op tmk_op_GatherElements_11 = {
-    TMK_OP_ONNX("GatherElements", 11, INT32_MAX),
-    TMK_OP_COUNTS(2, 2, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = axis_attrs,
-    .infer = elements_infer,
-    .run = elements_run,
-    .sample = TMK_OP_SAMPLE(13, "  input %x : f32[3,3]\n"
-                                "  init %i : i32[2,3] = {1, 2, 0, -1, 0, 0}\n"
-                                "  %y = GatherElements(%x, %i) {axis=0}\n"),
-};
-
-const struct tmk_op tmk_op_GatherND_11 = {
-    TMK_OP_ONNX("GatherND", 11, 11),
-    TMK_OP_COUNTS(2, 2, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = nd_11_attrs,
-    .infer = nd_infer,
-    .run = nd_run,
-    .sample = TMK_OP_SAMPLE(11, "  input %x : f32[2,2,3]\n"
-                                "  init %i : i64[2,2] = {0, 1, -1, 0}\n"
-                                "  %y = GatherND(%x, %i)\n"),
-};
-
-const struct tmk_op tmk_op_GatherND_12 = {
-    TMK_OP_ONNX("GatherND", 12, INT32_MAX),
-    TMK_OP_COUNTS(2, 2, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = nd_12_attrs,
-    .infer = nd_infer,
-    .run = nd_run,
-    .sample = TMK_OP_SAMPLE(13, "  input %x : f32[2,3,2]\n"
-                                "  init %i : i64[2,2,1] = {2, 0, -1, 1}\n"
-                                "  %y = GatherND(%x, %i) {batch_dims=1}\n"),
-};
+const struct tmk_op tmk_ops_gather[] = {
+    {TMK_OP_ONNX("Gather", 1, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1), .attrs = axis_attrs,
+     .infer = gather_infer, .run = gather_run},
+    {TMK_OP_ONNX("GatherElements", 11, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1), .attrs = axis_attrs,
+     .infer = elements_infer, .run = elements_run},
+    {TMK_OP_ONNX("GatherND", 11, 11), TMK_OP_COUNTS(2, 2, 1, 1), .infer = nd_infer, .run = nd_run},
+    {TMK_OP_ONNX("GatherND", 12, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1), .attrs = nd_12_attrs,
+     .infer = nd_infer, .run = nd_run},
+    {NULL}};

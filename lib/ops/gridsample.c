@@ -208,30 +208,9 @@ static const struct tmk_attr_rule attrs[] = {{"align_corners", TMK_ATTR_INT, fal
                                              {"padding_mode", TMK_ATTR_STRING, false},
                                              {NULL}};
 
-const struct tmk_op tmk_op_GridSample_16 = {
-    TMK_OP_ONNX("GridSample", 16, 19),
-    TMK_OP_COUNTS(2, 2, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = attrs,
-    .infer = sample_infer,
-    .run = sample_run,
-    .sample = TMK_OP_SAMPLE(
-        16, "  input %x : f32[1,2,3,4]\n"
-            "  input %g : f32[1,5,3,2]\n"
-            "  %y = GridSample(%x, %g) {mode=\"bicubic\", padding_mode=\"border\"}\n"),
-};
-
-const struct tmk_op tmk_op_GridSample_20 = {
-    TMK_OP_ONNX("GridSample", 20, INT32_MAX),
-    TMK_OP_COUNTS(2, 2, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = attrs,
-    .infer = sample_infer,
-    .run = sample_run,
-    .sample = TMK_OP_SAMPLE(
-        20, "  input %x : f32[2,1,3,4,2]\n"
-            "  input %g : f32[2,2,1,3,3]\n"
-            "  %y = GridSample(%x, %g) {align_corners=1, padding_mode=\"reflection\"}\n"),
-};
+const struct tmk_op tmk_ops_gridsample[] = {
+    {TMK_OP_ONNX("GridSample", 16, 19), TMK_OP_COUNTS(2, 2, 1, 1), .attrs = attrs,
+     .infer = sample_infer, .run = sample_run},
+    {TMK_OP_ONNX("GridSample", 20, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1), .attrs = attrs,
+     .infer = sample_infer, .run = sample_run},
+    {NULL}};

@@ -94,24 +94,14 @@ static const struct tmk_attr_rule group_attrs[] = {{"epsilon", TMK_ATTR_FLOAT, f
                                                    {"stash_type", TMK_ATTR_INT, false},
                                                    {NULL}};
 
-#define TMK_GROUP_NORM_ROW(op, version, last, rules, infers, runs, opset, vector, attributes)      \
-    const struct tmk_op tmk_op_##op##_##version = {                                                \
-        TMK_OP_ONNX(#op, version, last),                                                           \
-        TMK_OP_COUNTS(3, 3, 1, 1),                                                                 \
-        .flags = TMK_OP_PURE | TMK_OP_INPLACE,                                                     \
-        .channel = TMK_CHANNEL_AXIS1,                                                              \
-        .attrs = rules,                                                                            \
-        .infer = infers,                                                                           \
-        .run = runs,                                                                               \
-        .sample = TMK_OP_SAMPLE(opset, "  input %x : f32[2,6,4,5]\n"                               \
-                                       "  input %s : f32[" #vector "]\n"                           \
-                                       "  input %b : f32[" #vector "]\n"                           \
-                                       "  %y = " #op "(%x, %s, %b) {" attributes "}\n"),           \
-    };
-
-TMK_GROUP_NORM_ROW(InstanceNormalization, 1, INT32_MAX, instance_attrs, infer_instance_norm,
-                   run_instance_norm, 17, 6, "epsilon=0.001f")
-TMK_GROUP_NORM_ROW(GroupNormalization, 18, 20, group_attrs, infer_group_norm, run_group_norm, 18, 3,
-                   "num_groups=3")
-TMK_GROUP_NORM_ROW(GroupNormalization, 21, INT32_MAX, group_attrs, infer_group_norm, run_group_norm,
-                   21, 6, "epsilon=0.01f, num_groups=2")
+const struct tmk_op tmk_ops_group_norm[] = {
+    {TMK_OP_ONNX("InstanceNormalization", 1, INT32_MAX), TMK_OP_COUNTS(3, 3, 1, 1),
+     .flags = TMK_OP_INPLACE, .channel = TMK_CHANNEL_AXIS1, .attrs = instance_attrs,
+     .infer = infer_instance_norm, .run = run_instance_norm},
+    {TMK_OP_ONNX("GroupNormalization", 18, 20), TMK_OP_COUNTS(3, 3, 1, 1), .flags = TMK_OP_INPLACE,
+     .channel = TMK_CHANNEL_AXIS1, .attrs = group_attrs, .infer = infer_group_norm,
+     .run = run_group_norm},
+    {TMK_OP_ONNX("GroupNormalization", 21, INT32_MAX), TMK_OP_COUNTS(3, 3, 1, 1),
+     .flags = TMK_OP_INPLACE, .channel = TMK_CHANNEL_AXIS1, .attrs = group_attrs,
+     .infer = infer_group_norm, .run = run_group_norm},
+    {NULL}};

@@ -138,49 +138,14 @@ static const struct tmk_attr_rule attrs[] = {{"axis", TMK_ATTR_INT, false},
                                              {"stash_type", TMK_ATTR_INT, false},
                                              {NULL}};
 
-const struct tmk_op tmk_op_LayerNormalization_17 = {
-    TMK_OP_ONNX("LayerNormalization", 17, INT32_MAX),
-    TMK_OP_COUNTS(2, 3, 1, 3),
-    .flags = TMK_OP_PURE | TMK_OP_INPLACE,
-    .channel = TMK_CHANNEL_LAST,
-    .attrs = attrs,
-    .infer = infer_layer_norm,
-    .run = run_layer_norm,
-    .sample = "graph \"sample\" opset 17 {\n"
-              "  input %x : f32[2,3,4,5]\n"
-              "  input %s : f32[4,5]\n"
-              "  input %b : f32[3,1,5]\n"
-              "  %y, %m, %i = LayerNormalization(%x, %s, %b) {axis=2}\n"
-              "  output %y\n"
-              "  output %m\n"
-              "  output %i\n"
-              "}\n",
-};
-
-/* ONNX Runtime writes the operator into models of older operator sets too. */
-const struct tmk_op tmk_op_LayerNormalization_1 = {
-    TMK_OP_ONNX("LayerNormalization", 1, 16),
-    TMK_OP_COUNTS(2, 3, 1, 3),
-    .flags = TMK_OP_PURE | TMK_OP_INPLACE,
-    .channel = TMK_CHANNEL_LAST,
-    .attrs = attrs,
-    .infer = infer_layer_norm,
-    .run = run_layer_norm,
-    .sample = TMK_OP_SAMPLE(13, "  input %x : f32[2,3,4]\n"
-                                "  input %s : f32[4]\n"
-                                "  input %b : f32[4]\n"
-                                "  %y = LayerNormalization(%x, %s, %b)\n"),
-};
-
-const struct tmk_op tmk_op_RMSNormalization_23 = {
-    TMK_OP_ONNX("RMSNormalization", 23, INT32_MAX),
-    TMK_OP_COUNTS(2, 2, 1, 1),
-    .flags = TMK_OP_PURE | TMK_OP_INPLACE,
-    .channel = TMK_CHANNEL_LAST,
-    .attrs = attrs,
-    .infer = infer_layer_norm,
-    .run = run_rms_norm,
-    .sample = TMK_OP_SAMPLE(23, "  input %x : f32[2,3,4]\n"
-                                "  input %s : f32[4]\n"
-                                "  %y = RMSNormalization(%x, %s) {epsilon=0.001f}\n"),
-};
+const struct tmk_op tmk_ops_layer_norm[] = {
+    {TMK_OP_ONNX("LayerNormalization", 17, INT32_MAX), TMK_OP_COUNTS(2, 3, 1, 3),
+     .flags = TMK_OP_INPLACE, .channel = TMK_CHANNEL_LAST, .attrs = attrs,
+     .infer = infer_layer_norm, .run = run_layer_norm},
+    /* ONNX Runtime writes the operator into models of older operator sets too. */
+    {TMK_OP_ONNX("LayerNormalization", 1, 16), TMK_OP_COUNTS(2, 3, 1, 3), .flags = TMK_OP_INPLACE,
+     .channel = TMK_CHANNEL_LAST, .attrs = attrs, .infer = infer_layer_norm, .run = run_layer_norm},
+    {TMK_OP_ONNX("RMSNormalization", 23, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1),
+     .flags = TMK_OP_INPLACE, .channel = TMK_CHANNEL_LAST, .attrs = attrs,
+     .infer = infer_layer_norm, .run = run_rms_norm},
+    {NULL}};

@@ -215,22 +215,8 @@ static const struct tmk_attr_rule attrs[] = {
     {"q_num_heads", TMK_ATTR_INT, true},     {"scale", TMK_ATTR_FLOAT, false},
     {"update_rule", TMK_ATTR_STRING, false}, {NULL}};
 
-const struct tmk_op tmk_op_LinearAttention_27 = {
-    TMK_OP_ONNX("LinearAttention", 27, INT32_MAX),
-    TMK_OP_COUNTS(3, 6, 1, 2),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_LAST,
-    .attrs = attrs,
-    .infer = infer_attention,
-    .cost = linear_cost,
-    .run = run_attention,
-    .sample =
-        TMK_OP_SAMPLE(27, "  input %q : f32[2,3,16]\n"
-                          "  input %k : f32[2,3,8]\n"
-                          "  input %v : f32[2,3,6]\n"
-                          "  input %s : f32[2,2,4,3]\n"
-                          "  input %d : f32[2,3,8]\n"
-                          "  input %b : f32[2,3,1]\n"
-                          "  %y, %next = LinearAttention(%q, %k, %v, %s, %d, %b) {q_num_heads=4, "
-                          "kv_num_heads=2, scale=0.5f}\n"),
-};
+const struct tmk_op tmk_ops_linear_attention[] = {
+    {TMK_OP_ONNX("LinearAttention", 27, INT32_MAX), TMK_OP_COUNTS(3, 6, 1, 2),
+     .channel = TMK_CHANNEL_LAST, .attrs = attrs, .infer = infer_attention, .run = run_attention,
+     .cost = linear_cost},
+    {NULL}};

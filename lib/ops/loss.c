@@ -117,22 +117,9 @@ static enum tmk_status run_cross_entropy(struct tmk_run *run) {
 static const struct tmk_attr_rule attrs[] = {
     {"ignore_index", TMK_ATTR_INT, false}, {"reduction", TMK_ATTR_STRING, false}, {NULL}};
 
-#define TMK_LOSS_ROW(op, outputs, runs, lines)                                                     \
-    const struct tmk_op tmk_op_##op##_12 = {                                                       \
-        TMK_OP_ONNX(#op, 12, INT32_MAX),                                                           \
-        TMK_OP_COUNTS(2, 3, 1, outputs),                                                           \
-        .flags = TMK_OP_PURE,                                                                      \
-        .channel = TMK_CHANNEL_NONE,                                                               \
-        .attrs = attrs,                                                                            \
-        .infer = infer_loss,                                                                       \
-        .run = runs,                                                                               \
-        .sample = "graph \"sample\" opset 13 {\n"                                                  \
-                  "  input %x : f32[2,3,2]\n"                                                      \
-                  "  init %t : i64[2,2] = {0, 2, 7, 1}\n"                                          \
-                  "  init %w : f32[3] = {1, 2, 0.5}\n" lines "  output %y\n}\n",                   \
-    };
-
-TMK_LOSS_ROW(NegativeLogLikelihoodLoss, 1, run_likelihood,
-             "  %y = NegativeLogLikelihoodLoss(%x, %t, %w) {ignore_index=7, reduction=\"none\"}\n")
-TMK_LOSS_ROW(SoftmaxCrossEntropyLoss, 2, run_cross_entropy,
-             "  %y, %p = SoftmaxCrossEntropyLoss(%x, %t, %w) {ignore_index=7}\n")
+const struct tmk_op tmk_ops_loss[] = {
+    {TMK_OP_ONNX("NegativeLogLikelihoodLoss", 12, INT32_MAX), TMK_OP_COUNTS(2, 3, 1, 1),
+     .attrs = attrs, .infer = infer_loss, .run = run_likelihood},
+    {TMK_OP_ONNX("SoftmaxCrossEntropyLoss", 12, INT32_MAX), TMK_OP_COUNTS(2, 3, 1, 2),
+     .attrs = attrs, .infer = infer_loss, .run = run_cross_entropy},
+    {NULL}};

@@ -62,14 +62,6 @@ static const struct tmk_cell cell = {
     .defaults = {TMK_ACTIVATION_SIGMOID, TMK_ACTIVATION_TANH, TMK_ACTIVATION_TANH},
     .step = step_lstm};
 
-static enum tmk_status infer_lstm(struct tmk_infer *infer) {
-    return tmk_recurrent_infer(infer, &cell);
-}
-
-static enum tmk_status run_lstm(struct tmk_run *run) {
-    return tmk_recurrent_run(run, &cell);
-}
-
 #define TMK_LSTM_ATTRS                                                                             \
     {"activation_alpha", TMK_ATTR_FLOATS, false}, {"activation_beta", TMK_ATTR_FLOATS, false},     \
         {"activations", TMK_ATTR_STRINGS, false}, {"clip", TMK_ATTR_FLOAT, false},                 \
@@ -83,35 +75,11 @@ static const struct tmk_attr_rule attrs_1[] = {
 static const struct tmk_attr_rule attrs_14[] = {
     TMK_LSTM_ATTRS, {"layout", TMK_ATTR_INT, false}, {NULL}};
 
-#define TMK_LSTM_ROW(version, last, rules, opset, lines)                                           \
-    const struct tmk_op tmk_op_LSTM_##version = {                                                  \
-        TMK_OP_ONNX("LSTM", version, last),                                                        \
-        TMK_OP_COUNTS(3, 8, 0, 3),                                                                 \
-        .flags = TMK_OP_PURE,                                                                      \
-        .channel = TMK_CHANNEL_LAST,                                                               \
-        .attrs = rules,                                                                            \
-        .infer = infer_lstm,                                                                       \
-        .cost = tmk_cost_recurrent,                                                                \
-        .run = run_lstm,                                                                           \
-        .sample = "graph \"sample\" opset " #opset " {\n" lines "  output %y\n"                    \
-                  "}\n",                                                                           \
-    };
-
-TMK_LSTM_ROW(1, 13, attrs_1, 7,
-             "  input %x : f32[4,2,3]\n"
-             "  input %w : f32[2,20,3]\n"
-             "  input %r : f32[2,20,5]\n"
-             "  input %b : f32[2,40]\n"
-             "  init %n : i32[2] = {4, 2}\n"
-             "  input %h : f32[2,2,5]\n"
-             "  input %c : f32[2,2,5]\n"
-             "  input %p : f32[2,15]\n"
-             "  %y, %hidden, %cell = LSTM(%x, %w, %r, %b, %n, %h, %c, %p) {clip=2f, "
-             "direction=\"bidirectional\", hidden_size=5}\n")
-TMK_LSTM_ROW(14, INT32_MAX, attrs_14, 22,
-             "  input %x : f32[2,4,3]\n"
-             "  input %w : f32[1,36,3]\n"
-             "  input %r : f32[1,36,9]\n"
-             "  %y, %hidden, %cell = LSTM(%x, %w, %r) {activations=[\"Sigmoid\",\"Elu\","
-             "\"LeakyRelu\"], activation_alpha=[0.5f,0.1f], direction=\"reverse\", input_forget=1, "
-             "layout=1}\n")
+const struct tmk_op tmk_ops_lstm[] = {
+    {TMK_OP_ONNX("LSTM", 1, 13), TMK_OP_COUNTS(3, 8, 0, 3), .channel = TMK_CHANNEL_LAST,
+     .attrs = attrs_1, .table = &cell, .infer = tmk_recurrent_infer, .run = tmk_recurrent_run,
+     .cost = tmk_cost_recurrent},
+    {TMK_OP_ONNX("LSTM", 14, INT32_MAX), TMK_OP_COUNTS(3, 8, 0, 3), .channel = TMK_CHANNEL_LAST,
+     .attrs = attrs_14, .table = &cell, .infer = tmk_recurrent_infer, .run = tmk_recurrent_run,
+     .cost = tmk_cost_recurrent},
+    {NULL}};

@@ -187,7 +187,8 @@ enum tmk_status tmk_infer_gemm(struct tmk_infer *infer) {
     if (c) {
         TMK_TRY(tmk_broadcast(&c->shape, &shape, &both, infer->diag));
         bool stretched =
-            infer->node->row != &tmk_op_Gemm_1 || tmk_node_int(infer->node, "broadcast", 0) != 0;
+            infer->node->domain[0] || infer->node->row->since > 1 ||
+            tmk_node_int(infer->node, "broadcast", 0) != 0;
         if (!tmk_shape_equal(&both, &shape) || (!stretched && !tmk_shape_equal(&c->shape, &shape)))
             return tmk_fail(infer->diag, TMK_SHAPE, "C is %s, which does not fit [%lld,%lld]%s",
                             tmk_shape_text(&c->shape, text, sizeof text), (long long)s.m,
@@ -256,22 +257,6 @@ enum tmk_status tmk_run_gemm(struct tmk_run *run) {
     return TMK_OK;
 }
 
-static const struct tmk_attr_rule no_attrs[] = {{NULL}};
-
-const struct tmk_op tmk_op_MatMul_1 = {
-    TMK_OP_ONNX("MatMul", 1, INT32_MAX),
-    TMK_OP_COUNTS(2, 2, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_LAST,
-    .attrs = no_attrs,
-    .infer = infer_matmul,
-    .cost = tmk_cost_product,
-    .run = run_matmul,
-    .sample = TMK_OP_SAMPLE(17, "  input %a : f32[3,1,5,7]\n"
-                                "  input %b : f32[2,7,9]\n"
-                                "  %y = MatMul(%a, %b)\n"),
-};
-
 #define TMK_GEMM_ATTRS                                                                             \
     {"alpha", TMK_ATTR_FLOAT, false}, {"beta", TMK_ATTR_FLOAT, false},                             \
         {"transA", TMK_ATTR_INT, false}, {                                                         \
@@ -282,47 +267,13 @@ static const struct tmk_attr_rule gemm_1_attrs[] = {
     TMK_GEMM_ATTRS, {"broadcast", TMK_ATTR_INT, false}, {NULL}};
 static const struct tmk_attr_rule gemm_attrs[] = {TMK_GEMM_ATTRS, {NULL}};
 
-const struct tmk_op tmk_op_Gemm_1 = {
-    TMK_OP_ONNX("Gemm", 1, 6),
-    TMK_OP_COUNTS(3, 3, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_LAST,
-    .attrs = gemm_1_attrs,
-    .infer = tmk_infer_gemm,
-    .cost = tmk_cost_product,
-    .run = tmk_run_gemm,
-    .sample = TMK_OP_SAMPLE(6, "  input %a : f32[5,3]\n"
-                               "  input %b : f32[5,6]\n"
-                               "  input %c : f32[6]\n"
-                               "  %y = Gemm(%a, %b, %c) {beta=0.5f, broadcast=1, transA=1}\n"),
-};
-
-const struct tmk_op tmk_op_Gemm_7 = {
-    TMK_OP_ONNX("Gemm", 7, 10),
-    TMK_OP_COUNTS(3, 3, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_LAST,
-    .attrs = gemm_attrs,
-    .infer = tmk_infer_gemm,
-    .cost = tmk_cost_product,
-    .run = tmk_run_gemm,
-    .sample = TMK_OP_SAMPLE(9, "  input %a : f32[3,5]\n"
-                               "  input %b : f32[5,6]\n"
-                               "  input %c : f32[3,1]\n"
-                               "  %y = Gemm(%a, %b, %c) {alpha=2f}\n"),
-};
-
-const struct tmk_op tmk_op_Gemm_11 = {
-    TMK_OP_ONNX("Gemm", 11, INT32_MAX),
-    TMK_OP_COUNTS(2, 3, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_LAST,
-    .attrs = gemm_attrs,
-    .infer = tmk_infer_gemm,
-    .cost = tmk_cost_product,
-    .run = tmk_run_gemm,
-    .sample = TMK_OP_SAMPLE(17, "  input %a : f32[3,5]\n"
-                                "  input %b : f32[6,5]\n"
-                                "  input %c : f32[6]\n"
-                                "  %y = Gemm(%a, %b, %c) {alpha=0.5f, beta=2f, transB=1}\n"),
-};
+const struct tmk_op tmk_ops_matmul[] = {
+    {TMK_OP_ONNX("MatMul", 1, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1), .channel = TMK_CHANNEL_LAST,
+     .infer = infer_matmul, .run = run_matmul, .cost = tmk_cost_product},
+    {TMK_OP_ONNX("Gemm", 1, 6), TMK_OP_COUNTS(3, 3, 1, 1), .channel = TMK_CHANNEL_LAST,
+     .attrs = gemm_1_attrs, .infer = tmk_infer_gemm, .run = tmk_run_gemm, .cost = tmk_cost_product},
+    {TMK_OP_ONNX("Gemm", 7, 10), TMK_OP_COUNTS(3, 3, 1, 1), .channel = TMK_CHANNEL_LAST,
+     .attrs = gemm_attrs, .infer = tmk_infer_gemm, .run = tmk_run_gemm, .cost = tmk_cost_product},
+    {TMK_OP_ONNX("Gemm", 11, INT32_MAX), TMK_OP_COUNTS(2, 3, 1, 1), .channel = TMK_CHANNEL_LAST,
+     .attrs = gemm_attrs, .infer = tmk_infer_gemm, .run = tmk_run_gemm, .cost = tmk_cost_product},
+    {NULL}};

@@ -153,40 +153,11 @@ static enum tmk_status run_qlinear_matmul(struct tmk_run *run) {
     return TMK_OK;
 }
 
-static const struct tmk_attr_rule no_attrs[] = {{NULL}};
-
-const struct tmk_op tmk_op_MatMulInteger_10 = {
-    TMK_OP_ONNX("MatMulInteger", 10, INT32_MAX),
-    TMK_OP_COUNTS(2, 4, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_LAST,
-    .attrs = no_attrs,
-    .infer = infer_matmul_integer,
-    .cost = tmk_cost_product,
-    .run = run_matmul_integer,
-    .sample = TMK_OP_SAMPLE(17, "  input %a : u8[2,3,4]\n"
-                                "  input %b : i8[4,5]\n"
-                                "  input %az : u8[]\n"
-                                "  input %bz : i8[5]\n"
-                                "  %y = MatMulInteger(%a, %b, %az, %bz)\n"),
-};
-
-const struct tmk_op tmk_op_QLinearMatMul_10 = {
-    TMK_OP_ONNX("QLinearMatMul", 10, INT32_MAX),
-    TMK_OP_COUNTS(8, 8, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_LAST,
-    .attrs = no_attrs,
-    .infer = infer_qlinear_matmul,
-    .cost = tmk_cost_product,
-    .run = run_qlinear_matmul,
-    .sample = TMK_OP_SAMPLE(17, "  input %a : u8[2,3,4]\n"
-                                "  input %b : i8[4,5]\n"
-                                "  init %as : f32[] = {0.02}\n"
-                                "  init %az : u8[] = {113}\n"
-                                "  init %bs : f32[5] = {0.5, 0.25, 0.1, 0.2, 0.3}\n"
-                                "  init %bz : i8[5] = {1, -2, 3, 0, 5}\n"
-                                "  init %ys : f32[] = {0.7}\n"
-                                "  init %yz : u8[] = {118}\n"
-                                "  %y = QLinearMatMul(%a, %as, %az, %b, %bs, %bz, %ys, %yz)\n"),
-};
+const struct tmk_op tmk_ops_matmul_integer[] = {
+    {TMK_OP_ONNX("MatMulInteger", 10, INT32_MAX), TMK_OP_COUNTS(2, 4, 1, 1),
+     .channel = TMK_CHANNEL_LAST, .infer = infer_matmul_integer, .run = run_matmul_integer,
+     .cost = tmk_cost_product},
+    {TMK_OP_ONNX("QLinearMatMul", 10, INT32_MAX), TMK_OP_COUNTS(8, 8, 1, 1),
+     .channel = TMK_CHANNEL_LAST, .infer = infer_qlinear_matmul, .run = run_qlinear_matmul,
+     .cost = tmk_cost_product},
+    {NULL}};

@@ -111,17 +111,7 @@ static const struct tmk_attr_rule attrs[] = {{"kernel_shape", TMK_ATTR_INTS, tru
                                              {"strides", TMK_ATTR_INTS, false},
                                              {NULL}};
 
-const struct tmk_op tmk_op_MaxUnpool_9 = {
-    TMK_OP_ONNX("MaxUnpool", 9, INT32_MAX),
-    TMK_OP_COUNTS(2, 3, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_AXIS1,
-    .attrs = attrs,
-    .infer = infer_unpool,
-    .run = run_unpool,
-    .sample = TMK_OP_SAMPLE(
-        11, "  input %x : f32[1,1,2,2]\n"
-            "  init %i : i64[1,1,2,2] = {0, 8, 17, 24}\n"
-            "  init %s : i64[4] = {1, 1, 5, 5}\n"
-            "  %y = MaxUnpool(%x, %i, %s) {kernel_shape=[2,2], strides=[2,2], pads=[0,0,0,0]}\n"),
-};
+const struct tmk_op tmk_ops_max_unpool[] = {
+    {TMK_OP_ONNX("MaxUnpool", 9, INT32_MAX), TMK_OP_COUNTS(2, 3, 1, 1),
+     .channel = TMK_CHANNEL_AXIS1, .attrs = attrs, .infer = infer_unpool, .run = run_unpool},
+    {NULL}};

@@ -114,18 +114,7 @@ static enum tmk_status run_mel(struct tmk_run *run) {
 
 static const struct tmk_attr_rule attrs[] = {{"output_datatype", TMK_ATTR_INT, false}, {NULL}};
 
-const struct tmk_op tmk_op_MelWeightMatrix_17 = {
-    TMK_OP_ONNX("MelWeightMatrix", 17, INT32_MAX),
-    TMK_OP_COUNTS(5, 5, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = attrs,
-    .infer = infer_mel,
-    .run = run_mel,
-    .sample = TMK_OP_SAMPLE(17, "  init %n : i64[] = {4}\n"
-                                "  init %d : i64[] = {16}\n"
-                                "  init %r : i64[] = {8192}\n"
-                                "  init %l : f32[] = {0}\n"
-                                "  init %u : f32[] = {4096}\n"
-                                "  %y = MelWeightMatrix(%n, %d, %r, %l, %u)\n"),
-};
+const struct tmk_op tmk_ops_mel[] = {{TMK_OP_ONNX("MelWeightMatrix", 17, INT32_MAX),
+                                      TMK_OP_COUNTS(5, 5, 1, 1), .attrs = attrs, .infer = infer_mel,
+                                      .run = run_mel},
+                                     {NULL}};

@@ -147,32 +147,22 @@ static enum tmk_status extractor_run(struct tmk_run *run) {
     return TMK_OK;
 }
 
-static const struct tmk_attr_rule no_attrs[] = {{NULL}};
 static const struct tmk_attr_rule binarizer_attrs[] = {{"threshold", TMK_ATTR_FLOAT, false},
                                                        {NULL}};
 static const struct tmk_attr_rule scaler_attrs[] = {
     {"offset", TMK_ATTR_FLOATS, false}, {"scale", TMK_ATTR_FLOATS, false}, {NULL}};
 static const struct tmk_attr_rule normalizer_attrs[] = {{"norm", TMK_ATTR_STRING, false}, {NULL}};
 
-#define ML_ROW(op, inputs, bits, rule, rules, infers, runs, text)                                  \
-    const struct tmk_op tmk_op_ml_##op##_1 = {                                                     \
-        TMK_OP_KEY(DOMAIN_ML, #op, 1, INT32_MAX),                                                  \
-        TMK_OP_COUNTS(inputs, inputs, 1, 1),                                                       \
-        .flags = bits,                                                                             \
-        .channel = rule,                                                                           \
-        .attrs = rules,                                                                            \
-        .infer = infers,                                                                           \
-        .run = runs,                                                                               \
-        .sample = "graph \"sample\" opset 17 \"ai.onnx.ml\" 3 {\n  input %x : f32[2,3]\n" text     \
-                  "  output %y\n}\n",                                                              \
-    };
-
-ML_ROW(Binarizer, 1, TMK_OP_PURE | TMK_OP_INPLACE, TMK_CHANNEL_INHERIT, binarizer_attrs,
-       float_infer, binarizer_run, "  %y = ai.onnx.ml::Binarizer(%x) {threshold=0.5f}\n")
-ML_ROW(Scaler, 1, TMK_OP_PURE | TMK_OP_INPLACE, TMK_CHANNEL_INHERIT, scaler_attrs, scaler_infer,
-       scaler_run, "  %y = ai.onnx.ml::Scaler(%x) {offset=[1f,2f,3f], scale=[2f]}\n")
-ML_ROW(Normalizer, 1, TMK_OP_PURE, TMK_CHANNEL_INHERIT, normalizer_attrs, normalizer_infer,
-       normalizer_run, "  %y = ai.onnx.ml::Normalizer(%x) {norm=\"L2\"}\n")
-ML_ROW(ArrayFeatureExtractor, 2, TMK_OP_PURE, TMK_CHANNEL_NONE, no_attrs, extractor_infer,
-       extractor_run,
-       "  init %i : i64[2] = {2, 0}\n  %y = ai.onnx.ml::ArrayFeatureExtractor(%x, %i)\n")
+const struct tmk_op tmk_ops_ml[] = {
+    {TMK_OP_KEY(DOMAIN_ML, "Binarizer", 1, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
+     .flags = TMK_OP_INPLACE, .channel = TMK_CHANNEL_INHERIT, .attrs = binarizer_attrs,
+     .infer = float_infer, .run = binarizer_run},
+    {TMK_OP_KEY(DOMAIN_ML, "Scaler", 1, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
+     .flags = TMK_OP_INPLACE, .channel = TMK_CHANNEL_INHERIT, .attrs = scaler_attrs,
+     .infer = scaler_infer, .run = scaler_run},
+    {TMK_OP_KEY(DOMAIN_ML, "Normalizer", 1, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
+     .channel = TMK_CHANNEL_INHERIT, .attrs = normalizer_attrs, .infer = normalizer_infer,
+     .run = normalizer_run},
+    {TMK_OP_KEY(DOMAIN_ML, "ArrayFeatureExtractor", 1, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1),
+     .infer = extractor_infer, .run = extractor_run},
+    {NULL}};

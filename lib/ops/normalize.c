@@ -210,33 +210,23 @@ static const struct tmk_attr_rule lrn_attrs[] = {{"alpha", TMK_ATTR_FLOAT, false
                                                  {"size", TMK_ATTR_INT, true},
                                                  {NULL}};
 
-/* LRN: a sum over `size` channels for each element. */
-static double normalize_cost(const struct tmk_node *node, const struct tmk_tensor *const *in,
-                             const struct tmk_tensor *out) {
+/* A sum over `size` channels for each element. */
+static double lrn_cost(const struct tmk_node *node, const struct tmk_tensor *const *in,
+                       const struct tmk_tensor *out) {
     const double size = (double)tmk_node_int(node, "size", 0), channels = tmk_cost_dim(in[0], 1);
     return tmk_cost_count(out) * (size < 0 ? 0 : size < channels ? size : channels);
 }
 
-#define TMK_NORMALIZE_ROW(op, version, last, opset, rules, infers, runs, flag, rule, node)         \
-    const struct tmk_op tmk_op_##op##_##version = {                                                \
-        TMK_OP_ONNX(#op, version, last),                                                           \
-        TMK_OP_COUNTS(1, 1, 1, 1),                                                                 \
-        .flags = TMK_OP_PURE | (flag),                                                             \
-        .channel = rule,                                                                           \
-        .attrs = rules,                                                                            \
-        .infer = infers,                                                                           \
-        .cost = normalize_cost,                                                                    \
-        .run = runs,                                                                               \
-        .sample = TMK_OP_SAMPLE(opset, "  input %x : f32[2,6,4,5]\n"                               \
-                                       "  %y = " node "\n"),                                       \
-    };
-
-TMK_NORMALIZE_ROW(LpNormalization, 1, INT32_MAX, 17, lp_norm_attrs, infer_lp_norm, run_lp_norm,
-                  TMK_OP_INPLACE, TMK_CHANNEL_INHERIT, "LpNormalization(%x) {axis=1, p=1}")
-TMK_NORMALIZE_ROW(MeanVarianceNormalization, 1, 8, 8, mvn_1_attrs, infer_mvn, run_mvn,
-                  TMK_OP_INPLACE, TMK_CHANNEL_AXIS1,
-                  "MeanVarianceNormalization(%x) {across_channels=1, normalize_variance=0}")
-TMK_NORMALIZE_ROW(MeanVarianceNormalization, 9, INT32_MAX, 17, mvn_attrs, infer_mvn, run_mvn,
-                  TMK_OP_INPLACE, TMK_CHANNEL_AXIS1, "MeanVarianceNormalization(%x) {axes=[0,-1]}")
-TMK_NORMALIZE_ROW(LRN, 1, INT32_MAX, 17, lrn_attrs, infer_lrn, run_lrn, 0, TMK_CHANNEL_AXIS1,
-                  "LRN(%x) {alpha=0.001f, beta=0.5f, bias=2f, size=4}")
+const struct tmk_op tmk_ops_normalize[] = {
+    {TMK_OP_ONNX("LpNormalization", 1, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
+     .flags = TMK_OP_INPLACE, .channel = TMK_CHANNEL_INHERIT, .attrs = lp_norm_attrs,
+     .infer = infer_lp_norm, .run = run_lp_norm},
+    {TMK_OP_ONNX("MeanVarianceNormalization", 1, 8), TMK_OP_COUNTS(1, 1, 1, 1),
+     .flags = TMK_OP_INPLACE, .channel = TMK_CHANNEL_AXIS1, .attrs = mvn_1_attrs,
+     .infer = infer_mvn, .run = run_mvn},
+    {TMK_OP_ONNX("MeanVarianceNormalization", 9, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
+     .flags = TMK_OP_INPLACE, .channel = TMK_CHANNEL_AXIS1, .attrs = mvn_attrs, .infer = infer_mvn,
+     .run = run_mvn},
+    {TMK_OP_ONNX("LRN", 1, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1), .channel = TMK_CHANNEL_AXIS1,
+     .attrs = lrn_attrs, .infer = infer_lrn, .run = run_lrn, .cost = lrn_cost},
+    {NULL}};

@@ -16,18 +16,8 @@ static const struct tmk_attr_rule attrs[] = {{"kind", TMK_ATTR_STRING, true},
                                              {"relation", TMK_ATTR_STRING, false},
                                              {NULL}};
 
-const struct tmk_op tmk_op_EdgeObserver_1 = {
-    TMK_OP_KEY(TMK_DOMAIN_TIDEMARK, TMK_OP_OBSERVER, 1, INT32_MAX),
-    TMK_OP_COUNTS(1, 1, 1, 1),
-    .flags = TMK_OP_PURE | TMK_OP_VIEW | TMK_OP_INPLACE,
-    .channel = TMK_CHANNEL_INHERIT,
-    .attrs = attrs,
-    .infer = observer_infer,
-    .run = tmk_run_view,
-    .sample =
-        "graph \"observer\" opset 13 \"ai.tidemark\" 1 {\n"
-        "  input %x : f32[3,2]\n"
-        "  %y = ai.tidemark::EdgeObserver(%x) {kind=\"range\", profile_id=4, tensor_name=\"x\"}\n"
-        "  output %y\n"
-        "}\n",
-};
+const struct tmk_op tmk_ops_observer[] = {
+    {TMK_OP_KEY(TMK_DOMAIN_TIDEMARK, "EdgeObserver", 1, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
+     .flags = TMK_OP_VIEW | TMK_OP_INPLACE, .channel = TMK_CHANNEL_INHERIT, .attrs = attrs,
+     .infer = observer_infer, .run = tmk_run_view},
+    {NULL}};

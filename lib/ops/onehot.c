@@ -86,30 +86,9 @@ static enum tmk_status onehot_11_run(struct tmk_run *run) {
 
 static const struct tmk_attr_rule attrs[] = {{"axis", TMK_ATTR_INT, false}, {NULL}};
 
-const struct tmk_op tmk_op_OneHot_9 = {
-    TMK_OP_ONNX("OneHot", 9, 10),
-    TMK_OP_COUNTS(3, 3, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = attrs,
-    .infer = onehot_infer,
-    .run = onehot_9_run,
-    .sample = TMK_OP_SAMPLE(9, "  init %i : i64[4] = {0, 3, 7, -1}\n"
-                               "  init %d : i64[] = {4}\n"
-                               "  init %v : i32[2] = {2, 5}\n"
-                               "  %y = OneHot(%i, %d, %v)\n"),
-};
-
-const struct tmk_op tmk_op_OneHot_11 = {
-    TMK_OP_ONNX("OneHot", 11, INT32_MAX),
-    TMK_OP_COUNTS(3, 3, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = attrs,
-    .infer = onehot_infer,
-    .run = onehot_11_run,
-    .sample = TMK_OP_SAMPLE(11, "  init %i : f32[2,3] = {0, 3, -1, 1, 9, -5}\n"
-                                "  init %d : i64[] = {4}\n"
-                                "  init %v : f32[2] = {2, 5}\n"
-                                "  %y = OneHot(%i, %d, %v) {axis=1}\n"),
-};
+const struct tmk_op tmk_ops_onehot[] = {
+    {TMK_OP_ONNX("OneHot", 9, 10), TMK_OP_COUNTS(3, 3, 1, 1), .attrs = attrs, .infer = onehot_infer,
+     .run = onehot_9_run},
+    {TMK_OP_ONNX("OneHot", 11, INT32_MAX), TMK_OP_COUNTS(3, 3, 1, 1), .attrs = attrs,
+     .infer = onehot_infer, .run = onehot_11_run},
+    {NULL}};

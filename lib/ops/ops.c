@@ -15,28 +15,36 @@
 #include "ops/rows.h"
 #include "tensor/list.h"
 
-static const struct tmk_op *const rows[] = {
-#define TMK_ROW(name, since) &tmk_op_##name##_##since,
+static const struct tmk_op *const lists[] = {
+#define TMK_OPS(file) tmk_ops_##file,
 #include "ops/list.inc"
-#undef TMK_ROW
+#undef TMK_OPS
     NULL,
 };
 
 const struct tmk_op *const *tmk_op_list(void) {
-    return rows;
+    return lists;
 }
 
-static const struct tmk_op *find_from(const struct tmk_op *const *row, const char *domain,
+static const struct tmk_op *find_from(const struct tmk_op *const *list, const char *domain,
                                       const char *name, int64_t version) {
-    for (; *row; row++)
-        if (version >= (*row)->since && version <= (*row)->until &&
-            strcmp((*row)->name, name) == 0 && strcmp((*row)->domain, domain) == 0)
-            return *row;
+    for (; *list; list++)
+        for (const struct tmk_op *row = *list; row->name; row++)
+            if (version >= row->since && version <= row->until && strcmp(row->name, name) == 0 &&
+                strcmp(row->domain, domain) == 0)
+                return row;
     return NULL;
 }
 
 const struct tmk_op *tmk_op_find(const char *domain, const char *name, int64_t version) {
-    return find_from(rows, domain, name, version);
+    return find_from(lists, domain, name, version);
+}
+
+bool tmk_op_takes_attr(const struct tmk_op *row, const char *name) {
+    for (const struct tmk_attr_rule *rule = row->attrs; rule && rule->name; rule++)
+        if (strcmp(rule->name, name) == 0)
+            return true;
+    return false;
 }
 
 /* ---- binding ---- */
@@ -60,20 +68,16 @@ static enum tmk_status check_counts(const struct tmk_node *node, struct tmk_diag
 /* An attribute that the operator does not have would change nothing, whatever its writer hoped for.
  * Other domains' writers add attributes as they like. */
 static enum tmk_status check_known(const struct tmk_node *node, struct tmk_diag *diag) {
-    for (uint32_t i = 0; !node->domain[0] && i < node->n_attrs; i++) {
-        const struct tmk_attr_rule *rule = node->row->attrs;
-        while (rule->name && strcmp(rule->name, node->attrs[i].name) != 0)
-            rule++;
-        if (!rule->name)
+    for (uint32_t i = 0; !node->domain[0] && i < node->n_attrs; i++)
+        if (!tmk_op_takes_attr(node->row, node->attrs[i].name))
             return tmk_fail(diag, TMK_GRAPH, "has no attribute '%s'", node->attrs[i].name);
-    }
     return TMK_OK;
 }
 
 static enum tmk_status check_attrs(const struct tmk_node *node, struct tmk_diag *diag) {
     static const char *const kinds[] = {"int",    "float",   "string",  "tensor", "graph", "ints",
                                         "floats", "strings", "tensors", "graphs", "type"};
-    for (const struct tmk_attr_rule *rule = node->row->attrs; rule->name; rule++) {
+    for (const struct tmk_attr_rule *rule = node->row->attrs; rule && rule->name; rule++) {
         const struct tmk_attr *attr = tmk_node_attr(node, rule->name);
         if (!attr && rule->required)
             return tmk_fail(diag, TMK_GRAPH, "lacks its attribute '%s'", rule->name);
@@ -131,12 +135,13 @@ static void name_unknown(struct binding *b, const struct tmk_node *node) {
         tmk_text_printf(&b->unknown, " and %zu more", nodes - MOST_NODES);
 }
 
-/* The first row of each name. Of a large graph, nodes would else be held against every row. */
+/* The first list with each name. Of a large graph, nodes would else be compared with every row. */
 static enum tmk_status index_rows(struct tmk_map *first, struct tmk_diag *diag) {
-    for (const struct tmk_op *const *row = rows; *row; row++)
-        if (!tmk_map_get(first, (*row)->name) &&
-            !tmk_map_put(first, (*row)->name, (void *)(uintptr_t)row))
-            return tmk_nomem(diag);
+    for (const struct tmk_op *const *list = lists; *list; list++)
+        for (const struct tmk_op *row = *list; row->name; row++)
+            if (!tmk_map_get(first, row->name) &&
+                !tmk_map_put(first, row->name, (void *)(uintptr_t)list))
+                return tmk_nomem(diag);
     return TMK_OK;
 }
 

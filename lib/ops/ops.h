@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operators: one row an operator and semantic version.
- *
- * A row is a const struct, named once in lib/ops/list.inc and found by (domain, name, operator set
- * version). No field but `cost` is NULL. Operators that share one kernel share a file.
+/* Operators: one row an operator and semantic version, found by (domain, name, operator set
+ * version). Operators that share one kernel share a file, whose rows are an array: tmk_ops_FILE,
+ * listed in lib/ops/list.inc.
  */
 #ifndef TMK_OPS_OPS_H
 #define TMK_OPS_OPS_H
@@ -16,7 +15,8 @@ enum { TMK_VARIADIC = INT32_MAX };
 /* What the memory and the running of a row need. Traits of the operator that hold for all of its
  * rows are in traits/traits.h. */
 enum tmk_op_flags {
-    TMK_OP_PURE = 1, /* same inputs, same outputs: constants may be folded by running the kernel */
+    TMK_OP_IMPURE = 1, /* the same inputs may give other outputs, or outputs that are no tensors:
+                          constants are not folded by running the kernel */
     TMK_OP_VIEW = 2, /* output 0 holds input 0's elements in the same order: memory may be shared */
     TMK_OP_INPLACE =
         4, /* element i of output 0 needs element i of the operands only: it may overwrite input 0
@@ -96,14 +96,15 @@ struct tmk_op {
     int32_t min_in, max_in, min_out, max_out; /* TMK_VARIADIC: no limit but TMK_MAX_* */
     unsigned flags;
     enum tmk_channel_rule channel;
-    const struct tmk_attr_rule *attrs;
+    const struct tmk_attr_rule *attrs; /* NULL: none */
+    /* What the row's infer and run read, where rows that differ in it share them. */
+    const void *table;
     /* May assume: n_in, n_out within limits, required inputs present, attributes of the right kind.
      * Checks everything else of shapes, dtypes and attribute values (they are hostile). */
     enum tmk_status (*infer)(struct tmk_infer *infer);
     /* May assume: infer has accepted exactly these shapes, dtypes and attributes (and these
      * elements, where infer reads them). Checks elements that infer could not see. */
     enum tmk_status (*run)(struct tmk_run *run);
-    const char *sample; /* a graph in text form (graph/print.h) with one such node, for the tests */
     /* Operations beyond one for each element of operands and results, from shapes and from elements
      * that are there (ops/cost.h). Where infer has accepted the operands. NULL: none. */
     double (*cost)(const struct tmk_node *node, const struct tmk_tensor *const *in,
@@ -117,12 +118,12 @@ struct tmk_op {
 #define TMK_OP_COUNTS(min_in_, max_in_, min_out_, max_out_)                                        \
     .min_in = min_in_, .max_in = max_in_, .min_out = min_out_, .max_out = max_out_
 
-/* A row's sample: a graph whose only output is %y. `opset` is a number, `body` the other lines. */
-#define TMK_OP_SAMPLE(opset, body) "graph \"sample\" opset " #opset " {\n" body "  output %y\n}\n"
+/* One of the row's attributes has the name. */
+bool tmk_op_takes_attr(const struct tmk_op *row, const char *name);
 
 /* The row for a node's (domain, op, version), or NULL. */
 const struct tmk_op *tmk_op_find(const char *domain, const char *name, int64_t version);
-/* Every row, in the list's order; NULL at the end. */
+/* The arrays of rows, NULL at the end. An array ends with a row without a name. */
 const struct tmk_op *const *tmk_op_list(void);
 
 /* Sets every node's row, in sub-graphs too, and checks counts of inputs and outputs and kinds of

@@ -161,27 +161,14 @@ static const struct tmk_attr_rule momentum_attrs[] = {{"alpha", TMK_ATTR_FLOAT, 
                                                       {"norm_coefficient", TMK_ATTR_FLOAT, true},
                                                       {NULL}};
 
-#define ROW(Name, states, infer_fn, run_fn, attr_rules, line)                                      \
-    const struct tmk_op tmk_op_##Name##_1 = {                                                      \
-        TMK_OP_KEY(DOMAIN_TRAINING, #Name, 1, INT32_MAX),                                          \
-        TMK_OP_COUNTS(4 + (states), TMK_VARIADIC, 1 + (states), TMK_VARIADIC),                     \
-        .flags = TMK_OP_PURE,                                                                      \
-        .attrs = attr_rules,                                                                       \
-        .infer = infer_fn,                                                                         \
-        .run = run_fn,                                                                             \
-        .sample = "graph \"sample\" opset 17 \"" DOMAIN_TRAINING "\" 1 {\n"                        \
-                  "  init %r : f32[] = {0.5}\n"                                                    \
-                  "  init %t : i64[] = {1}\n"                                                      \
-                  "  input %x : f32[2]\n"                                                          \
-                  "  input %g : f32[2]\n"                                                          \
-                  "  init %h : f32[2] = {1, 2}\n" line "  output %y\n"                             \
-                  "}\n",                                                                           \
-    }
-
-ROW(Adagrad, 1, infer_one_state, run_adagrad, adagrad_attrs,
-    "  %y, %z = " DOMAIN_TRAINING "::Adagrad(%r, %t, %x, %g, %h)\n");
-ROW(Adam, 2, infer_two_states, run_adam, adam_attrs,
-    "  %y, %z, %u = " DOMAIN_TRAINING "::Adam(%r, %t, %x, %g, %h, %h)\n");
-ROW(Momentum, 1, infer_one_state, run_momentum, momentum_attrs,
-    "  %y, %z = " DOMAIN_TRAINING "::Momentum(%r, %t, %x, %g, %h) "
-    "{alpha=0.9f, beta=0.1f, mode=\"nesterov\", norm_coefficient=0.01f}\n");
+const struct tmk_op tmk_ops_optimizer[] = {
+    {TMK_OP_KEY(DOMAIN_TRAINING, "Adagrad", 1, INT32_MAX),
+     TMK_OP_COUNTS(4 + (1), TMK_VARIADIC, 1 + (1), TMK_VARIADIC), .attrs = adagrad_attrs,
+     .infer = infer_one_state, .run = run_adagrad},
+    {TMK_OP_KEY(DOMAIN_TRAINING, "Adam", 1, INT32_MAX),
+     TMK_OP_COUNTS(4 + (2), TMK_VARIADIC, 1 + (2), TMK_VARIADIC), .attrs = adam_attrs,
+     .infer = infer_two_states, .run = run_adam},
+    {TMK_OP_KEY(DOMAIN_TRAINING, "Momentum", 1, INT32_MAX),
+     TMK_OP_COUNTS(4 + (1), TMK_VARIADIC, 1 + (1), TMK_VARIADIC), .attrs = momentum_attrs,
+     .infer = infer_one_state, .run = run_momentum},
+    {NULL}};

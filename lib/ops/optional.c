@@ -54,53 +54,17 @@ static enum tmk_status get_run(struct tmk_run *run) {
     return hand_on(run);
 }
 
-static const struct tmk_attr_rule no_attrs[] = {{0}};
 static const struct tmk_attr_rule optional_attrs[] = {{"type", TMK_ATTR_TYPE, false}, {0}};
 
-const struct tmk_op tmk_op_Optional_15 = {
-    TMK_OP_ONNX("Optional", 15, INT32_MAX),
-    TMK_OP_COUNTS(0, 1, 1, 1),
-    .flags = TMK_OP_SIZES_ITSELF | TMK_OP_TAKES_ANY,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = optional_attrs,
-    .infer = optional_infer,
-    .run = optional_run,
-    .sample = TMK_OP_SAMPLE(15, "  %y = Optional() {type=:f32[2]}\n"),
-};
-
-const struct tmk_op tmk_op_OptionalHasElement_15 = {
-    TMK_OP_ONNX("OptionalHasElement", 15, 17),
-    TMK_OP_COUNTS(1, 1, 1, 1),
-    .flags = TMK_OP_TAKES_ANY,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = no_attrs,
-    .infer = has_infer,
-    .run = has_run,
-    .sample = TMK_OP_SAMPLE(15, "  %x = Optional() {type=:sequence(f32[2])}\n"
-                                "  %y = OptionalHasElement(%x)\n"),
-};
-
-const struct tmk_op tmk_op_OptionalHasElement_18 = {
-    TMK_OP_ONNX("OptionalHasElement", 18, INT32_MAX),
-    TMK_OP_COUNTS(0, 1, 1, 1),
-    .flags = TMK_OP_TAKES_ANY,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = no_attrs,
-    .infer = has_infer,
-    .run = has_run,
-    .sample = TMK_OP_SAMPLE(18, "  input %x : f32[2]\n"
-                                "  %y = OptionalHasElement(%x)\n"),
-};
-
-const struct tmk_op tmk_op_OptionalGetElement_15 = {
-    TMK_OP_ONNX("OptionalGetElement", 15, INT32_MAX),
-    TMK_OP_COUNTS(1, 1, 1, 1),
-    .flags = TMK_OP_SIZES_ITSELF | TMK_OP_TAKES_ANY,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = no_attrs,
-    .infer = tmk_infer_nothing,
-    .run = get_run,
-    .sample = TMK_OP_SAMPLE(15, "  input %x : f32[2]\n"
-                                "  %o = Optional(%x)\n"
-                                "  %y = OptionalGetElement(%o)\n"),
-};
+const struct tmk_op tmk_ops_optional[] = {
+    {TMK_OP_ONNX("Optional", 15, INT32_MAX), TMK_OP_COUNTS(0, 1, 1, 1),
+     .flags = TMK_OP_IMPURE | TMK_OP_SIZES_ITSELF | TMK_OP_TAKES_ANY, .attrs = optional_attrs,
+     .infer = optional_infer, .run = optional_run},
+    {TMK_OP_ONNX("OptionalHasElement", 15, 17), TMK_OP_COUNTS(1, 1, 1, 1),
+     .flags = TMK_OP_IMPURE | TMK_OP_TAKES_ANY, .infer = has_infer, .run = has_run},
+    {TMK_OP_ONNX("OptionalHasElement", 18, INT32_MAX), TMK_OP_COUNTS(0, 1, 1, 1),
+     .flags = TMK_OP_IMPURE | TMK_OP_TAKES_ANY, .infer = has_infer, .run = has_run},
+    {TMK_OP_ONNX("OptionalGetElement", 15, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
+     .flags = TMK_OP_IMPURE | TMK_OP_SIZES_ITSELF | TMK_OP_TAKES_ANY, .infer = tmk_infer_nothing,
+     .run = get_run},
+    {NULL}};

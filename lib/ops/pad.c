@@ -306,66 +306,15 @@ static const struct tmk_attr_rule pad_2_attrs[] = {{"mode", TMK_ATTR_STRING, fal
 static const struct tmk_attr_rule pad_11_attrs[] = {{"mode", TMK_ATTR_STRING, false}, {NULL}};
 static const struct tmk_attr_rule crop_attrs[] = {{"axes", TMK_ATTR_INTS, false}, {NULL}};
 
-const struct tmk_op tmk_op_Pad_1 = {
-    TMK_OP_ONNX("Pad", 1, 1),
-    TMK_OP_COUNTS(1, 1, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = pad_1_attrs,
-    .infer = pad_1_infer,
-    .run = pad_1_run,
-    .sample = TMK_OP_SAMPLE(1, "  input %x : f32[2,3]\n"
-                               "  %y = Pad(%x) {mode=\"edge\", paddings=[0,2,1,0]}\n"),
-};
-
-const struct tmk_op tmk_op_Pad_2 = {
-    TMK_OP_ONNX("Pad", 2, 10),
-    TMK_OP_COUNTS(1, 1, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = pad_2_attrs,
-    .infer = pad_1_infer,
-    .run = pad_1_run,
-    .sample = TMK_OP_SAMPLE(10, "  input %x : f32[2,3]\n"
-                                "  %y = Pad(%x) {pads=[1,-1,0,2], value=1.5f}\n"),
-};
-
-const struct tmk_op tmk_op_Pad_11 = {
-    TMK_OP_ONNX("Pad", 11, 17),
-    TMK_OP_COUNTS(2, 3, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = pad_11_attrs,
-    .infer = pad_11_infer,
-    .run = pad_11_run,
-    .sample = TMK_OP_SAMPLE(13, "  input %x : f32[2,3,4]\n"
-                                "  init %p : i64[6] = {0, 2, 3, 0, 2, 4}\n"
-                                "  %y = Pad(%x, %p) {mode=\"reflect\"}\n"),
-};
-
-const struct tmk_op tmk_op_Pad_18 = {
-    TMK_OP_ONNX("Pad", 18, INT32_MAX),
-    TMK_OP_COUNTS(2, 4, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = pad_11_attrs,
-    .infer = pad_11_infer,
-    .run = pad_11_run,
-    .sample = TMK_OP_SAMPLE(19, "  input %x : f32[2,3,4]\n"
-                                "  init %p : i64[4] = {3, 5, -1, 1}\n"
-                                "  init %a : i64[2] = {-1, 1}\n"
-                                "  %y = Pad(%x, %p, _, %a) {mode=\"wrap\"}\n"),
-};
-
-const struct tmk_op tmk_op_CenterCropPad_18 = {
-    TMK_OP_ONNX("CenterCropPad", 18, INT32_MAX),
-    TMK_OP_COUNTS(2, 2, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = crop_attrs,
-    .infer = crop_infer,
-    .run = crop_run,
-    .sample = TMK_OP_SAMPLE(18, "  input %x : f32[5,4,3]\n"
-                                "  init %s : i64[2] = {2, 7}\n"
-                                "  %y = CenterCropPad(%x, %s) {axes=[0,-2]}\n"),
-};
+const struct tmk_op tmk_ops_pad[] = {
+    {TMK_OP_ONNX("Pad", 1, 1), TMK_OP_COUNTS(1, 1, 1, 1), .attrs = pad_1_attrs,
+     .infer = pad_1_infer, .run = pad_1_run},
+    {TMK_OP_ONNX("Pad", 2, 10), TMK_OP_COUNTS(1, 1, 1, 1), .attrs = pad_2_attrs,
+     .infer = pad_1_infer, .run = pad_1_run},
+    {TMK_OP_ONNX("Pad", 11, 17), TMK_OP_COUNTS(2, 3, 1, 1), .attrs = pad_11_attrs,
+     .infer = pad_11_infer, .run = pad_11_run},
+    {TMK_OP_ONNX("Pad", 18, INT32_MAX), TMK_OP_COUNTS(2, 4, 1, 1), .attrs = pad_11_attrs,
+     .infer = pad_11_infer, .run = pad_11_run},
+    {TMK_OP_ONNX("CenterCropPad", 18, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1), .attrs = crop_attrs,
+     .infer = crop_infer, .run = crop_run},
+    {NULL}};

@@ -309,43 +309,29 @@ static const struct tmk_attr_rule lp_2_attrs[] = {
 static const struct tmk_attr_rule lp_18_attrs[] = {
     TMK_POOL_ATTRS, TMK_POOL_CEIL, TMK_POOL_DILATIONS, {"p", TMK_ATTR_INT, false}, {NULL}};
 
-#define TMK_POOL_ROW(op, version, last, outputs, rules, infers, runs, opset, shape, node)          \
-    const struct tmk_op tmk_op_##op##_##version = {                                                \
-        TMK_OP_ONNX(#op, version, last),                                                           \
-        TMK_OP_COUNTS(1, 1, 1, outputs),                                                           \
-        .flags = TMK_OP_PURE,                                                                      \
-        .channel = TMK_CHANNEL_AXIS1,                                                              \
-        .attrs = rules,                                                                            \
-        .infer = infers,                                                                           \
-        .cost = tmk_cost_window,                                                                   \
-        .run = runs,                                                                               \
-        .sample = TMK_OP_SAMPLE(opset, "  input %x : f32[" shape "]\n"                             \
-                                       "  " node "\n"),                                            \
-    };
-
-TMK_POOL_ROW(MaxPool, 1, 7, 1, max_1_attrs, infer_max_pool, run_max_pool, 7, "2,3,6,5",
-             "%y = MaxPool(%x) {auto_pad=\"SAME_LOWER\", kernel_shape=[2,3], strides=[2,1]}")
-TMK_POOL_ROW(MaxPool, 8, 9, 2, max_8_attrs, infer_max_pool, run_max_pool, 8, "2,3,6,5",
-             "%y, %i = MaxPool(%x) {kernel_shape=[2,3], pads=[0,1,1,0], storage_order=1}")
-TMK_POOL_ROW(MaxPool, 10, INT32_MAX, 2, max_10_attrs, infer_max_pool, run_max_pool, 17, "2,3,9,8",
-             "%y, %i = MaxPool(%x) {ceil_mode=1, dilations=[2,1], kernel_shape=[3,2], "
-             "pads=[1,0,1,1], strides=[2,3]}")
-TMK_POOL_ROW(AveragePool, 1, 6, 1, average_1_attrs, infer_average_pool, run_average_pool, 6,
-             "2,3,9", "%y = AveragePool(%x) {kernel_shape=[3], pads=[1,1], strides=[2]}")
-TMK_POOL_ROW(AveragePool, 7, 9, 1, average_7_attrs, infer_average_pool, run_average_pool, 9,
-             "2,3,6,5",
-             "%y = AveragePool(%x) {count_include_pad=1, kernel_shape=[3,2], pads=[1,0,1,1]}")
-TMK_POOL_ROW(AveragePool, 10, 18, 1, average_10_attrs, infer_average_pool, run_average_pool, 17,
-             "2,3,6,5",
-             "%y = AveragePool(%x) {ceil_mode=1, count_include_pad=1, kernel_shape=[3,2], "
-             "pads=[1,0,1,1], strides=[2,2]}")
-TMK_POOL_ROW(AveragePool, 19, INT32_MAX, 1, average_19_attrs, infer_average_pool, run_average_pool,
-             21, "2,3,4,6,5",
-             "%y = AveragePool(%x) {dilations=[1,2,2], kernel_shape=[2,2,2], pads=[1,0,1,0,1,1]}")
-TMK_POOL_ROW(LpPool, 1, 1, 1, lp_1_attrs, infer_lp_pool, run_lp_pool, 1, "2,3,6,5",
-             "%y = LpPool(%x) {kernel_shape=[2,3], p=1.5f}")
-TMK_POOL_ROW(LpPool, 2, 17, 1, lp_2_attrs, infer_lp_pool, run_lp_pool, 17, "2,3,6,5",
-             "%y = LpPool(%x) {kernel_shape=[2,3], p=1, strides=[2,2]}")
-TMK_POOL_ROW(LpPool, 18, INT32_MAX, 1, lp_18_attrs, infer_lp_pool, run_lp_pool, 21, "2,3,6,5",
-             "%y = LpPool(%x) {ceil_mode=1, dilations=[1,2], kernel_shape=[2,2], p=3, "
-             "strides=[2,2]}")
+const struct tmk_op tmk_ops_pool[] = {
+    {TMK_OP_ONNX("MaxPool", 1, 7), TMK_OP_COUNTS(1, 1, 1, 1), .channel = TMK_CHANNEL_AXIS1,
+     .attrs = max_1_attrs, .infer = infer_max_pool, .run = run_max_pool, .cost = tmk_cost_window},
+    {TMK_OP_ONNX("MaxPool", 8, 9), TMK_OP_COUNTS(1, 1, 1, 2), .channel = TMK_CHANNEL_AXIS1,
+     .attrs = max_8_attrs, .infer = infer_max_pool, .run = run_max_pool, .cost = tmk_cost_window},
+    {TMK_OP_ONNX("MaxPool", 10, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 2), .channel = TMK_CHANNEL_AXIS1,
+     .attrs = max_10_attrs, .infer = infer_max_pool, .run = run_max_pool, .cost = tmk_cost_window},
+    {TMK_OP_ONNX("AveragePool", 1, 6), TMK_OP_COUNTS(1, 1, 1, 1), .channel = TMK_CHANNEL_AXIS1,
+     .attrs = average_1_attrs, .infer = infer_average_pool, .run = run_average_pool,
+     .cost = tmk_cost_window},
+    {TMK_OP_ONNX("AveragePool", 7, 9), TMK_OP_COUNTS(1, 1, 1, 1), .channel = TMK_CHANNEL_AXIS1,
+     .attrs = average_7_attrs, .infer = infer_average_pool, .run = run_average_pool,
+     .cost = tmk_cost_window},
+    {TMK_OP_ONNX("AveragePool", 10, 18), TMK_OP_COUNTS(1, 1, 1, 1), .channel = TMK_CHANNEL_AXIS1,
+     .attrs = average_10_attrs, .infer = infer_average_pool, .run = run_average_pool,
+     .cost = tmk_cost_window},
+    {TMK_OP_ONNX("AveragePool", 19, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
+     .channel = TMK_CHANNEL_AXIS1, .attrs = average_19_attrs, .infer = infer_average_pool,
+     .run = run_average_pool, .cost = tmk_cost_window},
+    {TMK_OP_ONNX("LpPool", 1, 1), TMK_OP_COUNTS(1, 1, 1, 1), .channel = TMK_CHANNEL_AXIS1,
+     .attrs = lp_1_attrs, .infer = infer_lp_pool, .run = run_lp_pool, .cost = tmk_cost_window},
+    {TMK_OP_ONNX("LpPool", 2, 17), TMK_OP_COUNTS(1, 1, 1, 1), .channel = TMK_CHANNEL_AXIS1,
+     .attrs = lp_2_attrs, .infer = infer_lp_pool, .run = run_lp_pool, .cost = tmk_cost_window},
+    {TMK_OP_ONNX("LpPool", 18, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1), .channel = TMK_CHANNEL_AXIS1,
+     .attrs = lp_18_attrs, .infer = infer_lp_pool, .run = run_lp_pool, .cost = tmk_cost_window},
+    {NULL}};

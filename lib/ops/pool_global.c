@@ -82,27 +82,16 @@ static enum tmk_status run_lp(struct tmk_run *run) {
     return each_plane(run, norm_of, exponent_of(run->node));
 }
 
-static const struct tmk_attr_rule no_attrs[] = {{NULL}};
 static const struct tmk_attr_rule lp_1_attrs[] = {{"p", TMK_ATTR_FLOAT, false}, {NULL}};
 static const struct tmk_attr_rule lp_2_attrs[] = {{"p", TMK_ATTR_INT, false}, {NULL}};
 
-#define TMK_GLOBAL_ROW(op, version, last, rules, infers, runs, opset, node)                        \
-    const struct tmk_op tmk_op_##op##_##version = {                                                \
-        TMK_OP_ONNX(#op, version, last),                                                           \
-        TMK_OP_COUNTS(1, 1, 1, 1),                                                                 \
-        .flags = TMK_OP_PURE,                                                                      \
-        .channel = TMK_CHANNEL_AXIS1,                                                              \
-        .attrs = rules,                                                                            \
-        .infer = infers,                                                                           \
-        .run = runs,                                                                               \
-        .sample = TMK_OP_SAMPLE(opset, "  input %x : f32[2,3,4,5]\n"                               \
-                                       "  %y = " node "\n"),                                       \
-    };
-
-TMK_GLOBAL_ROW(GlobalAveragePool, 1, INT32_MAX, no_attrs, infer_global, run_average, 17,
-               "GlobalAveragePool(%x)")
-TMK_GLOBAL_ROW(GlobalMaxPool, 1, INT32_MAX, no_attrs, infer_global, run_max, 17,
-               "GlobalMaxPool(%x)")
-TMK_GLOBAL_ROW(GlobalLpPool, 1, 1, lp_1_attrs, infer_lp, run_lp, 1, "GlobalLpPool(%x) {p=1.5f}")
-TMK_GLOBAL_ROW(GlobalLpPool, 2, INT32_MAX, lp_2_attrs, infer_lp, run_lp, 17,
-               "GlobalLpPool(%x) {p=1}")
+const struct tmk_op tmk_ops_pool_global[] = {
+    {TMK_OP_ONNX("GlobalAveragePool", 1, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
+     .channel = TMK_CHANNEL_AXIS1, .infer = infer_global, .run = run_average},
+    {TMK_OP_ONNX("GlobalMaxPool", 1, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
+     .channel = TMK_CHANNEL_AXIS1, .infer = infer_global, .run = run_max},
+    {TMK_OP_ONNX("GlobalLpPool", 1, 1), TMK_OP_COUNTS(1, 1, 1, 1), .channel = TMK_CHANNEL_AXIS1,
+     .attrs = lp_1_attrs, .infer = infer_lp, .run = run_lp},
+    {TMK_OP_ONNX("GlobalLpPool", 2, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
+     .channel = TMK_CHANNEL_AXIS1, .attrs = lp_2_attrs, .infer = infer_lp, .run = run_lp},
+    {NULL}};

@@ -128,7 +128,7 @@ static enum tmk_status want_types(const struct tmk_infer *infer) {
     return TMK_OK;
 }
 
-static enum tmk_status infer_Pow_1(struct tmk_infer *infer) {
+static enum tmk_status infer_pow_1(struct tmk_infer *infer) {
     struct tmk_shape shape_b;
     TMK_TRY(want_types(infer));
     TMK_TRY(tmk_align_legacy(infer->node, &infer->in[0]->shape, &infer->in[1]->shape, &shape_b,
@@ -136,14 +136,14 @@ static enum tmk_status infer_Pow_1(struct tmk_infer *infer) {
     return tmk_infer_same(infer);
 }
 
-static enum tmk_status run_Pow_1(struct tmk_run *run) {
+static enum tmk_status run_pow_1(struct tmk_run *run) {
     struct tmk_shape shape_b;
     TMK_TRY(
         tmk_align_legacy(run->node, &run->in[0]->shape, &run->in[1]->shape, &shape_b, run->diag));
     return run_pow(run, &shape_b);
 }
 
-static enum tmk_status infer_Pow_7(struct tmk_infer *infer) {
+static enum tmk_status infer_pow_7(struct tmk_infer *infer) {
     struct tmk_shape shape;
     TMK_TRY(want_types(infer));
     TMK_TRY(tmk_broadcast(&infer->in[0]->shape, &infer->in[1]->shape, &shape, infer->diag));
@@ -151,15 +151,12 @@ static enum tmk_status infer_Pow_7(struct tmk_infer *infer) {
     return TMK_OK;
 }
 
-static enum tmk_status run_Pow_7(struct tmk_run *run) {
+static enum tmk_status run_pow_7(struct tmk_run *run) {
     return run_pow(run, &run->in[1]->shape);
 }
 
-TMK_BINARY_ROW(Pow, 1, 6, tmk_attrs_legacy,
-               TMK_OP_SAMPLE(1, "  input %a : f32[2,3,4]\n"
-                                "  input %b : f32[4]\n"
-                                "  %y = Pow(%a, %b) {broadcast=1}\n"))
-TMK_BINARY_ROW(Pow, 7, INT32_MAX, tmk_attrs_none,
-               TMK_OP_SAMPLE(15, "  input %a : f32[2,3,4]\n"
-                                 "  init %b : i64[3,1] = {2, 3, 0}\n"
-                                 "  %y = Pow(%a, %b)\n"))
+const struct tmk_op tmk_ops_pow[] = {
+    {TMK_BINARY_ROW("Pow", 1, 6), .attrs = tmk_attrs_legacy, .infer = infer_pow_1,
+     .run = run_pow_1},
+    {TMK_BINARY_ROW("Pow", 7, INT32_MAX), .infer = infer_pow_7, .run = run_pow_7},
+    {NULL}};

@@ -343,44 +343,23 @@ static const struct tmk_attr_rule attrs_21[] = {
     {"block_size", TMK_ATTR_INT, false}, {"output_dtype", TMK_ATTR_INT, false},
     {"precision", TMK_ATTR_INT, false},  {0}};
 
-#define ROW(Name, since, until, min_in, max_in, max_out, attributes, infers, runs, text)           \
-    const struct tmk_op tmk_op_##Name##_##since = {                                                \
-        TMK_OP_ONNX(#Name, since, until),                                                          \
-        TMK_OP_COUNTS(min_in, max_in, 1, max_out),                                                 \
-        .flags = TMK_OP_PURE,                                                                      \
-        .channel = TMK_CHANNEL_INHERIT,                                                            \
-        .attrs = attributes,                                                                       \
-        .infer = infers,                                                                           \
-        .run = runs,                                                                               \
-        .sample = "graph \"sample\" opset " #since " {\n" text "  output %y\n}\n",                 \
-    };
-ROW(QuantizeLinear, 10, 12, 2, 3, 1, tmk_attrs_none, tmk_infer_quantize, tmk_run_quantize,
-    "  input %x : f32[2,3,4]\n"
-    "  init %s : f32[] = {0.05}\n"
-    "  init %z : u8[] = {128}\n"
-    "  %y = QuantizeLinear(%x, %s, %z)\n")
-ROW(QuantizeLinear, 13, 20, 2, 3, 1, attrs_13, tmk_infer_quantize, tmk_run_quantize,
-    "  input %x : f32[2,3,4]\n"
-    "  init %s : f32[3] = {0.05, 0.1, 0.2}\n"
-    "  init %z : i8[3] = {0, -3, 5}\n"
-    "  %y = QuantizeLinear(%x, %s, %z) {axis=-2}\n")
-ROW(QuantizeLinear, 21, INT32_MAX, 2, 3, 1, attrs_21, tmk_infer_quantize, tmk_run_quantize,
-    "  input %x : f32[2,3,4]\n"
-    "  init %s : f32[2,3,2] = {1, 2, 0.5, 1, 2, 1, 1, 2, 3, 1, 0.5, 0.25}\n"
-    "  %y = QuantizeLinear(%x, %s) {axis=2, block_size=2, output_dtype=5}\n")
-ROW(DequantizeLinear, 10, 12, 2, 3, 1, tmk_attrs_none, tmk_infer_dequantize, tmk_run_dequantize,
-    "  input %x : u8[2,3,4]\n"
-    "  init %s : f32[] = {0.05}\n"
-    "  init %z : u8[] = {128}\n"
-    "  %y = DequantizeLinear(%x, %s, %z)\n")
-ROW(DequantizeLinear, 13, 20, 2, 3, 1, attrs_13, tmk_infer_dequantize, tmk_run_dequantize,
-    "  input %x : i8[2,3,4]\n"
-    "  init %s : f32[4] = {0.05, 0.1, 0.2, 0.3}\n"
-    "  %y = DequantizeLinear(%x, %s) {axis=2}\n")
-ROW(DequantizeLinear, 21, INT32_MAX, 2, 3, 1, attrs_21, tmk_infer_dequantize, tmk_run_dequantize,
-    "  input %x : i16[2,3,4]\n"
-    "  init %s : f32[2,2,4] = {1, 2, 0.5, 1, 2, 1, 1, 2, 3, 1, 0.5, 0.25, 1, 1, 2, 2}\n"
-    "  %y = DequantizeLinear(%x, %s) {axis=1, block_size=2}\n")
-ROW(DynamicQuantizeLinear, 11, INT32_MAX, 1, 1, 3, tmk_attrs_none, infer_dynamic, run_dynamic,
-    "  input %x : f32[2,3,4]\n"
-    "  %y, %s, %z = DynamicQuantizeLinear(%x)\n")
+const struct tmk_op tmk_ops_quantize[] = {
+    {TMK_OP_ONNX("QuantizeLinear", 10, 12), TMK_OP_COUNTS(2, 3, 1, 1),
+     .channel = TMK_CHANNEL_INHERIT, .infer = tmk_infer_quantize, .run = tmk_run_quantize},
+    {TMK_OP_ONNX("QuantizeLinear", 13, 20), TMK_OP_COUNTS(2, 3, 1, 1),
+     .channel = TMK_CHANNEL_INHERIT, .attrs = attrs_13, .infer = tmk_infer_quantize,
+     .run = tmk_run_quantize},
+    {TMK_OP_ONNX("QuantizeLinear", 21, INT32_MAX), TMK_OP_COUNTS(2, 3, 1, 1),
+     .channel = TMK_CHANNEL_INHERIT, .attrs = attrs_21, .infer = tmk_infer_quantize,
+     .run = tmk_run_quantize},
+    {TMK_OP_ONNX("DequantizeLinear", 10, 12), TMK_OP_COUNTS(2, 3, 1, 1),
+     .channel = TMK_CHANNEL_INHERIT, .infer = tmk_infer_dequantize, .run = tmk_run_dequantize},
+    {TMK_OP_ONNX("DequantizeLinear", 13, 20), TMK_OP_COUNTS(2, 3, 1, 1),
+     .channel = TMK_CHANNEL_INHERIT, .attrs = attrs_13, .infer = tmk_infer_dequantize,
+     .run = tmk_run_dequantize},
+    {TMK_OP_ONNX("DequantizeLinear", 21, INT32_MAX), TMK_OP_COUNTS(2, 3, 1, 1),
+     .channel = TMK_CHANNEL_INHERIT, .attrs = attrs_21, .infer = tmk_infer_dequantize,
+     .run = tmk_run_dequantize},
+    {TMK_OP_ONNX("DynamicQuantizeLinear", 11, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 3),
+     .channel = TMK_CHANNEL_INHERIT, .infer = infer_dynamic, .run = run_dynamic},
+    {NULL}};

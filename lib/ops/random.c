@@ -261,35 +261,20 @@ static const struct tmk_attr_rule attrs_bernoulli[] = {SEED_AND_TYPE, {NULL}};
 static const struct tmk_attr_rule attrs_multinomial[] = {
     SEED_AND_TYPE, {"sample_size", TMK_ATTR_INT, false}, {NULL}};
 
-#define TMK_RANDOM_ROW(op, first, inputs, where, rules, infers, runs, lines)                       \
-    const struct tmk_op tmk_op_##op##_##first = {                                                  \
-        TMK_OP_ONNX(#op, first, INT32_MAX),                                                        \
-        TMK_OP_COUNTS(inputs, inputs, 1, 1),                                                       \
-        .flags = 0,                                                                                \
-        .channel = where,                                                                          \
-        .attrs = rules,                                                                            \
-        .infer = infers,                                                                           \
-        .run = runs,                                                                               \
-        .sample = "graph \"sample\" opset 15 {\n" lines "  output %y\n}\n",                        \
-    };
-
-TMK_RANDOM_ROW(RandomUniform, 1, 0, TMK_CHANNEL_NONE, attrs_uniform, infer_shape, run_uniform,
-               "  %y = RandomUniform() {shape=[2,3], low=-1.0f, high=2.0f, seed=5.0f}\n")
-TMK_RANDOM_ROW(RandomNormal, 1, 0, TMK_CHANNEL_NONE, attrs_normal, infer_shape, run_normal,
-               "  %y = RandomNormal() {shape=[2,3], mean=1.0f, scale=0.5f}\n")
-TMK_RANDOM_ROW(RandomUniformLike, 1, 1, TMK_CHANNEL_INHERIT, attrs_uniform_like, infer_like,
-               run_uniform,
-               "  input %x : f32[2,3]\n"
-               "  %y = RandomUniformLike(%x)\n")
-TMK_RANDOM_ROW(RandomNormalLike, 1, 1, TMK_CHANNEL_INHERIT, attrs_normal_like, infer_like,
-               run_normal,
-               "  input %x : i64[2,3]\n"
-               "  %y = RandomNormalLike(%x) {dtype=1, seed=1.0f}\n")
-TMK_RANDOM_ROW(Bernoulli, 15, 1, TMK_CHANNEL_INHERIT, attrs_bernoulli, infer_bernoulli,
-               run_bernoulli,
-               "  init %x : f32[2,3] = {0, 0.25, 0.5, 0.5, 0.75, 1}\n"
-               "  %y = Bernoulli(%x) {dtype=9}\n")
-TMK_RANDOM_ROW(Multinomial, 7, 1, TMK_CHANNEL_NONE, attrs_multinomial, infer_multinomial,
-               run_multinomial,
-               "  input %x : f32[2,3]\n"
-               "  %y = Multinomial(%x) {sample_size=7, dtype=7, seed=2.0f}\n")
+const struct tmk_op tmk_ops_random[] = {
+    {TMK_OP_ONNX("RandomUniform", 1, INT32_MAX), TMK_OP_COUNTS(0, 0, 1, 1), .flags = TMK_OP_IMPURE,
+     .attrs = attrs_uniform, .infer = infer_shape, .run = run_uniform},
+    {TMK_OP_ONNX("RandomNormal", 1, INT32_MAX), TMK_OP_COUNTS(0, 0, 1, 1), .flags = TMK_OP_IMPURE,
+     .attrs = attrs_normal, .infer = infer_shape, .run = run_normal},
+    {TMK_OP_ONNX("RandomUniformLike", 1, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
+     .flags = TMK_OP_IMPURE, .channel = TMK_CHANNEL_INHERIT, .attrs = attrs_uniform_like,
+     .infer = infer_like, .run = run_uniform},
+    {TMK_OP_ONNX("RandomNormalLike", 1, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
+     .flags = TMK_OP_IMPURE, .channel = TMK_CHANNEL_INHERIT, .attrs = attrs_normal_like,
+     .infer = infer_like, .run = run_normal},
+    {TMK_OP_ONNX("Bernoulli", 15, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1), .flags = TMK_OP_IMPURE,
+     .channel = TMK_CHANNEL_INHERIT, .attrs = attrs_bernoulli, .infer = infer_bernoulli,
+     .run = run_bernoulli},
+    {TMK_OP_ONNX("Multinomial", 7, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1), .flags = TMK_OP_IMPURE,
+     .attrs = attrs_multinomial, .infer = infer_multinomial, .run = run_multinomial},
+    {NULL}};

@@ -94,16 +94,7 @@ static enum tmk_status range_run(struct tmk_run *run) {
 /* stash_type (27) states in which type 16-bit floats are counted up; ours are float32 */
 static const struct tmk_attr_rule attrs[] = {{"stash_type", TMK_ATTR_INT, false}, {NULL}};
 
-const struct tmk_op tmk_op_Range_11 = {
-    TMK_OP_ONNX("Range", 11, INT32_MAX),
-    TMK_OP_COUNTS(3, 3, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = attrs,
-    .infer = range_infer,
-    .run = range_run,
-    .sample = TMK_OP_SAMPLE(13, "  init %start : i64[] = {10}\n"
-                                "  init %limit : i64[] = {-3}\n"
-                                "  init %delta : i64[] = {-4}\n"
-                                "  %y = Range(%start, %limit, %delta)\n"),
-};
+const struct tmk_op tmk_ops_range[] = {{TMK_OP_ONNX("Range", 11, INT32_MAX),
+                                        TMK_OP_COUNTS(3, 3, 1, 1), .attrs = attrs,
+                                        .infer = range_infer, .run = range_run},
+                                       {NULL}};

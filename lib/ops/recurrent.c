@@ -183,7 +183,8 @@ static enum tmk_status check_clip(const struct tmk_node *node, struct tmk_diag *
     return TMK_OK;
 }
 
-enum tmk_status tmk_recurrent_infer(struct tmk_infer *infer, const struct tmk_cell *cell) {
+enum tmk_status tmk_recurrent_infer(struct tmk_infer *infer) {
+    const struct tmk_cell *cell = infer->node->row->table;
     struct tmk_activation functions[2][TMK_RECURRENT_FUNCTIONS];
     struct sizes s;
     struct tmk_diag *diag = infer->diag;
@@ -371,7 +372,8 @@ static void walk_direction(struct walk *w, size_t d) {
     }
 }
 
-enum tmk_status tmk_recurrent_run(struct tmk_run *run, const struct tmk_cell *cell) {
+enum tmk_status tmk_recurrent_run(struct tmk_run *run) {
+    const struct tmk_cell *cell = run->node->row->table;
     struct tmk_activation functions[2][TMK_RECURRENT_FUNCTIONS];
     struct walk w = {.run = run, .cell = cell};
     struct tmk_tensor *y = tmk_run_out(run, 0);

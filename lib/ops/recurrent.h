@@ -59,9 +59,9 @@ struct tmk_cell {
     void (*step)(struct tmk_recurrence *r);
 };
 
-/* The whole of infer and run. */
-enum tmk_status tmk_recurrent_infer(struct tmk_infer *infer, const struct tmk_cell *cell);
-enum tmk_status tmk_recurrent_run(struct tmk_run *run, const struct tmk_cell *cell);
+/* The whole of infer and run; the row's table is a struct tmk_cell. */
+enum tmk_status tmk_recurrent_infer(struct tmk_infer *infer);
+enum tmk_status tmk_recurrent_run(struct tmk_run *run);
 
 /* ---- for the cells ---- */
 

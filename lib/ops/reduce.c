@@ -280,7 +280,8 @@ static void shapes_of(const struct tmk_node *node, const struct tmk_shape *x,
     *out = tmk_node_int(node, "keepdims", 1) ? *kept : squeezed;
 }
 
-static enum tmk_status infer_reduction(struct tmk_infer *infer, const struct reduction *r) {
+static enum tmk_status infer_reduction(struct tmk_infer *infer) {
+    const struct reduction *r = infer->node->row->table;
     const struct tmk_tensor *x = infer->in[0];
     bool reduced[TMK_MAX_RANK] = {false}, known = false;
     struct tmk_shape kept, out;
@@ -321,7 +322,8 @@ static void find_shifts(const struct tmk_tensor *x, const struct tmk_shape *kept
             shift[i] = 0;
 }
 
-static enum tmk_status run_reduction(struct tmk_run *run, const struct reduction *r) {
+static enum tmk_status run_reduction(struct tmk_run *run) {
+    const struct reduction *r = run->node->row->table;
     const struct tmk_tensor *x = run->in[0];
     bool reduced[TMK_MAX_RANK] = {false}, known = false;
     struct tmk_shape kept, shape;
@@ -361,37 +363,23 @@ static const struct tmk_attr_rule attrs_1[] = {
 static const struct tmk_attr_rule attrs_13[] = {
     {"keepdims", TMK_ATTR_INT, false}, {"noop_with_empty_axes", TMK_ATTR_INT, false}, {0}};
 
-#define ROW(Name, since, until, max_in, attributes, text)                                          \
-    const struct tmk_op tmk_op_##Name##_##since = {                                                \
-        TMK_OP_ONNX(#Name, since, until),                                                          \
-        TMK_OP_COUNTS(1, max_in, 1, 1),                                                            \
-        .flags = TMK_OP_PURE,                                                                      \
-        .channel = TMK_CHANNEL_NONE,                                                               \
-        .attrs = attributes,                                                                       \
-        .infer = infer_##Name,                                                                     \
-        .run = run_##Name,                                                                         \
-        .sample = "graph \"sample\" opset " #since " {\n"                                          \
-                  "  input %x : f32[2,3,4]\n" text "  output %y\n"                                 \
-                  "}\n",                                                                           \
-    };
-#define ROWS(Name, table, last_1, since)                                                           \
-    static enum tmk_status infer_##Name(struct tmk_infer *infer) {                                 \
-        return infer_reduction(infer, table);                                                      \
-    }                                                                                              \
-    static enum tmk_status run_##Name(struct tmk_run *run) {                                       \
-        return run_reduction(run, table);                                                          \
-    }                                                                                              \
-    ROW(Name, 1, last_1, 1, attrs_1, "  %y = " #Name "(%x) {axes=[0,2], keepdims=0}\n")            \
-    ROW(Name, since, INT32_MAX, 2, attrs_13,                                                       \
-        "  init %axes : i64[1] = {-2}\n"                                                           \
-        "  %y = " #Name "(%x, %axes) {keepdims=1, noop_with_empty_axes=1}\n")
-ROWS(ReduceSum, &sum, 12, 13)
-ROWS(ReduceMean, &mean, 17, 18)
-ROWS(ReduceMax, &maximum, 17, 18)
-ROWS(ReduceMin, &minimum, 17, 18)
-ROWS(ReduceProd, &product, 17, 18)
-ROWS(ReduceL1, &norm_1, 17, 18)
-ROWS(ReduceL2, &norm_2, 17, 18)
-ROWS(ReduceLogSum, &log_sum, 17, 18)
-ROWS(ReduceLogSumExp, &log_sum_exp, 17, 18)
-ROWS(ReduceSumSquare, &sum_square, 17, 18)
+#define REDUCTION(name_, since_, until_, max_in_, attrs_, table_)                                  \
+    {                                                                                              \
+        TMK_OP_ONNX(name_, since_, until_), TMK_OP_COUNTS(1, max_in_, 1, 1),                       \
+            .attrs = attrs_, .table = table_, .infer = infer_reduction, .run = run_reduction       \
+    }
+#define REDUCTIONS(name_, table_, since_)                                                          \
+    REDUCTION(name_, 1, since_ - 1, 1, attrs_1, table_),                                           \
+        REDUCTION(name_, since_, INT32_MAX, 2, attrs_13, table_)
+
+const struct tmk_op tmk_ops_reduce[] = {REDUCTIONS("ReduceSum", &sum, 13),
+                                        REDUCTIONS("ReduceMean", &mean, 18),
+                                        REDUCTIONS("ReduceMax", &maximum, 18),
+                                        REDUCTIONS("ReduceMin", &minimum, 18),
+                                        REDUCTIONS("ReduceProd", &product, 18),
+                                        REDUCTIONS("ReduceL1", &norm_1, 18),
+                                        REDUCTIONS("ReduceL2", &norm_2, 18),
+                                        REDUCTIONS("ReduceLogSum", &log_sum, 18),
+                                        REDUCTIONS("ReduceLogSumExp", &log_sum_exp, 18),
+                                        REDUCTIONS("ReduceSumSquare", &sum_square, 18),
+                                        {NULL}};

@@ -155,22 +155,8 @@ static const struct tmk_attr_rule attrs[] = {{"axis", TMK_ATTR_INT, false},
                                              {"rounding", TMK_ATTR_STRING, true},
                                              {NULL}};
 
-const struct tmk_op tmk_op_Requantize_1 = {
-    TMK_OP_KEY(TMK_DOMAIN_TIDEMARK, TMK_OP_REQUANTIZE, 1, INT32_MAX),
-    TMK_OP_COUNTS(5, 6, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_INHERIT,
-    .attrs = attrs,
-    .infer = infer_requantize,
-    .run = run_requantize,
-    .sample = "graph \"requantize\" opset 13 \"ai.tidemark\" 1 {\n"
-              "  input %x : i32[2,3,4]\n"
-              "  init %q : i32[3] = {1073741824, 1288490189, 2000000000}\n"
-              "  init %s : i32[3] = {-5, -4, 0}\n"
-              "  init %r : f32[3] = {0.015625, 0.0375, 0.9313226}\n"
-              "  init %z : u8[] = {128}\n"
-              "  %y = ai.tidemark::Requantize(%x, %q, %s, %r, %z) "
-              "{highest=254, lowest=128, rounding=\"single_half_up\"}\n"
-              "  output %y\n"
-              "}\n",
-};
+const struct tmk_op tmk_ops_requantize[] = {
+    {TMK_OP_KEY(TMK_DOMAIN_TIDEMARK, "Requantize", 1, INT32_MAX), TMK_OP_COUNTS(5, 6, 1, 1),
+     .channel = TMK_CHANNEL_INHERIT, .attrs = attrs, .infer = infer_requantize,
+     .run = run_requantize},
+    {NULL}};

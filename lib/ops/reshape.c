@@ -177,112 +177,12 @@ static enum tmk_status unsqueeze_13_infer(struct tmk_infer *infer) {
     return known ? infer_unsqueeze(infer, axes, n) : TMK_OK;
 }
 
-static const struct tmk_attr_rule no_attrs[] = {{NULL}};
 static const struct tmk_attr_rule reshape_1_attrs[] = {
     {"consumed_inputs", TMK_ATTR_INTS, false}, {"shape", TMK_ATTR_INTS, false}, {NULL}};
 static const struct tmk_attr_rule reshape_14_attrs[] = {{"allowzero", TMK_ATTR_INT, false}, {NULL}};
 static const struct tmk_attr_rule flatten_attrs[] = {{"axis", TMK_ATTR_INT, false}, {NULL}};
 static const struct tmk_attr_rule squeeze_1_attrs[] = {{"axes", TMK_ATTR_INTS, false}, {NULL}};
 static const struct tmk_attr_rule unsqueeze_1_attrs[] = {{"axes", TMK_ATTR_INTS, true}, {NULL}};
-
-const struct tmk_op tmk_op_Reshape_1 = {
-    TMK_OP_ONNX("Reshape", 1, 4),
-    TMK_OP_COUNTS(1, 1, 1, 1),
-    .flags = TMK_OP_PURE | TMK_OP_VIEW | TMK_OP_INPLACE,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = reshape_1_attrs,
-    .infer = reshape_1_infer,
-    .run = tmk_run_view,
-    .sample = TMK_OP_SAMPLE(1, "  input %x : f32[2,3,4]\n"
-                               "  %y = Reshape(%x) {shape=[0,-1]}\n"),
-};
-
-const struct tmk_op tmk_op_Reshape_5 = {
-    TMK_OP_ONNX("Reshape", 5, 13),
-    TMK_OP_COUNTS(2, 2, 1, 1),
-    .flags = TMK_OP_PURE | TMK_OP_VIEW | TMK_OP_INPLACE,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = no_attrs,
-    .infer = reshape_5_infer,
-    .run = tmk_run_view,
-    .sample = TMK_OP_SAMPLE(13, "  input %x : f32[2,3,4]\n"
-                                "  init %s : i64[3] = {4, 0, -1}\n"
-                                "  %y = Reshape(%x, %s)\n"),
-};
-
-const struct tmk_op tmk_op_Reshape_14 = {
-    TMK_OP_ONNX("Reshape", 14, INT32_MAX),
-    TMK_OP_COUNTS(2, 2, 1, 1),
-    .flags = TMK_OP_PURE | TMK_OP_VIEW | TMK_OP_INPLACE,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = reshape_14_attrs,
-    .infer = reshape_5_infer,
-    .run = tmk_run_view,
-    .sample = TMK_OP_SAMPLE(14, "  input %x : f32[2,0,4]\n"
-                                "  init %s : i64[2] = {0, 7}\n"
-                                "  %y = Reshape(%x, %s) {allowzero=1}\n"),
-};
-
-const struct tmk_op tmk_op_Flatten_1 = {
-    TMK_OP_ONNX("Flatten", 1, INT32_MAX),
-    TMK_OP_COUNTS(1, 1, 1, 1),
-    .flags = TMK_OP_PURE | TMK_OP_VIEW | TMK_OP_INPLACE,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = flatten_attrs,
-    .infer = flatten_infer,
-    .run = tmk_run_view,
-    .sample = TMK_OP_SAMPLE(13, "  input %x : f32[2,3,4]\n"
-                                "  %y = Flatten(%x) {axis=-1}\n"),
-};
-
-const struct tmk_op tmk_op_Squeeze_1 = {
-    TMK_OP_ONNX("Squeeze", 1, 12),
-    TMK_OP_COUNTS(1, 1, 1, 1),
-    .flags = TMK_OP_PURE | TMK_OP_VIEW | TMK_OP_INPLACE,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = squeeze_1_attrs,
-    .infer = squeeze_1_infer,
-    .run = tmk_run_view,
-    .sample = TMK_OP_SAMPLE(11, "  input %x : f32[1,3,1,2]\n"
-                                "  %y = Squeeze(%x) {axes=[-2]}\n"),
-};
-
-const struct tmk_op tmk_op_Squeeze_13 = {
-    TMK_OP_ONNX("Squeeze", 13, INT32_MAX),
-    TMK_OP_COUNTS(1, 2, 1, 1),
-    .flags = TMK_OP_PURE | TMK_OP_VIEW | TMK_OP_INPLACE,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = no_attrs,
-    .infer = squeeze_13_infer,
-    .run = tmk_run_view,
-    .sample = TMK_OP_SAMPLE(13, "  input %x : f32[1,3,1,2]\n"
-                                "  %y = Squeeze(%x)\n"),
-};
-
-const struct tmk_op tmk_op_Unsqueeze_1 = {
-    TMK_OP_ONNX("Unsqueeze", 1, 12),
-    TMK_OP_COUNTS(1, 1, 1, 1),
-    .flags = TMK_OP_PURE | TMK_OP_VIEW | TMK_OP_INPLACE,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = unsqueeze_1_attrs,
-    .infer = unsqueeze_1_infer,
-    .run = tmk_run_view,
-    .sample = TMK_OP_SAMPLE(11, "  input %x : f32[3,2]\n"
-                                "  %y = Unsqueeze(%x) {axes=[0,-1]}\n"),
-};
-
-const struct tmk_op tmk_op_Unsqueeze_13 = {
-    TMK_OP_ONNX("Unsqueeze", 13, INT32_MAX),
-    TMK_OP_COUNTS(2, 2, 1, 1),
-    .flags = TMK_OP_PURE | TMK_OP_VIEW | TMK_OP_INPLACE,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = no_attrs,
-    .infer = unsqueeze_13_infer,
-    .run = tmk_run_view,
-    .sample = TMK_OP_SAMPLE(13, "  input %x : f32[3,2]\n"
-                                "  init %a : i64[2] = {3, 1}\n"
-                                "  %y = Unsqueeze(%x, %a)\n"),
-};
 
 /* ---- Identity ---- */
 
@@ -299,14 +199,28 @@ static enum tmk_status identity_run(struct tmk_run *run) {
     return TMK_OK;
 }
 
-const struct tmk_op tmk_op_Identity_1 = {
-    TMK_OP_ONNX("Identity", 1, INT32_MAX),
-    TMK_OP_COUNTS(1, 1, 1, 1),
-    .flags = TMK_OP_PURE | TMK_OP_VIEW | TMK_OP_INPLACE | TMK_OP_TAKES_ANY,
-    .channel = TMK_CHANNEL_INHERIT,
-    .attrs = no_attrs,
-    .infer = identity_infer,
-    .run = identity_run,
-    .sample = TMK_OP_SAMPLE(13, "  input %x : f32[3,2]\n"
-                                "  %y = Identity(%x)\n"),
-};
+const struct tmk_op tmk_ops_reshape[] = {
+    {TMK_OP_ONNX("Reshape", 1, 4), TMK_OP_COUNTS(1, 1, 1, 1), .flags = TMK_OP_VIEW | TMK_OP_INPLACE,
+     .attrs = reshape_1_attrs, .infer = reshape_1_infer, .run = tmk_run_view},
+    {TMK_OP_ONNX("Reshape", 5, 13), TMK_OP_COUNTS(2, 2, 1, 1),
+     .flags = TMK_OP_VIEW | TMK_OP_INPLACE, .infer = reshape_5_infer, .run = tmk_run_view},
+    {TMK_OP_ONNX("Reshape", 14, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1),
+     .flags = TMK_OP_VIEW | TMK_OP_INPLACE, .attrs = reshape_14_attrs, .infer = reshape_5_infer,
+     .run = tmk_run_view},
+    {TMK_OP_ONNX("Flatten", 1, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
+     .flags = TMK_OP_VIEW | TMK_OP_INPLACE, .attrs = flatten_attrs, .infer = flatten_infer,
+     .run = tmk_run_view},
+    {TMK_OP_ONNX("Squeeze", 1, 12), TMK_OP_COUNTS(1, 1, 1, 1),
+     .flags = TMK_OP_VIEW | TMK_OP_INPLACE, .attrs = squeeze_1_attrs, .infer = squeeze_1_infer,
+     .run = tmk_run_view},
+    {TMK_OP_ONNX("Squeeze", 13, INT32_MAX), TMK_OP_COUNTS(1, 2, 1, 1),
+     .flags = TMK_OP_VIEW | TMK_OP_INPLACE, .infer = squeeze_13_infer, .run = tmk_run_view},
+    {TMK_OP_ONNX("Unsqueeze", 1, 12), TMK_OP_COUNTS(1, 1, 1, 1),
+     .flags = TMK_OP_VIEW | TMK_OP_INPLACE, .attrs = unsqueeze_1_attrs, .infer = unsqueeze_1_infer,
+     .run = tmk_run_view},
+    {TMK_OP_ONNX("Unsqueeze", 13, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1),
+     .flags = TMK_OP_VIEW | TMK_OP_INPLACE, .infer = unsqueeze_13_infer, .run = tmk_run_view},
+    {TMK_OP_ONNX("Identity", 1, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
+     .flags = TMK_OP_VIEW | TMK_OP_INPLACE | TMK_OP_TAKES_ANY, .channel = TMK_CHANNEL_INHERIT,
+     .infer = identity_infer, .run = identity_run},
+    {NULL}};

@@ -480,39 +480,19 @@ static const struct tmk_attr_rule resize_18_attrs[] = {
     {"keep_aspect_ratio_policy", TMK_ATTR_STRING, false},
     {NULL}};
 
-#define TMK_RESIZE_ROW(op, version, last, min, most, rules, infers, runs, opset, lines)            \
-    const struct tmk_op tmk_op_##op##_##version = {                                                \
-        TMK_OP_ONNX(#op, version, last),                                                           \
-        TMK_OP_COUNTS(min, most, 1, 1),                                                            \
-        .flags = TMK_OP_PURE,                                                                      \
-        .channel = TMK_CHANNEL_AXIS1,                                                              \
-        .attrs = rules,                                                                            \
-        .infer = infers,                                                                           \
-        .run = runs,                                                                               \
-        .sample = "graph \"sample\" opset " #opset " {\n"                                          \
-                  "  input %x : f32[2,3,4,5]\n" lines "  output %y\n"                              \
-                  "}\n",                                                                           \
-    };
-
-TMK_RESIZE_ROW(Upsample, 1, 6, 1, 1, upsample_1_attrs, infer_attr_scales, run_attr_scales, 6,
-               "  %y = Upsample(%x) {height_scale=2f, mode=\"bilinear\", width_scale=1.5f}\n")
-TMK_RESIZE_ROW(Upsample, 7, 8, 1, 1, upsample_7_attrs, infer_attr_scales, run_attr_scales, 7,
-               "  %y = Upsample(%x) {mode=\"nearest\", scales=[1f,1f,2f,3f]}\n")
-TMK_RESIZE_ROW(Upsample, 9, 9, 2, 2, mode_attrs, infer_scales, run_scales, 9,
-               "  init %s : f32[4] = {1, 1, 2, 1.5}\n"
-               "  %y = Upsample(%x, %s) {mode=\"linear\"}\n")
-TMK_RESIZE_ROW(Resize, 10, 10, 2, 2, mode_attrs, infer_scales, run_scales, 10,
-               "  init %s : f32[4] = {1, 1, 0.6, 1.5}\n"
-               "  %y = Resize(%x, %s) {mode=\"nearest\"}\n")
 /* Operator set 11 requires roi and scales too, but files leave them out. */
-TMK_RESIZE_ROW(Resize, 11, 17, 1, 4, resize_11_attrs, infer_resize, run_resize, 13,
-               "  init %roi : f32[8] = {0, 0, 0.1, -0.2, 1, 1, 0.9, 0.8}\n"
-               "  init %size : i64[4] = {2, 3, 6, 3}\n"
-               "  %y = Resize(%x, %roi, _, %size) "
-               "{coordinate_transformation_mode=\"tf_crop_and_resize\", cubic_coeff_a=-0.5f, "
-               "extrapolation_value=7f, mode=\"cubic\"}\n")
-TMK_RESIZE_ROW(Resize, 18, INT32_MAX, 1, 4, resize_18_attrs, infer_resize, run_resize, 19,
-               "  init %size : i64[2] = {3, 9}\n"
-               "  %y = Resize(%x, _, _, %size) {antialias=1, axes=[2,-1], "
-               "coordinate_transformation_mode=\"half_pixel_symmetric\", exclude_outside=1, "
-               "keep_aspect_ratio_policy=\"not_larger\", mode=\"linear\"}\n")
+
+const struct tmk_op tmk_ops_resize[] = {
+    {TMK_OP_ONNX("Upsample", 1, 6), TMK_OP_COUNTS(1, 1, 1, 1), .channel = TMK_CHANNEL_AXIS1,
+     .attrs = upsample_1_attrs, .infer = infer_attr_scales, .run = run_attr_scales},
+    {TMK_OP_ONNX("Upsample", 7, 8), TMK_OP_COUNTS(1, 1, 1, 1), .channel = TMK_CHANNEL_AXIS1,
+     .attrs = upsample_7_attrs, .infer = infer_attr_scales, .run = run_attr_scales},
+    {TMK_OP_ONNX("Upsample", 9, 9), TMK_OP_COUNTS(2, 2, 1, 1), .channel = TMK_CHANNEL_AXIS1,
+     .attrs = mode_attrs, .infer = infer_scales, .run = run_scales},
+    {TMK_OP_ONNX("Resize", 10, 10), TMK_OP_COUNTS(2, 2, 1, 1), .channel = TMK_CHANNEL_AXIS1,
+     .attrs = mode_attrs, .infer = infer_scales, .run = run_scales},
+    {TMK_OP_ONNX("Resize", 11, 17), TMK_OP_COUNTS(1, 4, 1, 1), .channel = TMK_CHANNEL_AXIS1,
+     .attrs = resize_11_attrs, .infer = infer_resize, .run = run_resize},
+    {TMK_OP_ONNX("Resize", 18, INT32_MAX), TMK_OP_COUNTS(1, 4, 1, 1), .channel = TMK_CHANNEL_AXIS1,
+     .attrs = resize_18_attrs, .infer = infer_resize, .run = run_resize},
+    {NULL}};

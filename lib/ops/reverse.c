@@ -58,15 +58,7 @@ static enum tmk_status reverse_run(struct tmk_run *run) {
 static const struct tmk_attr_rule attrs[] = {
     {"batch_axis", TMK_ATTR_INT, false}, {"time_axis", TMK_ATTR_INT, false}, {NULL}};
 
-const struct tmk_op tmk_op_ReverseSequence_10 = {
-    TMK_OP_ONNX("ReverseSequence", 10, INT32_MAX),
-    TMK_OP_COUNTS(2, 2, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = attrs,
-    .infer = reverse_infer,
-    .run = reverse_run,
-    .sample = TMK_OP_SAMPLE(13, "  input %x : f32[3,4,2]\n"
-                                "  init %l : i64[3] = {4, 1, 3}\n"
-                                "  %y = ReverseSequence(%x, %l) {batch_axis=0, time_axis=1}\n"),
-};
+const struct tmk_op tmk_ops_reverse[] = {{TMK_OP_ONNX("ReverseSequence", 10, INT32_MAX),
+                                          TMK_OP_COUNTS(2, 2, 1, 1), .attrs = attrs,
+                                          .infer = reverse_infer, .run = reverse_run},
+                                         {NULL}};

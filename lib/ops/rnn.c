@@ -23,14 +23,6 @@ static void step_rnn(struct tmk_recurrence *r) {
 static const struct tmk_cell rnn_cell = {
     .gates = 1, .n_functions = 1, .defaults = {TMK_ACTIVATION_TANH}, .step = step_rnn};
 
-static enum tmk_status infer_rnn(struct tmk_infer *infer) {
-    return tmk_recurrent_infer(infer, &rnn_cell);
-}
-
-static enum tmk_status run_rnn(struct tmk_run *run) {
-    return tmk_recurrent_run(run, &rnn_cell);
-}
-
 /* ---- GRU, with the gates z (update), r (reset), h (candidate) ----
  *
  * z = f(x Wz + h Rz + biases), r likewise; candidate c = g(x Wh + (r h) Rh + biases), or, with
@@ -85,14 +77,6 @@ static const struct tmk_cell gru_cell = {.gates = GRU_GATES,
                                          .defaults = {TMK_ACTIVATION_SIGMOID, TMK_ACTIVATION_TANH},
                                          .step = step_gru};
 
-static enum tmk_status infer_gru(struct tmk_infer *infer) {
-    return tmk_recurrent_infer(infer, &gru_cell);
-}
-
-static enum tmk_status run_gru(struct tmk_run *run) {
-    return tmk_recurrent_run(run, &gru_cell);
-}
-
 /* ---- rows ---- */
 
 #define TMK_RNN_ATTRS                                                                              \
@@ -116,46 +100,17 @@ static const struct tmk_attr_rule gru_14_attrs[] = {TMK_RNN_ATTRS,
                                                     {"linear_before_reset", TMK_ATTR_INT, false},
                                                     {NULL}};
 
-#define TMK_RNN_ROW(op, version, last, rules, infers, runs, opset, lines)                          \
-    const struct tmk_op tmk_op_##op##_##version = {                                                \
-        TMK_OP_ONNX(#op, version, last),                                                           \
-        TMK_OP_COUNTS(3, 6, 0, 2),                                                                 \
-        .flags = TMK_OP_PURE,                                                                      \
-        .channel = TMK_CHANNEL_LAST,                                                               \
-        .attrs = rules,                                                                            \
-        .infer = infers,                                                                           \
-        .cost = tmk_cost_recurrent,                                                                \
-        .run = runs,                                                                               \
-        .sample = "graph \"sample\" opset " #opset " {\n" lines "  output %y\n"                    \
-                  "}\n",                                                                           \
-    };
-
-TMK_RNN_ROW(RNN, 1, 13, rnn_1_attrs, infer_rnn, run_rnn, 7,
-            "  input %x : f32[4,2,3]\n"
-            "  input %w : f32[2,5,3]\n"
-            "  input %r : f32[2,5,5]\n"
-            "  input %b : f32[2,10]\n"
-            "  init %n : i32[2] = {4, 2}\n"
-            "  input %h : f32[2,2,5]\n"
-            "  %y, %last = RNN(%x, %w, %r, %b, %n, %h) {activation_alpha=[0.5f], "
-            "activation_beta=[2f], activations=[\"Tanh\",\"ScaledTanh\"], clip=1.5f, "
-            "direction=\"bidirectional\", hidden_size=5}\n")
-TMK_RNN_ROW(RNN, 14, INT32_MAX, rnn_14_attrs, infer_rnn, run_rnn, 22,
-            "  input %x : f32[2,4,3]\n"
-            "  input %w : f32[1,9,3]\n"
-            "  input %r : f32[1,9,9]\n"
-            "  %y, %last = RNN(%x, %w, %r) {direction=\"reverse\", layout=1}\n")
-TMK_RNN_ROW(GRU, 1, 13, gru_1_attrs, infer_gru, run_gru, 7,
-            "  input %x : f32[4,2,3]\n"
-            "  input %w : f32[1,15,3]\n"
-            "  input %r : f32[1,15,5]\n"
-            "  input %b : f32[1,30]\n"
-            "  init %n : i32[2] = {4, 0}\n"
-            "  input %h : f32[1,2,5]\n"
-            "  %y, %last = GRU(%x, %w, %r, %b, %n, %h) {hidden_size=5}\n")
-TMK_RNN_ROW(GRU, 14, INT32_MAX, gru_14_attrs, infer_gru, run_gru, 22,
-            "  input %x : f32[2,4,3]\n"
-            "  input %w : f32[2,27,3]\n"
-            "  input %r : f32[2,27,9]\n"
-            "  %y, %last = GRU(%x, %w, %r) {activations=[\"HardSigmoid\",\"Tanh\",\"Sigmoid\","
-            "\"Softsign\"], direction=\"bidirectional\", layout=1, linear_before_reset=1}\n")
+const struct tmk_op tmk_ops_rnn[] = {
+    {TMK_OP_ONNX("RNN", 1, 13), TMK_OP_COUNTS(3, 6, 0, 2), .channel = TMK_CHANNEL_LAST,
+     .attrs = rnn_1_attrs, .table = &rnn_cell, .infer = tmk_recurrent_infer,
+     .run = tmk_recurrent_run, .cost = tmk_cost_recurrent},
+    {TMK_OP_ONNX("RNN", 14, INT32_MAX), TMK_OP_COUNTS(3, 6, 0, 2), .channel = TMK_CHANNEL_LAST,
+     .attrs = rnn_14_attrs, .table = &rnn_cell, .infer = tmk_recurrent_infer,
+     .run = tmk_recurrent_run, .cost = tmk_cost_recurrent},
+    {TMK_OP_ONNX("GRU", 1, 13), TMK_OP_COUNTS(3, 6, 0, 2), .channel = TMK_CHANNEL_LAST,
+     .attrs = gru_1_attrs, .table = &gru_cell, .infer = tmk_recurrent_infer,
+     .run = tmk_recurrent_run, .cost = tmk_cost_recurrent},
+    {TMK_OP_ONNX("GRU", 14, INT32_MAX), TMK_OP_COUNTS(3, 6, 0, 2), .channel = TMK_CHANNEL_LAST,
+     .attrs = gru_14_attrs, .table = &gru_cell, .infer = tmk_recurrent_infer,
+     .run = tmk_recurrent_run, .cost = tmk_cost_recurrent},
+    {NULL}};

@@ -316,29 +316,13 @@ static const struct tmk_attr_rule attrs_16[] = {
 static const struct tmk_attr_rule attrs_pool[] = {
     {"pooled_shape", TMK_ATTR_INTS, true}, {"spatial_scale", TMK_ATTR_FLOAT, false}, {NULL}};
 
-#define TMK_ROI_ROW(op, first, last, inputs, rules, infers, runs, lines)                           \
-    const struct tmk_op tmk_op_##op##_##first = {                                                  \
-        TMK_OP_ONNX(#op, first, last),                                                             \
-        TMK_OP_COUNTS(inputs, inputs, 1, 1),                                                       \
-        .flags = TMK_OP_PURE,                                                                      \
-        .channel = TMK_CHANNEL_AXIS1,                                                              \
-        .attrs = rules,                                                                            \
-        .infer = infers,                                                                           \
-        .cost = roi_cost,                                                                          \
-        .run = runs,                                                                               \
-        .sample = "graph \"sample\" opset " #first " {\n"                                          \
-                  "  input %x : f32[2,3,6,5]\n" lines "  output %y\n}\n",                          \
-    };
-
-TMK_ROI_ROW(RoiAlign, 10, 15, 3, attrs_10, infer_align, run_align,
-            "  init %r : f32[2,4] = {0, 0, 7, 8, -3, 1, 2, 1.5}\n"
-            "  init %b : i64[2] = {1, 0}\n"
-            "  %y = RoiAlign(%x, %r, %b) {mode=\"max\", output_height=2, output_width=3, "
-            "spatial_scale=0.7f}\n")
-TMK_ROI_ROW(RoiAlign, 16, INT32_MAX, 3, attrs_16, infer_align, run_align,
-            "  init %r : f32[2,4] = {0, 0, 7, 8, -3, 1, 2, 1.5}\n"
-            "  init %b : i64[2] = {1, 0}\n"
-            "  %y = RoiAlign(%x, %r, %b) {output_height=3, output_width=2, sampling_ratio=2}\n")
-TMK_ROI_ROW(MaxRoiPool, 1, INT32_MAX, 2, attrs_pool, infer_pool, run_pool,
-            "  init %r : f32[2,5] = {1, 0, 0, 7, 8, 0, -3, 1, 2, 1.5}\n"
-            "  %y = MaxRoiPool(%x, %r) {pooled_shape=[2,3], spatial_scale=0.7f}\n")
+const struct tmk_op tmk_ops_roi[] = {
+    {TMK_OP_ONNX("RoiAlign", 10, 15), TMK_OP_COUNTS(3, 3, 1, 1), .channel = TMK_CHANNEL_AXIS1,
+     .attrs = attrs_10, .infer = infer_align, .run = run_align, .cost = roi_cost},
+    {TMK_OP_ONNX("RoiAlign", 16, INT32_MAX), TMK_OP_COUNTS(3, 3, 1, 1),
+     .channel = TMK_CHANNEL_AXIS1, .attrs = attrs_16, .infer = infer_align, .run = run_align,
+     .cost = roi_cost},
+    {TMK_OP_ONNX("MaxRoiPool", 1, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1),
+     .channel = TMK_CHANNEL_AXIS1, .attrs = attrs_pool, .infer = infer_pool, .run = run_pool,
+     .cost = roi_cost},
+    {NULL}};

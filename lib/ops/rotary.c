@@ -127,19 +127,7 @@ static const struct tmk_attr_rule attrs[] = {{"interleaved", TMK_ATTR_INT, false
                                              {"rotary_embedding_dim", TMK_ATTR_INT, false},
                                              {NULL}};
 
-const struct tmk_op tmk_op_RotaryEmbedding_23 = {
-    TMK_OP_ONNX("RotaryEmbedding", 23, INT32_MAX),
-    TMK_OP_COUNTS(3, 4, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_LAST,
-    .attrs = attrs,
-    .infer = infer_rotary,
-    .run = run_rotary,
-    .sample =
-        TMK_OP_SAMPLE(23, "  input %x : f32[2,3,12]\n"
-                          "  input %c : f32[9,2]\n"
-                          "  input %s : f32[9,2]\n"
-                          "  init %p : i64[2,3] = {0, 1, 2, 6, 7, 8}\n"
-                          "  %y = RotaryEmbedding(%x, %c, %s, %p) {interleaved=1, num_heads=2, "
-                          "rotary_embedding_dim=4}\n"),
-};
+const struct tmk_op tmk_ops_rotary[] = {{TMK_OP_ONNX("RotaryEmbedding", 23, INT32_MAX),
+                                         TMK_OP_COUNTS(3, 4, 1, 1), .channel = TMK_CHANNEL_LAST,
+                                         .attrs = attrs, .infer = infer_rotary, .run = run_rotary},
+                                        {NULL}};

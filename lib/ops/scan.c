@@ -160,16 +160,8 @@ static const struct tmk_attr_rule attrs[] = {
     {0},
 };
 
-const struct tmk_op tmk_op_Scan_9 = {
-    TMK_OP_ONNX("Scan", 9, INT32_MAX),
-    TMK_OP_COUNTS(1, TMK_VARIADIC, 1, TMK_VARIADIC),
-    .flags = TMK_OP_SIZES_ITSELF | TMK_OP_RUNS_GRAPHS,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = attrs,
-    .infer = tmk_infer_nothing,
-    .run = scan_run,
-    .sample = "graph \"g\" opset 19 {\n input %s : f32[2]\n input %x : f32[3,2]\n"
-              " %t, %y = Scan(%s, %x) {body=graph \"b\" {\n input %a : f32[2]\n"
-              " input %e : f32[2]\n %n = Add(%a, %e)\n output %n\n output %n\n },"
-              " num_scan_inputs=1}\n output %t\n output %y\n}",
-};
+const struct tmk_op tmk_ops_scan[] = {
+    {TMK_OP_ONNX("Scan", 9, INT32_MAX), TMK_OP_COUNTS(1, TMK_VARIADIC, 1, TMK_VARIADIC),
+     .flags = TMK_OP_IMPURE | TMK_OP_SIZES_ITSELF | TMK_OP_RUNS_GRAPHS, .attrs = attrs,
+     .infer = tmk_infer_nothing, .run = scan_run},
+    {NULL}};

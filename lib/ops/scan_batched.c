@@ -237,22 +237,8 @@ static const struct tmk_attr_rule attrs[] = {
     {0},
 };
 
-const struct tmk_op tmk_op_Scan_8 = {
-    .domain = TMK_DOMAIN_ONNX,
-    .name = "Scan",
-    .since = 8,
-    .until = 8,
-    .min_in = 0, /* the first, the lengths, may be absent */
-    .max_in = TMK_VARIADIC,
-    .min_out = 1,
-    .max_out = TMK_VARIADIC,
-    .flags = TMK_OP_SIZES_ITSELF | TMK_OP_RUNS_GRAPHS,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = attrs,
-    .infer = tmk_infer_nothing,
-    .run = scan_run,
-    .sample = "graph \"g\" opset 8 {\n init %l : i64[2] = {3, 1}\n input %s : f32[2,2]\n"
-              " input %x : f32[2,3,2]\n %t, %y = Scan(%l, %s, %x) {body=graph \"b\" {\n"
-              " input %a : f32[2]\n input %e : f32[2]\n %n = Add(%a, %e)\n output %n\n output %n\n"
-              " }, directions=[1], num_scan_inputs=1}\n output %t\n output %y\n}",
-};
+const struct tmk_op tmk_ops_scan_batched[] = {
+    {TMK_OP_ONNX("Scan", 8, 8), TMK_OP_COUNTS(0, TMK_VARIADIC, 1, TMK_VARIADIC),
+     .flags = TMK_OP_IMPURE | TMK_OP_SIZES_ITSELF | TMK_OP_RUNS_GRAPHS, .attrs = attrs,
+     .infer = tmk_infer_nothing, .run = scan_run},
+    {NULL}};

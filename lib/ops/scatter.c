@@ -252,77 +252,17 @@ static enum tmk_status nd_run(struct tmk_run *run) {
 static const struct tmk_attr_rule axis_attrs[] = {{"axis", TMK_ATTR_INT, false}, {NULL}};
 static const struct tmk_attr_rule axis_reduction_attrs[] = {
     {"axis", TMK_ATTR_INT, false}, {"reduction", TMK_ATTR_STRING, false}, {NULL}};
-static const struct tmk_attr_rule no_attrs[] = {{NULL}};
 static const struct tmk_attr_rule reduction_attrs[] = {{"reduction", TMK_ATTR_STRING, false},
                                                        {NULL}};
 
-const struct tmk_op tmk_op_Scatter_9 = {
-    TMK_OP_ONNX("Scatter", 9, 10),
-    TMK_OP_COUNTS(3, 3, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = axis_attrs,
-    .infer = elements_infer,
-    .run = elements_run,
-    .sample = TMK_OP_SAMPLE(9, "  input %x : f32[1,5]\n"
-                               "  init %i : i64[1,2] = {1, 3}\n"
-                               "  input %u : f32[1,2]\n"
-                               "  %y = Scatter(%x, %i, %u) {axis=1}\n"),
-};
-
-const struct tmk_op tmk_op_ScatterElements_11 = {
-    TMK_OP_ONNX("ScatterElements", 11, 15),
-    TMK_OP_COUNTS(3, 3, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = axis_attrs,
-    .infer = elements_infer,
-    .run = elements_run,
-    .sample = TMK_OP_SAMPLE(11, "  input %x : f32[3,3]\n"
-                                "  init %i : i32[2,3] = {1, 0, 2, 0, 2, -2}\n"
-                                "  input %u : f32[2,3]\n"
-                                "  %y = ScatterElements(%x, %i, %u)\n"),
-};
-
-const struct tmk_op tmk_op_ScatterElements_16 = {
-    TMK_OP_ONNX("ScatterElements", 16, INT32_MAX),
-    TMK_OP_COUNTS(3, 3, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = axis_reduction_attrs,
-    .infer = elements_infer,
-    .run = elements_run,
-    .sample =
-        TMK_OP_SAMPLE(18, "  input %x : f32[2,2,3]\n"
-                          "  init %i : i64[2,2,2] = {1, 1, 0, 2, -1, 0, 0, 0}\n"
-                          "  input %u : f32[2,2,2]\n"
-                          "  %y = ScatterElements(%x, %i, %u) {axis=-1, reduction=\"add\"}\n"),
-};
-
-const struct tmk_op tmk_op_ScatterND_11 = {
-    TMK_OP_ONNX("ScatterND", 11, 15),
-    TMK_OP_COUNTS(3, 3, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = no_attrs,
-    .infer = nd_infer,
-    .run = nd_run,
-    .sample = TMK_OP_SAMPLE(13, "  input %x : f32[4,4]\n"
-                                "  init %i : i64[2,1] = {0, -2}\n"
-                                "  input %u : f32[2,4]\n"
-                                "  %y = ScatterND(%x, %i, %u)\n"),
-};
-
-const struct tmk_op tmk_op_ScatterND_16 = {
-    TMK_OP_ONNX("ScatterND", 16, INT32_MAX),
-    TMK_OP_COUNTS(3, 3, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = reduction_attrs,
-    .infer = nd_infer,
-    .run = nd_run,
-    .sample = TMK_OP_SAMPLE(18, "  input %x : f32[4,3]\n"
-                                "  init %i : i64[3,2] = {0, 1, -1, 2, 0, 1}\n"
-                                "  input %u : f32[3]\n"
-                                "  %y = ScatterND(%x, %i, %u) {reduction=\"max\"}\n"),
-};
+const struct tmk_op tmk_ops_scatter[] = {
+    {TMK_OP_ONNX("Scatter", 9, 10), TMK_OP_COUNTS(3, 3, 1, 1), .attrs = axis_attrs,
+     .infer = elements_infer, .run = elements_run},
+    {TMK_OP_ONNX("ScatterElements", 11, 15), TMK_OP_COUNTS(3, 3, 1, 1), .attrs = axis_attrs,
+     .infer = elements_infer, .run = elements_run},
+    {TMK_OP_ONNX("ScatterElements", 16, INT32_MAX), TMK_OP_COUNTS(3, 3, 1, 1),
+     .attrs = axis_reduction_attrs, .infer = elements_infer, .run = elements_run},
+    {TMK_OP_ONNX("ScatterND", 11, 15), TMK_OP_COUNTS(3, 3, 1, 1), .infer = nd_infer, .run = nd_run},
+    {TMK_OP_ONNX("ScatterND", 16, INT32_MAX), TMK_OP_COUNTS(3, 3, 1, 1), .attrs = reduction_attrs,
+     .infer = nd_infer, .run = nd_run},
+    {NULL}};

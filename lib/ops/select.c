@@ -93,30 +93,11 @@ static enum tmk_status compress_run(struct tmk_run *run) {
     return TMK_OK;
 }
 
-static const struct tmk_attr_rule nonzero_attrs[] = {{NULL}};
 static const struct tmk_attr_rule compress_attrs[] = {{"axis", TMK_ATTR_INT, false}, {NULL}};
 
-const struct tmk_op tmk_op_NonZero_9 = {
-    TMK_OP_ONNX("NonZero", 9, INT32_MAX),
-    TMK_OP_COUNTS(1, 1, 1, 1),
-    .flags = TMK_OP_PURE | TMK_OP_SIZES_ITSELF,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = nonzero_attrs,
-    .infer = nonzero_infer,
-    .run = nonzero_run,
-    .sample = TMK_OP_SAMPLE(13, "  input %x : bool[3,4]\n"
-                                "  %y = NonZero(%x)\n"),
-};
-
-const struct tmk_op tmk_op_Compress_9 = {
-    TMK_OP_ONNX("Compress", 9, INT32_MAX),
-    TMK_OP_COUNTS(2, 2, 1, 1),
-    .flags = TMK_OP_PURE | TMK_OP_SIZES_ITSELF,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = compress_attrs,
-    .infer = compress_infer,
-    .run = compress_run,
-    .sample = TMK_OP_SAMPLE(11, "  input %x : f32[3,2,3]\n"
-                                "  init %c : bool[2] = {0, 1}\n"
-                                "  %y = Compress(%x, %c) {axis=-1}\n"),
-};
+const struct tmk_op tmk_ops_select[] = {
+    {TMK_OP_ONNX("NonZero", 9, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1), .flags = TMK_OP_SIZES_ITSELF,
+     .infer = nonzero_infer, .run = nonzero_run},
+    {TMK_OP_ONNX("Compress", 9, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1), .flags = TMK_OP_SIZES_ITSELF,
+     .attrs = compress_attrs, .infer = compress_infer, .run = compress_run},
+    {NULL}};

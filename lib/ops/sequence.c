@@ -159,85 +159,24 @@ static enum tmk_status length_run(struct tmk_run *run) {
 
 /* ---- rows ---- */
 
-static const struct tmk_attr_rule no_attrs[] = {{0}};
 static const struct tmk_attr_rule empty_attrs[] = {{"dtype", TMK_ATTR_INT, false}, {0}};
 
-const struct tmk_op tmk_op_SequenceConstruct_11 = {
-    TMK_OP_ONNX("SequenceConstruct", 11, INT32_MAX),
-    TMK_OP_COUNTS(1, TMK_VARIADIC, 1, 1),
-    .flags = TMK_OP_SIZES_ITSELF | TMK_OP_MAKES_SEQUENCES,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = no_attrs,
-    .infer = tmk_infer_nothing,
-    .run = construct_run,
-    .sample = TMK_OP_SAMPLE(11, "  input %a : f32[2,3]\n"
-                                "  input %b : f32[1]\n"
-                                "  %y = SequenceConstruct(%a, %b)\n"),
-};
-
-const struct tmk_op tmk_op_SequenceEmpty_11 = {
-    TMK_OP_ONNX("SequenceEmpty", 11, INT32_MAX),
-    TMK_OP_COUNTS(0, 0, 1, 1),
-    .flags = TMK_OP_SIZES_ITSELF | TMK_OP_MAKES_SEQUENCES,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = empty_attrs,
-    .infer = empty_infer,
-    .run = empty_run,
-    .sample = TMK_OP_SAMPLE(11, "  %y = SequenceEmpty() {dtype=7}\n"),
-};
-
-const struct tmk_op tmk_op_SequenceInsert_11 = {
-    TMK_OP_ONNX("SequenceInsert", 11, INT32_MAX),
-    TMK_OP_COUNTS(2, 3, 1, 1),
-    .flags = TMK_OP_SIZES_ITSELF | TMK_OP_TAKES_ANY | TMK_OP_MAKES_SEQUENCES,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = no_attrs,
-    .infer = insert_infer,
-    .run = insert_run,
-    .sample = TMK_OP_SAMPLE(11, "  input %a : f32[2,3]\n"
-                                "  init %at : i64[] = {-1}\n"
-                                "  %s = SequenceConstruct(%a)\n"
-                                "  %y = SequenceInsert(%s, %a, %at)\n"),
-};
-
-const struct tmk_op tmk_op_SequenceErase_11 = {
-    TMK_OP_ONNX("SequenceErase", 11, INT32_MAX),
-    TMK_OP_COUNTS(1, 2, 1, 1),
-    .flags = TMK_OP_SIZES_ITSELF | TMK_OP_TAKES_ANY | TMK_OP_MAKES_SEQUENCES,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = no_attrs,
-    .infer = one_sequence_infer,
-    .run = erase_run,
-    .sample = TMK_OP_SAMPLE(11, "  input %a : f32[2,3]\n"
-                                "  init %at : i64[] = {0}\n"
-                                "  %s = SequenceConstruct(%a, %a)\n"
-                                "  %y = SequenceErase(%s, %at)\n"),
-};
-
-const struct tmk_op tmk_op_SequenceAt_11 = {
-    TMK_OP_ONNX("SequenceAt", 11, INT32_MAX),
-    TMK_OP_COUNTS(2, 2, 1, 1),
-    .flags = TMK_OP_SIZES_ITSELF | TMK_OP_TAKES_ANY,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = no_attrs,
-    .infer = one_sequence_infer,
-    .run = at_run,
-    .sample = TMK_OP_SAMPLE(11, "  input %a : f32[2,3]\n"
-                                "  input %b : f32[2]\n"
-                                "  init %at : i32[] = {-1}\n"
-                                "  %s = SequenceConstruct(%a, %b)\n"
-                                "  %y = SequenceAt(%s, %at)\n"),
-};
-
-const struct tmk_op tmk_op_SequenceLength_11 = {
-    TMK_OP_ONNX("SequenceLength", 11, INT32_MAX),
-    TMK_OP_COUNTS(1, 1, 1, 1),
-    .flags = TMK_OP_TAKES_ANY,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = no_attrs,
-    .infer = length_infer,
-    .run = length_run,
-    .sample = TMK_OP_SAMPLE(11, "  input %a : f32[2,3]\n"
-                                "  %s = SequenceConstruct(%a, %a)\n"
-                                "  %y = SequenceLength(%s)\n"),
-};
+const struct tmk_op tmk_ops_sequence[] = {
+    {TMK_OP_ONNX("SequenceConstruct", 11, INT32_MAX), TMK_OP_COUNTS(1, TMK_VARIADIC, 1, 1),
+     .flags = TMK_OP_IMPURE | TMK_OP_SIZES_ITSELF | TMK_OP_MAKES_SEQUENCES,
+     .infer = tmk_infer_nothing, .run = construct_run},
+    {TMK_OP_ONNX("SequenceEmpty", 11, INT32_MAX), TMK_OP_COUNTS(0, 0, 1, 1),
+     .flags = TMK_OP_IMPURE | TMK_OP_SIZES_ITSELF | TMK_OP_MAKES_SEQUENCES, .attrs = empty_attrs,
+     .infer = empty_infer, .run = empty_run},
+    {TMK_OP_ONNX("SequenceInsert", 11, INT32_MAX), TMK_OP_COUNTS(2, 3, 1, 1),
+     .flags = TMK_OP_IMPURE | TMK_OP_SIZES_ITSELF | TMK_OP_TAKES_ANY | TMK_OP_MAKES_SEQUENCES,
+     .infer = insert_infer, .run = insert_run},
+    {TMK_OP_ONNX("SequenceErase", 11, INT32_MAX), TMK_OP_COUNTS(1, 2, 1, 1),
+     .flags = TMK_OP_IMPURE | TMK_OP_SIZES_ITSELF | TMK_OP_TAKES_ANY | TMK_OP_MAKES_SEQUENCES,
+     .infer = one_sequence_infer, .run = erase_run},
+    {TMK_OP_ONNX("SequenceAt", 11, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1),
+     .flags = TMK_OP_IMPURE | TMK_OP_SIZES_ITSELF | TMK_OP_TAKES_ANY, .infer = one_sequence_infer,
+     .run = at_run},
+    {TMK_OP_ONNX("SequenceLength", 11, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
+     .flags = TMK_OP_IMPURE | TMK_OP_TAKES_ANY, .infer = length_infer, .run = length_run},
+    {NULL}};

@@ -96,21 +96,9 @@ static enum tmk_status map_infer(struct tmk_infer *infer) {
 
 static const struct tmk_attr_rule attrs[] = {{"body", TMK_ATTR_GRAPH, true}, {0}};
 
-const struct tmk_op tmk_op_SequenceMap_17 = {
-    TMK_OP_ONNX("SequenceMap", 17, INT32_MAX),
-    TMK_OP_COUNTS(1, TMK_VARIADIC, 1, TMK_VARIADIC),
-    .flags = TMK_OP_SIZES_ITSELF | TMK_OP_RUNS_GRAPHS | TMK_OP_TAKES_ANY | TMK_OP_MAKES_SEQUENCES,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = attrs,
-    .infer = map_infer,
-    .run = map_run,
-    .sample = TMK_OP_SAMPLE(17, "  input %a : f32[2]\n"
-                                "  input %b : f32[2]\n"
-                                "  %s = SequenceConstruct(%a, %b)\n"
-                                "  %y = SequenceMap(%s, %b) {body=graph \"b\" {\n"
-                                "    input %e : f32[2]\n"
-                                "    input %c : f32[2]\n"
-                                "    %n = Add(%e, %c)\n"
-                                "    output %n\n"
-                                "  }}\n"),
-};
+const struct tmk_op tmk_ops_sequence_map[] = {
+    {TMK_OP_ONNX("SequenceMap", 17, INT32_MAX), TMK_OP_COUNTS(1, TMK_VARIADIC, 1, TMK_VARIADIC),
+     .flags = TMK_OP_IMPURE | TMK_OP_SIZES_ITSELF | TMK_OP_RUNS_GRAPHS | TMK_OP_TAKES_ANY |
+              TMK_OP_MAKES_SEQUENCES,
+     .attrs = attrs, .infer = map_infer, .run = map_run},
+    {NULL}};

@@ -173,29 +173,11 @@ static const struct tmk_attr_rule split_attrs[] = {
 static const struct tmk_attr_rule concat_attrs[] = {
     {"axis", TMK_ATTR_INT, true}, {"new_axis", TMK_ATTR_INT, false}, {0}};
 
-const struct tmk_op tmk_op_SplitToSequence_11 = {
-    TMK_OP_ONNX("SplitToSequence", 11, INT32_MAX),
-    TMK_OP_COUNTS(1, 2, 1, 1),
-    .flags = TMK_OP_SIZES_ITSELF | TMK_OP_MAKES_SEQUENCES,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = split_attrs,
-    .infer = tmk_infer_nothing,
-    .run = split_run,
-    .sample = TMK_OP_SAMPLE(11, "  input %x : f32[2,5]\n"
-                                "  init %n : i64[] = {2}\n"
-                                "  %y = SplitToSequence(%x, %n) {axis=-1}\n"),
-};
-
-const struct tmk_op tmk_op_ConcatFromSequence_11 = {
-    TMK_OP_ONNX("ConcatFromSequence", 11, INT32_MAX),
-    TMK_OP_COUNTS(1, 1, 1, 1),
-    .flags = TMK_OP_SIZES_ITSELF | TMK_OP_TAKES_ANY,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = concat_attrs,
-    .infer = concat_infer,
-    .run = concat_run,
-    .sample = TMK_OP_SAMPLE(11, "  input %a : f32[2,3]\n"
-                                "  input %b : f32[2,3]\n"
-                                "  %s = SequenceConstruct(%a, %b)\n"
-                                "  %y = ConcatFromSequence(%s) {axis=-1, new_axis=1}\n"),
-};
+const struct tmk_op tmk_ops_sequence_split[] = {
+    {TMK_OP_ONNX("SplitToSequence", 11, INT32_MAX), TMK_OP_COUNTS(1, 2, 1, 1),
+     .flags = TMK_OP_IMPURE | TMK_OP_SIZES_ITSELF | TMK_OP_MAKES_SEQUENCES, .attrs = split_attrs,
+     .infer = tmk_infer_nothing, .run = split_run},
+    {TMK_OP_ONNX("ConcatFromSequence", 11, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
+     .flags = TMK_OP_IMPURE | TMK_OP_SIZES_ITSELF | TMK_OP_TAKES_ANY, .attrs = concat_attrs,
+     .infer = concat_infer, .run = concat_run},
+    {NULL}};

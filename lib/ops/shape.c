@@ -51,42 +51,14 @@ static enum tmk_status size_run(struct tmk_run *run) {
     return TMK_OK;
 }
 
-static const struct tmk_attr_rule no_attrs[] = {{NULL}};
 static const struct tmk_attr_rule shape_15_attrs[] = {
     {"end", TMK_ATTR_INT, false}, {"start", TMK_ATTR_INT, false}, {NULL}};
 
-const struct tmk_op tmk_op_Shape_1 = {
-    TMK_OP_ONNX("Shape", 1, 14),
-    TMK_OP_COUNTS(1, 1, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = no_attrs,
-    .infer = shape_infer,
-    .run = shape_run,
-    .sample = TMK_OP_SAMPLE(13, "  input %x : f32[2,3,4]\n"
-                                "  %y = Shape(%x)\n"),
-};
-
-const struct tmk_op tmk_op_Shape_15 = {
-    TMK_OP_ONNX("Shape", 15, INT32_MAX),
-    TMK_OP_COUNTS(1, 1, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = shape_15_attrs,
-    .infer = shape_infer,
-    .run = shape_run,
-    .sample = TMK_OP_SAMPLE(15, "  input %x : f32[2,3,4]\n"
-                                "  %y = Shape(%x) {end=100, start=-2}\n"),
-};
-
-const struct tmk_op tmk_op_Size_1 = {
-    TMK_OP_ONNX("Size", 1, INT32_MAX),
-    TMK_OP_COUNTS(1, 1, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = no_attrs,
-    .infer = size_infer,
-    .run = size_run,
-    .sample = TMK_OP_SAMPLE(13, "  input %x : f32[2,3,4]\n"
-                                "  %y = Size(%x)\n"),
-};
+const struct tmk_op tmk_ops_shape[] = {
+    {TMK_OP_ONNX("Shape", 1, 14), TMK_OP_COUNTS(1, 1, 1, 1), .infer = shape_infer,
+     .run = shape_run},
+    {TMK_OP_ONNX("Shape", 15, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1), .attrs = shape_15_attrs,
+     .infer = shape_infer, .run = shape_run},
+    {TMK_OP_ONNX("Size", 1, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1), .infer = size_infer,
+     .run = size_run},
+    {NULL}};

@@ -96,7 +96,7 @@ static void learn_value(struct typing *t, const struct tmk_value *value,
 /* May the kernel run now, and does it make little? */
 static bool may_compute(const struct tmk_node *node, const struct tmk_tensor *const *in,
                         const struct tmk_infer_result *results) {
-    if (!(node->row->flags & TMK_OP_PURE))
+    if (node->row->flags & TMK_OP_IMPURE)
         return false;
     for (uint32_t i = 0; i < node->n_inputs; i++)
         if (in[i] && !tmk_node_has(node, TMK_TRAIT_SHAPE_ONLY) &&

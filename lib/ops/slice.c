@@ -179,49 +179,13 @@ static const struct tmk_attr_rule attrs_1[] = {{"axes", TMK_ATTR_INTS, false},
                                                {"ends", TMK_ATTR_INTS, true},
                                                {"starts", TMK_ATTR_INTS, true},
                                                {NULL}};
-static const struct tmk_attr_rule attrs_10[] = {{NULL}};
 
-const struct tmk_op tmk_op_Slice_1 = {
-    TMK_OP_ONNX("Slice", 1, 9),
-    TMK_OP_COUNTS(1, 1, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = attrs_1,
-    .infer = slice_1_infer,
-    .run = slice_1_run,
-    .sample = TMK_OP_SAMPLE(9, "  input %x : f32[3,4,5]\n"
-                               "  %y = Slice(%x) {axes=[1,2], ends=[-1,1000], starts=[1,-3]}\n"),
-};
-
-const struct tmk_op tmk_op_Slice_10 = {
-    TMK_OP_ONNX("Slice", 10, INT32_MAX),
-    TMK_OP_COUNTS(3, 5, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = attrs_10,
-    .infer = slice_10_infer,
-    .run = slice_10_run,
-    .sample =
-        TMK_OP_SAMPLE(13, "  input %x : f32[3,7,5]\n"
-                          "  init %starts : i64[2] = {-1, 1}\n"
-                          "  init %ends : i64[2] = {-9223372036854775808, 9223372036854775807}\n"
-                          "  init %axes : i64[2] = {-2, 0}\n"
-                          "  init %steps : i64[2] = {-3, 1}\n"
-                          "  %y = Slice(%x, %starts, %ends, %axes, %steps)\n"),
-};
-
-/* An experimental operator of the first releases; its axes, too, are an input. */
-const struct tmk_op tmk_op_DynamicSlice_1 = {
-    TMK_OP_ONNX("DynamicSlice", 1, INT32_MAX),
-    TMK_OP_COUNTS(3, 4, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = attrs_10,
-    .infer = slice_10_infer,
-    .run = slice_10_run,
-    .sample = TMK_OP_SAMPLE(9, "  input %x : f32[3,7,5]\n"
-                               "  init %starts : i64[2] = {-3, 1}\n"
-                               "  init %ends : i64[2] = {-1, 1000}\n"
-                               "  init %axes : i64[2] = {1, 0}\n"
-                               "  %y = DynamicSlice(%x, %starts, %ends, %axes)\n"),
-};
+const struct tmk_op tmk_ops_slice[] = {
+    {TMK_OP_ONNX("Slice", 1, 9), TMK_OP_COUNTS(1, 1, 1, 1), .attrs = attrs_1,
+     .infer = slice_1_infer, .run = slice_1_run},
+    {TMK_OP_ONNX("Slice", 10, INT32_MAX), TMK_OP_COUNTS(3, 5, 1, 1), .infer = slice_10_infer,
+     .run = slice_10_run},
+    /* An experimental operator of the first releases; its axes, too, are an input. */
+    {TMK_OP_ONNX("DynamicSlice", 1, INT32_MAX), TMK_OP_COUNTS(3, 4, 1, 1), .infer = slice_10_infer,
+     .run = slice_10_run},
+    {NULL}};

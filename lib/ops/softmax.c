@@ -13,38 +13,20 @@
 #include "ops/softmax.h"
 #include "ops/vmath.h"
 
-static enum tmk_status infer_axis(struct tmk_infer *infer, int64_t otherwise) {
-    int32_t axis;
+/* The axis, and before operator set 13 all behind it, too. */
+static enum tmk_status read_axis(const struct tmk_node *node, const struct tmk_shape *shape,
+                                 int32_t *axis, int32_t *end, struct tmk_diag *diag) {
+    const bool flattens = node->row->since < 13;
+    TMK_TRY(tmk_axis(tmk_node_int(node, "axis", flattens ? 1 : -1), shape->rank, axis, diag));
+    *end = flattens ? shape->rank : *axis + 1;
+    return TMK_OK;
+}
+
+static enum tmk_status infer_slices(struct tmk_infer *infer) {
+    int32_t axis, end;
     TMK_TRY(tmk_want_dtype(infer->in[0], TMK_FLOAT32, "input 0", infer->diag));
-    TMK_TRY(tmk_axis(tmk_node_int(infer->node, "axis", otherwise), infer->in[0]->shape.rank, &axis,
-                     infer->diag));
+    TMK_TRY(read_axis(infer->node, &infer->in[0]->shape, &axis, &end, infer->diag));
     return tmk_infer_same(infer);
-}
-
-static enum tmk_status infer_1(struct tmk_infer *infer) {
-    return infer_axis(infer, 1);
-}
-
-static enum tmk_status infer_13(struct tmk_infer *infer) {
-    return infer_axis(infer, -1);
-}
-
-static enum tmk_status flatten_extents(const struct tmk_run *run, struct tmk_extents *e) {
-    const struct tmk_shape *shape = &run->in[0]->shape;
-    int32_t axis;
-    TMK_TRY(tmk_axis(tmk_node_int(run->node, "axis", 1), shape->rank, &axis, run->diag));
-    *e = (struct tmk_extents){tmk_shape_product(shape, 0, axis),
-                              tmk_shape_product(shape, axis, shape->rank), 1};
-    return TMK_OK;
-}
-
-static enum tmk_status axis_extents(const struct tmk_run *run, struct tmk_extents *e) {
-    const struct tmk_shape *shape = &run->in[0]->shape;
-    int32_t axis;
-    TMK_TRY(tmk_axis(tmk_node_int(run->node, "axis", -1), shape->rank, &axis, run->diag));
-    *e = (struct tmk_extents){tmk_shape_product(shape, 0, axis), (size_t)shape->dim[axis],
-                              tmk_shape_product(shape, axis + 1, shape->rank)};
-    return TMK_OK;
 }
 
 /* ---- slices [n, 1] ---- */
@@ -204,41 +186,35 @@ enum tmk_status tmk_softmax(struct tmk_run *run, const struct tmk_extents *e, co
     return each_slice(run, e, softmax_block, x, y);
 }
 
-static enum tmk_status run_slices(struct tmk_run *run, const struct tmk_extents *e,
-                                  slice_function slice) {
+static enum tmk_status run_slices(struct tmk_run *run) {
+    const struct tmk_shape *shape = &run->in[0]->shape;
+    const slice_function *slice = run->node->row->table;
     struct tmk_tensor *out = tmk_run_out(run, 0);
+    int32_t axis, end;
+    TMK_TRY(read_axis(run->node, shape, &axis, &end, run->diag));
     if (!out || !tmk_tensor_count(out))
         return TMK_OK;
-    return each_slice(run, e, slice, run->in[0]->data, out->data);
+    const struct tmk_extents e = {tmk_shape_product(shape, 0, axis),
+                                  tmk_shape_product(shape, axis, end),
+                                  tmk_shape_product(shape, end, shape->rank)};
+    return each_slice(run, &e, *slice, run->in[0]->data, out->data);
 }
 
+static const slice_function softmax_slice = softmax_block, log_slice = log_softmax,
+                            hardmax_slice = hardmax_block;
 static const struct tmk_attr_rule attrs[] = {{"axis", TMK_ATTR_INT, false}, {0}};
 
-#define ROW(Name, since, until, slice, extent_of, text)                                            \
-    static enum tmk_status run_##Name##_##since(struct tmk_run *run) {                             \
-        struct tmk_extents e = {0};                                                                \
-        TMK_TRY(extent_of(run, &e));                                                               \
-        return run_slices(run, &e, slice);                                                         \
-    }                                                                                              \
-    const struct tmk_op tmk_op_##Name##_##since = {                                                \
-        TMK_DOMAIN_ONNX,                                                                           \
-        #Name,                                                                                     \
-        since,                                                                                     \
-        until,                                                                                     \
-        1,                                                                                         \
-        1,                                                                                         \
-        1,                                                                                         \
-        1,                                                                                         \
-        TMK_OP_PURE,                                                                               \
-        TMK_CHANNEL_INHERIT,                                                                       \
-        attrs,                                                                                     \
-        infer_##since,                                                                             \
-        run_##Name##_##since,                                                                      \
-        TMK_OP_SAMPLE(since, "  input %x : f32[2,3,4]\n"                                           \
-                             "  %y = " #Name "(%x) {axis=" text "}\n")};
-ROW(Softmax, 1, 12, softmax_block, flatten_extents, "1")
-ROW(Softmax, 13, INT32_MAX, softmax_block, axis_extents, "1")
-ROW(LogSoftmax, 1, 12, log_softmax, flatten_extents, "2")
-ROW(LogSoftmax, 13, INT32_MAX, log_softmax, axis_extents, "-2")
-ROW(Hardmax, 1, 12, hardmax_block, flatten_extents, "0")
-ROW(Hardmax, 13, INT32_MAX, hardmax_block, axis_extents, "-1")
+#define SLICES(name_, since_, until_, table_)                                                      \
+    {                                                                                              \
+        TMK_OP_ONNX(name_, since_, until_), TMK_OP_COUNTS(1, 1, 1, 1),                             \
+            .channel = TMK_CHANNEL_INHERIT, .attrs = attrs, .table = table_,                       \
+            .infer = infer_slices, .run = run_slices                                               \
+    }
+
+const struct tmk_op tmk_ops_softmax[] = {SLICES("Softmax", 1, 12, &softmax_slice),
+                                         SLICES("Softmax", 13, INT32_MAX, &softmax_slice),
+                                         SLICES("LogSoftmax", 1, 12, &log_slice),
+                                         SLICES("LogSoftmax", 13, INT32_MAX, &log_slice),
+                                         SLICES("Hardmax", 1, 12, &hardmax_slice),
+                                         SLICES("Hardmax", 13, INT32_MAX, &hardmax_slice),
+                                         {NULL}};

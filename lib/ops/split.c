@@ -126,71 +126,13 @@ static const struct tmk_attr_rule attrs_13[] = {{"axis", TMK_ATTR_INT, false}, {
 static const struct tmk_attr_rule attrs_18[] = {
     {"axis", TMK_ATTR_INT, false}, {"num_outputs", TMK_ATTR_INT, false}, {NULL}};
 
-const struct tmk_op tmk_op_Split_1 = {
-    TMK_OP_ONNX("Split", 1, 1),
-    TMK_OP_COUNTS(1, 2, 1, TMK_VARIADIC),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = attrs_1,
-    .infer = split_infer,
-    .run = split_run,
-    .sample = "graph \"split\" opset 1 {\n"
-              "  input %x : f32[2,6]\n"
-              "  init %split : f32[2] = {2, 4}\n"
-              "  %a, %b = Split(%x, %split) {axis=1}\n"
-              "  output %a\n"
-              "  output %b\n"
-              "}\n",
-};
-
-const struct tmk_op tmk_op_Split_2 = {
-    TMK_OP_ONNX("Split", 2, 12),
-    TMK_OP_COUNTS(1, 1, 1, TMK_VARIADIC),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = attrs_1,
-    .infer = split_infer,
-    .run = split_run,
-    .sample = "graph \"split\" opset 11 {\n"
-              "  input %x : f32[2,6,3]\n"
-              "  %a, %b, %c = Split(%x) {axis=1, split=[3,1,2]}\n"
-              "  output %a\n"
-              "  output %b\n"
-              "  output %c\n"
-              "}\n",
-};
-
-const struct tmk_op tmk_op_Split_13 = {
-    TMK_OP_ONNX("Split", 13, 17),
-    TMK_OP_COUNTS(1, 2, 1, TMK_VARIADIC),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = attrs_13,
-    .infer = split_infer,
-    .run = split_run,
-    .sample = "graph \"split\" opset 13 {\n"
-              "  input %x : f32[2,6]\n"
-              "  init %split : i64[3] = {5, 0, 1}\n"
-              "  %a, %b, %c = Split(%x, %split) {axis=-1}\n"
-              "  output %a\n"
-              "  output %b\n"
-              "  output %c\n"
-              "}\n",
-};
-
-const struct tmk_op tmk_op_Split_18 = {
-    TMK_OP_ONNX("Split", 18, INT32_MAX),
-    TMK_OP_COUNTS(1, 2, 1, TMK_VARIADIC),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = attrs_18,
-    .infer = split_18_infer,
-    .run = split_run,
-    .sample = "graph \"split\" opset 18 {\n"
-              "  input %x : f32[7,2]\n"
-              "  %a, %b, %c = Split(%x) {axis=0, num_outputs=3}\n"
-              "  output %a\n"
-              "  output %b\n"
-              "  output %c\n"
-              "}\n",
-};
+const struct tmk_op tmk_ops_split[] = {
+    {TMK_OP_ONNX("Split", 1, 1), TMK_OP_COUNTS(1, 2, 1, TMK_VARIADIC), .attrs = attrs_1,
+     .infer = split_infer, .run = split_run},
+    {TMK_OP_ONNX("Split", 2, 12), TMK_OP_COUNTS(1, 1, 1, TMK_VARIADIC), .attrs = attrs_1,
+     .infer = split_infer, .run = split_run},
+    {TMK_OP_ONNX("Split", 13, 17), TMK_OP_COUNTS(1, 2, 1, TMK_VARIADIC), .attrs = attrs_13,
+     .infer = split_infer, .run = split_run},
+    {TMK_OP_ONNX("Split", 18, INT32_MAX), TMK_OP_COUNTS(1, 2, 1, TMK_VARIADIC), .attrs = attrs_18,
+     .infer = split_18_infer, .run = split_run},
+    {NULL}};

@@ -148,18 +148,7 @@ static double stft_cost(const struct tmk_node *node, const struct tmk_tensor *co
 
 static const struct tmk_attr_rule attrs[] = {{"onesided", TMK_ATTR_INT, false}, {NULL}};
 
-const struct tmk_op tmk_op_STFT_17 = {
-    TMK_OP_ONNX("STFT", 17, INT32_MAX),
-    TMK_OP_COUNTS(2, 4, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = attrs,
-    .infer = infer_stft,
-    .cost = stft_cost,
-    .run = run_stft,
-    .sample = TMK_OP_SAMPLE(17, "  input %x : f32[2,12,2]\n"
-                                "  init %s : i64[] = {3}\n"
-                                "  input %w : f32[5]\n"
-                                "  init %n : i64[] = {5}\n"
-                                "  %y = STFT(%x, %s, %w, %n) {onesided=0}\n"),
-};
+const struct tmk_op tmk_ops_stft[] = {{TMK_OP_ONNX("STFT", 17, INT32_MAX),
+                                       TMK_OP_COUNTS(2, 4, 1, 1), .attrs = attrs,
+                                       .infer = infer_stft, .run = run_stft, .cost = stft_cost},
+                                      {NULL}};

@@ -157,21 +157,8 @@ static double suppression_cost(const struct tmk_node *node, const struct tmk_ten
 
 static const struct tmk_attr_rule attrs[] = {{"center_point_box", TMK_ATTR_INT, false}, {NULL}};
 
-const struct tmk_op tmk_op_NonMaxSuppression_10 = {
-    TMK_OP_ONNX("NonMaxSuppression", 10, INT32_MAX),
-    TMK_OP_COUNTS(2, 5, 1, 1),
-    .flags = TMK_OP_PURE | TMK_OP_SIZES_ITSELF,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = attrs,
-    .infer = suppression_infer,
-    .cost = suppression_cost,
-    .run = suppression_run,
-    .sample = TMK_OP_SAMPLE(
-        11, "  init %boxes : f32[1,4,4] = {0, 0, 1, 1, 0, 0.1, 1, 1.1, 0, 10, 1, 11, 0, 10.1, 1, "
-            "11.1}\n"
-            "  input %scores : f32[1,2,4]\n"
-            "  init %most : i64[1] = {3}\n"
-            "  init %overlap : f32[1] = {0.5}\n"
-            "  init %score : f32[1] = {-1}\n"
-            "  %y = NonMaxSuppression(%boxes, %scores, %most, %overlap, %score)\n"),
-};
+const struct tmk_op tmk_ops_suppression[] = {
+    {TMK_OP_ONNX("NonMaxSuppression", 10, INT32_MAX), TMK_OP_COUNTS(2, 5, 1, 1),
+     .flags = TMK_OP_SIZES_ITSELF, .attrs = attrs, .infer = suppression_infer,
+     .run = suppression_run, .cost = suppression_cost},
+    {NULL}};

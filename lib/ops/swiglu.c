@@ -33,15 +33,7 @@ static enum tmk_status run_swiglu(struct tmk_run *run) {
 
 static const struct tmk_attr_rule attrs[] = {{"alpha", TMK_ATTR_FLOAT, false}, {NULL}};
 
-const struct tmk_op tmk_op_SwiGLU_28 = {
-    TMK_OP_ONNX("SwiGLU", 28, INT32_MAX),
-    TMK_OP_COUNTS(2, 2, 1, 1),
-    .flags = TMK_OP_PURE | TMK_OP_INPLACE,
-    .channel = TMK_CHANNEL_INHERIT,
-    .attrs = attrs,
-    .infer = infer_swiglu,
-    .run = run_swiglu,
-    .sample = TMK_OP_SAMPLE(28, "  input %a : f32[2,3]\n"
-                                "  input %b : f32[2,3]\n"
-                                "  %y = SwiGLU(%a, %b) {alpha=1.5f}\n"),
-};
+const struct tmk_op tmk_ops_swiglu[] = {
+    {TMK_OP_ONNX("SwiGLU", 28, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1), .flags = TMK_OP_INPLACE,
+     .channel = TMK_CHANNEL_INHERIT, .attrs = attrs, .infer = infer_swiglu, .run = run_swiglu},
+    {NULL}};

@@ -55,19 +55,11 @@ static enum tmk_status run_blackman(struct tmk_run *run) {
 static const struct tmk_attr_rule attrs[] = {
     {"output_datatype", TMK_ATTR_INT, false}, {"periodic", TMK_ATTR_INT, false}, {NULL}};
 
-#define TMK_TAPER_ROW(op, runs)                                                                    \
-    const struct tmk_op tmk_op_##op##_17 = {                                                       \
-        TMK_OP_ONNX(#op, 17, INT32_MAX),                                                           \
-        TMK_OP_COUNTS(1, 1, 1, 1),                                                                 \
-        .flags = TMK_OP_PURE,                                                                      \
-        .channel = TMK_CHANNEL_NONE,                                                               \
-        .attrs = attrs,                                                                            \
-        .infer = infer_taper,                                                                      \
-        .run = runs,                                                                               \
-        .sample = TMK_OP_SAMPLE(17, "  init %n : i64[] = {9}\n"                                    \
-                                    "  %y = " #op "(%n) {periodic=0}\n"),                          \
-    };
-
-TMK_TAPER_ROW(HannWindow, run_hann)
-TMK_TAPER_ROW(HammingWindow, run_hamming)
-TMK_TAPER_ROW(BlackmanWindow, run_blackman)
+const struct tmk_op tmk_ops_taper[] = {
+    {TMK_OP_ONNX("HannWindow", 17, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1), .attrs = attrs,
+     .infer = infer_taper, .run = run_hann},
+    {TMK_OP_ONNX("HammingWindow", 17, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1), .attrs = attrs,
+     .infer = infer_taper, .run = run_hamming},
+    {TMK_OP_ONNX("BlackmanWindow", 17, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1), .attrs = attrs,
+     .infer = infer_taper, .run = run_blackman},
+    {NULL}};

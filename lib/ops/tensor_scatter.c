@@ -75,16 +75,7 @@ static enum tmk_status run_tensor_scatter(struct tmk_run *run) {
 static const struct tmk_attr_rule attrs[] = {
     {"axis", TMK_ATTR_INT, false}, {"mode", TMK_ATTR_STRING, false}, {NULL}};
 
-const struct tmk_op tmk_op_TensorScatter_24 = {
-    TMK_OP_ONNX("TensorScatter", 24, INT32_MAX),
-    TMK_OP_COUNTS(2, 3, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = attrs,
-    .infer = infer_tensor_scatter,
-    .run = run_tensor_scatter,
-    .sample = TMK_OP_SAMPLE(24, "  input %cache : f32[2,3,5,2]\n"
-                                "  input %new : f32[2,3,3,2]\n"
-                                "  init %at : i64[2] = {1, 4}\n"
-                                "  %y = TensorScatter(%cache, %new, %at) {mode=\"circular\"}\n"),
-};
+const struct tmk_op tmk_ops_tensor_scatter[] = {
+    {TMK_OP_ONNX("TensorScatter", 24, INT32_MAX), TMK_OP_COUNTS(2, 3, 1, 1), .attrs = attrs,
+     .infer = infer_tensor_scatter, .run = run_tensor_scatter},
+    {NULL}};

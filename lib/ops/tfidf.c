@@ -205,17 +205,7 @@ static const struct tmk_attr_rule tfidf_attrs[] = {
     {"pool_int64s", TMK_ATTR_INTS, false},   {"pool_strings", TMK_ATTR_STRINGS, false},
     {"weights", TMK_ATTR_FLOATS, false},     {NULL}};
 
-const struct tmk_op tmk_op_TfIdfVectorizer_9 = {
-    TMK_OP_ONNX("TfIdfVectorizer", 9, INT32_MAX),
-    TMK_OP_COUNTS(1, 1, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = tfidf_attrs,
-    .infer = tfidf_infer,
-    .run = tfidf_run,
-    .sample = TMK_OP_SAMPLE(
-        17, "  input %x : i64[2,6]\n"
-            "  %y = TfIdfVectorizer(%x) {max_gram_length=2, max_skip_count=1, "
-            "min_gram_length=1, mode=\"TF\", ngram_counts=[0,3], ngram_indexes=[0,1,2,4,3], "
-            "pool_int64s=[0,1,2,0,1,1,2]}\n"),
-};
+const struct tmk_op tmk_ops_tfidf[] = {{TMK_OP_ONNX("TfIdfVectorizer", 9, INT32_MAX),
+                                        TMK_OP_COUNTS(1, 1, 1, 1), .attrs = tfidf_attrs,
+                                        .infer = tfidf_infer, .run = tfidf_run},
+                                       {NULL}};

@@ -169,24 +169,11 @@ static const struct tmk_attr_rule attrs_11[] = {{"axis", TMK_ATTR_INT, false},
                                                 {"sorted", TMK_ATTR_INT, false},
                                                 {0}};
 
-#define ROW(since, until, n_in, attributes, text)                                                  \
-    const struct tmk_op tmk_op_TopK_##since = {                                                    \
-        TMK_OP_ONNX("TopK", since, until),                                                         \
-        TMK_OP_COUNTS(n_in, n_in, 1, 2),                                                           \
-        .flags = TMK_OP_PURE,                                                                      \
-        .channel = TMK_CHANNEL_NONE,                                                               \
-        .attrs = attributes,                                                                       \
-        .infer = infer_topk,                                                                       \
-        .run = run_topk,                                                                           \
-        .sample = "graph \"sample\" opset " #since " {\n"                                          \
-                  "  input %x : f32[2,5,4]\n" text "  output %y\n"                                 \
-                  "  output %i\n"                                                                  \
-                  "}\n",                                                                           \
-    };
-ROW(1, 9, 1, attrs_1, "  %y, %i = TopK(%x) {axis=1, k=2}\n")
-ROW(10, 10, 2, attrs_10,
-    "  init %k : i64[1] = {3}\n"
-    "  %y, %i = TopK(%x, %k) {axis=-1}\n")
-ROW(11, INT32_MAX, 2, attrs_11,
-    "  init %k : i64[1] = {3}\n"
-    "  %y, %i = TopK(%x, %k) {axis=1, largest=0}\n")
+const struct tmk_op tmk_ops_topk[] = {{TMK_OP_ONNX("TopK", 1, 9), TMK_OP_COUNTS(1, 1, 1, 2),
+                                       .attrs = attrs_1, .infer = infer_topk, .run = run_topk},
+                                      {TMK_OP_ONNX("TopK", 10, 10), TMK_OP_COUNTS(2, 2, 1, 2),
+                                       .attrs = attrs_10, .infer = infer_topk, .run = run_topk},
+                                      {TMK_OP_ONNX("TopK", 11, INT32_MAX),
+                                       TMK_OP_COUNTS(2, 2, 1, 2), .attrs = attrs_11,
+                                       .infer = infer_topk, .run = run_topk},
+                                      {NULL}};

@@ -55,14 +55,7 @@ static enum tmk_status transpose_run(struct tmk_run *run) {
 
 static const struct tmk_attr_rule attrs[] = {{"perm", TMK_ATTR_INTS, false}, {NULL}};
 
-const struct tmk_op tmk_op_Transpose_1 = {
-    TMK_OP_ONNX("Transpose", 1, INT32_MAX),
-    TMK_OP_COUNTS(1, 1, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = attrs,
-    .infer = transpose_infer,
-    .run = transpose_run,
-    .sample = TMK_OP_SAMPLE(13, "  input %x : f32[2,3,4,5]\n"
-                                "  %y = Transpose(%x) {perm=[0,2,3,1]}\n"),
-};
+const struct tmk_op tmk_ops_transpose[] = {{TMK_OP_ONNX("Transpose", 1, INT32_MAX),
+                                            TMK_OP_COUNTS(1, 1, 1, 1), .attrs = attrs,
+                                            .infer = transpose_infer, .run = transpose_run},
+                                           {NULL}};

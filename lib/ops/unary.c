@@ -7,14 +7,18 @@
 #include "ops/rows.h"
 #include "ops/vmath.h"
 
-enum tmk_status tmk_infer_unary(struct tmk_infer *infer, const struct tmk_unary *op) {
+enum tmk_status tmk_infer_unary_as(struct tmk_infer *infer, const struct tmk_unary *op) {
     const struct tmk_tensor *x = infer->in[0];
     TMK_WANT_ENTRY(op->row, x, "input 0", infer->diag);
     tmk_infer_set(infer, 0, op->result == TMK_UNDEFINED ? x->dtype : op->result, &x->shape);
     return TMK_OK;
 }
 
-enum tmk_status tmk_run_unary(struct tmk_run *run, const struct tmk_unary *op) {
+enum tmk_status tmk_infer_unary(struct tmk_infer *infer) {
+    return tmk_infer_unary_as(infer, infer->node->row->table);
+}
+
+enum tmk_status tmk_run_unary_as(struct tmk_run *run, const struct tmk_unary *op) {
     const struct tmk_tensor *x = run->in[0];
     float p[TMK_UNARY_PARAMS] = {0};
     for (int i = 0; i < TMK_UNARY_PARAMS && op->param[i].name; i++)
@@ -22,6 +26,10 @@ enum tmk_status tmk_run_unary(struct tmk_run *run, const struct tmk_unary *op) {
     if (tmk_run_out(run, 0))
         op->row[x->dtype](tmk_tensor_count(x), x->data, run->out[0]->data, p);
     return TMK_OK;
+}
+
+enum tmk_status tmk_run_unary(struct tmk_run *run) {
+    return tmk_run_unary_as(run, run->node->row->table);
 }
 
 #define DEFINE(op, dtype, T, U) TMK_ROW1(row_##op##_##dtype, T, T, op(T, U))
@@ -97,47 +105,13 @@ TABLE(logical_not, NOT, TMK_EACH_BOOL)
 TMK_ROW1(row_is_nan, float, uint8_t, x != x)
 static const struct tmk_unary is_nan = {.row = {[TMK_FLOAT32] = row_is_nan}, .result = TMK_BOOL};
 
-#define FUNCTION(Name, since, table)                                                               \
-    TMK_UNARY(Name, since, INT32_MAX, table, tmk_attrs_consumed,                                   \
-              TMK_UNARY_SAMPLE(Name, since, f32, ""))
-FUNCTION(Abs, 1, &absolute)
-FUNCTION(Neg, 1, &negate)
-FUNCTION(Sign, 9, &sign)
-FUNCTION(Sqrt, 1, &square_root)
-FUNCTION(Exp, 1, &exponential)
-FUNCTION(Log, 1, &logarithm)
-FUNCTION(Floor, 1, &round_down)
-FUNCTION(Ceil, 1, &round_up)
-FUNCTION(Round, 11, &round_even)
-FUNCTION(Reciprocal, 1, &reciprocal)
-FUNCTION(Erf, 9, &error_function)
-FUNCTION(Sin, 7, &sine)
-FUNCTION(Cos, 7, &cosine)
-FUNCTION(Tan, 7, &tangent)
-FUNCTION(Asin, 7, &arc_sine)
-FUNCTION(Acos, 7, &arc_cosine)
-FUNCTION(Atan, 7, &arc_tangent)
-FUNCTION(Sinh, 9, &hyperbolic_sine)
-FUNCTION(Cosh, 9, &hyperbolic_cosine)
-FUNCTION(Asinh, 9, &area_sine)
-FUNCTION(Acosh, 9, &area_cosine)
-FUNCTION(Atanh, 9, &area_tangent)
-FUNCTION(IsNaN, 9, &is_nan)
-TMK_UNARY(Not, 1, INT32_MAX, &logical_not, tmk_attrs_none, TMK_UNARY_SAMPLE(Not, 1, bool, ""))
-TMK_UNARY(BitwiseNot, 18, INT32_MAX, &bitwise_not, tmk_attrs_none,
-          TMK_UNARY_SAMPLE(BitwiseNot, 18, i16, ""))
-
 /* ---- IsInf: its attributes select which infinities count ---- */
 
 TMK_ROW1(row_infinite, float, uint8_t, (p[0] != 0 && x == INFINITY) | (p[1] != 0 && x == -INFINITY))
 static const struct tmk_unary is_infinite = {.row = {[TMK_FLOAT32] = row_infinite},
                                              .result = TMK_BOOL};
 
-static enum tmk_status infer_IsInf_10(struct tmk_infer *infer) {
-    return tmk_infer_unary(infer, &is_infinite);
-}
-
-static enum tmk_status run_IsInf_10(struct tmk_run *run) {
+static enum tmk_status run_is_infinite(struct tmk_run *run) {
     const struct tmk_tensor *x = run->in[0];
     const float p[2] = {tmk_node_int(run->node, "detect_positive", 1) != 0,
                         tmk_node_int(run->node, "detect_negative", 1) != 0};
@@ -148,5 +122,33 @@ static enum tmk_status run_IsInf_10(struct tmk_run *run) {
 
 static const struct tmk_attr_rule infinite_attrs[] = {
     {"detect_negative", TMK_ATTR_INT, false}, {"detect_positive", TMK_ATTR_INT, false}, {0}};
-TMK_UNARY_ROW(IsInf, 10, INT32_MAX, infinite_attrs,
-              TMK_UNARY_SAMPLE(IsInf, 10, f32, " {detect_negative=0}"))
+
+const struct tmk_op tmk_ops_unary[] = {
+    TMK_UNARY("Abs", 1, INT32_MAX, &absolute, tmk_attrs_consumed),
+    TMK_UNARY("Neg", 1, INT32_MAX, &negate, tmk_attrs_consumed),
+    TMK_UNARY("Sign", 9, INT32_MAX, &sign, tmk_attrs_consumed),
+    TMK_UNARY("Sqrt", 1, INT32_MAX, &square_root, tmk_attrs_consumed),
+    TMK_UNARY("Exp", 1, INT32_MAX, &exponential, tmk_attrs_consumed),
+    TMK_UNARY("Log", 1, INT32_MAX, &logarithm, tmk_attrs_consumed),
+    TMK_UNARY("Floor", 1, INT32_MAX, &round_down, tmk_attrs_consumed),
+    TMK_UNARY("Ceil", 1, INT32_MAX, &round_up, tmk_attrs_consumed),
+    TMK_UNARY("Round", 11, INT32_MAX, &round_even, tmk_attrs_consumed),
+    TMK_UNARY("Reciprocal", 1, INT32_MAX, &reciprocal, tmk_attrs_consumed),
+    TMK_UNARY("Erf", 9, INT32_MAX, &error_function, tmk_attrs_consumed),
+    TMK_UNARY("Sin", 7, INT32_MAX, &sine, tmk_attrs_consumed),
+    TMK_UNARY("Cos", 7, INT32_MAX, &cosine, tmk_attrs_consumed),
+    TMK_UNARY("Tan", 7, INT32_MAX, &tangent, tmk_attrs_consumed),
+    TMK_UNARY("Asin", 7, INT32_MAX, &arc_sine, tmk_attrs_consumed),
+    TMK_UNARY("Acos", 7, INT32_MAX, &arc_cosine, tmk_attrs_consumed),
+    TMK_UNARY("Atan", 7, INT32_MAX, &arc_tangent, tmk_attrs_consumed),
+    TMK_UNARY("Sinh", 9, INT32_MAX, &hyperbolic_sine, tmk_attrs_consumed),
+    TMK_UNARY("Cosh", 9, INT32_MAX, &hyperbolic_cosine, tmk_attrs_consumed),
+    TMK_UNARY("Asinh", 9, INT32_MAX, &area_sine, tmk_attrs_consumed),
+    TMK_UNARY("Acosh", 9, INT32_MAX, &area_cosine, tmk_attrs_consumed),
+    TMK_UNARY("Atanh", 9, INT32_MAX, &area_tangent, tmk_attrs_consumed),
+    TMK_UNARY("IsNaN", 9, INT32_MAX, &is_nan, tmk_attrs_consumed),
+    TMK_UNARY("Not", 1, INT32_MAX, &logical_not, NULL),
+    TMK_UNARY("BitwiseNot", 18, INT32_MAX, &bitwise_not, NULL),
+    {TMK_UNARY_ROW("IsInf", 10, INT32_MAX), .attrs = infinite_attrs, .table = &is_infinite,
+     .infer = tmk_infer_unary, .run = run_is_infinite},
+    {NULL}};

@@ -38,33 +38,20 @@ struct tmk_unary {
     } param[TMK_UNARY_PARAMS];
 };
 
-enum tmk_status tmk_infer_unary(struct tmk_infer *infer, const struct tmk_unary *op);
-enum tmk_status tmk_run_unary(struct tmk_run *run, const struct tmk_unary *op);
+/* The row's table is a struct tmk_unary. */
+enum tmk_status tmk_infer_unary(struct tmk_infer *infer);
+enum tmk_status tmk_run_unary(struct tmk_run *run);
+/* The same with a table that the node selects. */
+enum tmk_status tmk_infer_unary_as(struct tmk_infer *infer, const struct tmk_unary *op);
+enum tmk_status tmk_run_unary_as(struct tmk_run *run, const struct tmk_unary *op);
 
-/* The row of a unary operator, and its functions made of the table. */
-#define TMK_UNARY_ROW(Name, since, until, attributes, text)                                        \
-    const struct tmk_op tmk_op_##Name##_##since = {                                                \
-        TMK_OP_ONNX(#Name, since, until),                                                          \
-        TMK_OP_COUNTS(1, 1, 1, 1),                                                                 \
-        .flags = TMK_OP_PURE | TMK_OP_INPLACE,                                                     \
-        .channel = TMK_CHANNEL_INHERIT,                                                            \
-        .attrs = attributes,                                                                       \
-        .infer = infer_##Name##_##since,                                                           \
-        .run = run_##Name##_##since,                                                               \
-        .sample = text,                                                                            \
-    };
-#define TMK_UNARY(Name, since, until, table, attributes, text)                                     \
-    static enum tmk_status infer_##Name##_##since(struct tmk_infer *infer) {                       \
-        return tmk_infer_unary(infer, table);                                                      \
-    }                                                                                              \
-    static enum tmk_status run_##Name##_##since(struct tmk_run *run) {                             \
-        return tmk_run_unary(run, table);                                                          \
-    }                                                                                              \
-    TMK_UNARY_ROW(Name, since, until, attributes, text)
-
-/* A graph of one such node; `opset` lies in the row's span, `attributes` is " {...}" or "". */
-#define TMK_UNARY_SAMPLE(Name, opset, type, attributes)                                            \
-    TMK_OP_SAMPLE(opset, "  input %x : " #type "[2,3,4]\n"                                         \
-                         "  %y = " #Name "(%x)" attributes "\n")
+#define TMK_UNARY_ROW(name_, since_, until_)                                                       \
+    TMK_OP_ONNX(name_, since_, until_), TMK_OP_COUNTS(1, 1, 1, 1), .flags = TMK_OP_INPLACE,        \
+                                                                   .channel = TMK_CHANNEL_INHERIT
+#define TMK_UNARY(name_, since_, until_, table_, attrs_)                                           \
+    {                                                                                              \
+        TMK_UNARY_ROW(name_, since_, until_), .attrs = attrs_, .table = table_,                    \
+                                              .infer = tmk_infer_unary, .run = tmk_run_unary       \
+    }
 
 #endif

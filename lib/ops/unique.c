@@ -179,19 +179,7 @@ static enum tmk_status unique_run(struct tmk_run *run) {
 static const struct tmk_attr_rule attrs[] = {
     {"axis", TMK_ATTR_INT, false}, {"sorted", TMK_ATTR_INT, false}, {NULL}};
 
-const struct tmk_op tmk_op_Unique_11 = {
-    TMK_OP_ONNX("Unique", 11, INT32_MAX),
-    TMK_OP_COUNTS(1, 1, 1, 4),
-    .flags = TMK_OP_PURE | TMK_OP_SIZES_ITSELF,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = attrs,
-    .infer = unique_infer,
-    .run = unique_run,
-    .sample = "graph \"unique\" opset 13 {\n"
-              "  init %x : f32[2,4,2] = {1, 1, 0, 1, 2, 1, 0, 1, 1, 1, 0, 1, 2, 1, 0, 1}\n"
-              "  %y, %indices, _, %counts = Unique(%x) {axis=1, sorted=0}\n"
-              "  output %y\n"
-              "  output %indices\n"
-              "  output %counts\n"
-              "}\n",
-};
+const struct tmk_op tmk_ops_unique[] = {{TMK_OP_ONNX("Unique", 11, INT32_MAX),
+                                         TMK_OP_COUNTS(1, 1, 1, 4), .flags = TMK_OP_SIZES_ITSELF,
+                                         .attrs = attrs, .infer = unique_infer, .run = unique_run},
+                                        {NULL}};

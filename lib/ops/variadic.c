@@ -25,8 +25,9 @@ static const struct tmk_binary minimum = {{TMK_EACH_NUMBER(TMK_ROW_ENTRY, MIN)},
 static const struct tmk_binary maximum = {{TMK_EACH_NUMBER(TMK_ROW_ENTRY, MAX)}, TMK_UNDEFINED};
 static const struct tmk_binary sum = {{TMK_EACH_FLOAT(TMK_ROW_ENTRY, SUM)}, TMK_UNDEFINED};
 
-static enum tmk_status infer_variadic(struct tmk_infer *infer, const struct tmk_binary *op,
-                                      bool broadcasts) {
+static enum tmk_status infer_variadic(struct tmk_infer *infer) {
+    const struct tmk_binary *op = infer->node->row->table;
+    const bool broadcasts = infer->node->row->since >= 8;
     const struct tmk_tensor *first = infer->in[0];
     struct tmk_shape shape = first->shape;
     TMK_WANT_ENTRY(op->row, first, "input 0", infer->diag);
@@ -49,7 +50,8 @@ static enum tmk_status infer_variadic(struct tmk_infer *infer, const struct tmk_
 }
 
 /* The first two go to the output, the others join it there. */
-static enum tmk_status fold_inputs(struct tmk_run *run, const struct tmk_binary *op) {
+static enum tmk_status fold_inputs(struct tmk_run *run) {
+    const struct tmk_binary *op = run->node->row->table;
     struct tmk_tensor *out = tmk_run_out(run, 0);
     const struct tmk_tensor *first = run->in[0];
     if (!out)
@@ -68,7 +70,7 @@ static enum tmk_status fold_inputs(struct tmk_run *run, const struct tmk_binary 
 
 static enum tmk_status run_mean(struct tmk_run *run) {
     struct tmk_tensor *out = tmk_run_out(run, 0);
-    TMK_TRY(fold_inputs(run, &sum));
+    TMK_TRY(fold_inputs(run));
     if (!out)
         return TMK_OK;
     float *y = out->data, n = (float)run->n_in;
@@ -79,35 +81,18 @@ static enum tmk_status run_mean(struct tmk_run *run) {
 }
 
 /* Not TMK_OP_INPLACE: an operand that is there twice would be overwritten between its two uses. */
-#define VARIADIC(Name, since, until, table, broadcasts, runs, attributes, shape_b)                 \
-    static enum tmk_status infer_##Name##_##since(struct tmk_infer *i) {                           \
-        return infer_variadic(i, table, broadcasts);                                               \
-    }                                                                                              \
-    static enum tmk_status run_##Name##_##since(struct tmk_run *run) {                             \
-        return runs;                                                                               \
-    }                                                                                              \
-    const struct tmk_op tmk_op_##Name##_##since = {                                                \
-        TMK_DOMAIN_ONNX,                                                                           \
-        #Name,                                                                                     \
-        since,                                                                                     \
-        until,                                                                                     \
-        1,                                                                                         \
-        TMK_VARIADIC,                                                                              \
-        1,                                                                                         \
-        1,                                                                                         \
-        TMK_OP_PURE,                                                                               \
-        TMK_CHANNEL_INHERIT,                                                                       \
-        attributes,                                                                                \
-        infer_##Name##_##since,                                                                    \
-        run_##Name##_##since,                                                                      \
-        TMK_OP_SAMPLE(since, "  input %a : f32[2,3,4]\n"                                           \
-                             "  input %b : f32" shape_b "\n"                                       \
-                             "  input %c : f32[2,3,4]\n"                                           \
-                             "  %y = " #Name "(%a, %b, %c)\n")};
-#define BOTH(Name, table, runs)                                                                    \
-    VARIADIC(Name, 1, 7, table, false, runs, tmk_attrs_consumed, "[2,3,4]")                        \
-    VARIADIC(Name, 8, INT32_MAX, table, true, runs, tmk_attrs_none, "[3,1]")
-BOTH(Min, &minimum, fold_inputs(run, &minimum))
-BOTH(Max, &maximum, fold_inputs(run, &maximum))
-BOTH(Sum, &sum, fold_inputs(run, &sum))
-BOTH(Mean, &sum, run_mean(run))
+#define VARIADIC(name_, since_, until_, attrs_, table_, run_)                                      \
+    {                                                                                              \
+        TMK_OP_ONNX(name_, since_, until_), TMK_OP_COUNTS(1, TMK_VARIADIC, 1, 1),                  \
+            .channel = TMK_CHANNEL_INHERIT, .attrs = attrs_, .table = table_,                      \
+            .infer = infer_variadic, .run = run_                                                   \
+    }
+#define BOTH(name_, table_, run_)                                                                  \
+    VARIADIC(name_, 1, 7, tmk_attrs_consumed, table_, run_),                                       \
+        VARIADIC(name_, 8, INT32_MAX, NULL, table_, run_)
+
+const struct tmk_op tmk_ops_variadic[] = {BOTH("Min", &minimum, fold_inputs),
+                                          BOTH("Max", &maximum, fold_inputs),
+                                          BOTH("Sum", &sum, fold_inputs),
+                                          BOTH("Mean", &sum, run_mean),
+                                          {NULL}};

@@ -78,19 +78,7 @@ static enum tmk_status run_where(struct tmk_run *run) {
     return TMK_OK;
 }
 
-const struct tmk_op tmk_op_Where_9 = {
-    TMK_OP_ONNX("Where", 9, INT32_MAX),
-    TMK_OP_COUNTS(3, 3, 1, 1),
-    .flags = TMK_OP_PURE,
-    .channel = TMK_CHANNEL_NONE,
-    .attrs = tmk_attrs_none,
-    .infer = infer_where,
-    .run = run_where,
-    .sample = "graph \"sample\" opset 9 {\n"
-              "  input %c : bool[3,1]\n"
-              "  input %x : f32[2,3,4]\n"
-              "  input %y : f32[4]\n"
-              "  %z = Where(%c, %x, %y)\n"
-              "  output %z\n"
-              "}\n",
-};
+const struct tmk_op tmk_ops_where[] = {{TMK_OP_ONNX("Where", 9, INT32_MAX),
+                                        TMK_OP_COUNTS(3, 3, 1, 1), .infer = infer_where,
+                                        .run = run_where},
+                                       {NULL}};

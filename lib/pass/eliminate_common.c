@@ -89,7 +89,7 @@ static enum tmk_status merge_initializers(struct merging *m, struct tmk_graph *g
 /* ---- nodes ---- */
 
 static bool may_merge(const struct tmk_node *node) {
-    if (!(node->row->flags & TMK_OP_PURE))
+    if (node->row->flags & TMK_OP_IMPURE)
         return false;
     for (uint32_t i = 0; i < node->n_attrs; i++) {
         const struct tmk_attr *attr = &node->attrs[i];

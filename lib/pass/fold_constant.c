@@ -117,7 +117,7 @@ static bool compute_node(struct folding *f, const struct tmk_node *node) {
 
 static enum tmk_status fold_node(struct folding *f, struct tmk_node *node) {
     size_t from;
-    if (!(node->row->flags & TMK_OP_PURE) || tmk_node_has(node, TMK_TRAIT_RECODES) ||
+    if (node->row->flags & TMK_OP_IMPURE || tmk_node_has(node, TMK_TRAIT_RECODES) ||
         !is_wanted(f, node) || !gather_operands(f, node, &from))
         return TMK_OK;
     if (tmk_node_is(node, TMK_DOMAIN_ONNX, "Constant"))

@@ -52,14 +52,6 @@ static bool is_inner(const struct tmk_batch_node *n, int64_t otherwise, int32_t 
     return (axis < 0 ? axis + rank : axis) > 0;
 }
 
-/* Operators have had attributes that became operands; an unknown one is ignored. */
-static bool has_attribute(const struct tmk_batch_node *n, const char *attribute) {
-    for (const struct tmk_attr_rule *rule = n->node->row->attrs; rule->name; rule++)
-        if (strcmp(rule->name, attribute) == 0)
-            return true;
-    return false;
-}
-
 /* A constant operand that is there. */
 static const struct tmk_tensor *constant_operand(const struct tmk_batch_node *n, uint32_t i) {
     return has_operand(n, i) && operand_at(n, i)->place == TMK_PLACE_CONSTANT
@@ -72,7 +64,7 @@ static const struct tmk_tensor *constant_operand(const struct tmk_batch_node *n,
 static bool integers_of(const struct tmk_batch_node *n, const char *name, uint32_t input,
                         int64_t out[MOST_INTEGERS], size_t *count) {
     *count = 0;
-    if (has_attribute(n, name)) {
+    if (tmk_op_takes_attr(n->node->row, name)) {
         const int64_t *values = tmk_node_ints(n->node, name, count);
         if (*count > MOST_INTEGERS)
             return false;
@@ -336,11 +328,11 @@ static const char *resize_rule(const struct tmk_batch_node *n) {
         strcmp(tmk_node_string(n->node, "coordinate_transformation_mode", ""),
                "tf_crop_and_resize") == 0)
         return UNKNOWN;
-    if (has_attribute(n, "axes") && integers_of(n, "axes", 0, axes, &count))
+    if (tmk_op_takes_attr(n->node->row, "axes") && integers_of(n, "axes", 0, axes, &count))
         return names_first(axes, count, rank_of(n, 0)) ? ALONG : NULL;
     const float *scales = tmk_node_floats(n->node, "scales", &count);
     const struct tmk_tensor *given = constant_operand(n, n->node->row->since >= 11 ? 2 : 1);
-    if (!has_attribute(n, "scales")) {
+    if (!tmk_op_takes_attr(n->node->row, "scales")) {
         if (!given || given->dtype != TMK_FLOAT32)
             return "is given sizes, not scales";
         scales = given->data;

@@ -187,6 +187,7 @@ static enum tmk_status type_node(struct tmk_planning *p, const struct tmk_node *
                                  struct tmk_infer_result *results) {
     bool shaped, constant, known = true;
     const struct tmk_op *row = node->row;
+    const bool pure = !(row->flags & TMK_OP_IMPURE);
     tmk_plan_operands(p->plan, node, tensors, in);
     weigh_operands(p->plan, node, &shaped, &constant);
     if (!shaped)
@@ -196,15 +197,14 @@ static enum tmk_status type_node(struct tmk_planning *p, const struct tmk_node *
         node->n_outputs == 1 && node->outputs[0] && tmk_dtype_size(held->tensors->dtype))
         return keep_constant(p, node, 0, held->tensors);
     if (tmk_node_has(node, TMK_TRAIT_SHAPE_ONLY) ||
-        ((row->flags & TMK_OP_PURE) && constant && !(row->flags & TMK_OP_VIEW)))
+        (pure && constant && !(row->flags & TMK_OP_VIEW)))
         return fold_node(p, node, in);
     TMK_TRY(tmk_op_infer(node, in, results, p->diag));
     for (uint32_t i = 0; i < node->n_outputs; i++)
         known &= !node->outputs[i] || results[i].known;
-    if ((row->flags & TMK_OP_VIEW) && (row->flags & TMK_OP_PURE) && constant && known &&
-        node->n_outputs == 1)
+    if ((row->flags & TMK_OP_VIEW) && pure && constant && known && node->n_outputs == 1)
         return fold_view(p, node, in, &results[0]);
-    if ((row->flags & TMK_OP_PURE) && constant)
+    if (pure && constant)
         return fold_node(p, node, in);
     if (known)
         TMK_TRY(count_operations(p, node, in, results));

@@ -27,7 +27,7 @@ static bool compute_constant(const struct tmk_value *value, int depth, struct tm
         return true;
     }
     if (!node || depth == DEEPEST || node->n_outputs != 1 || node->n_inputs > TMK_MAX_INPUTS ||
-        !node->row || !(node->row->flags & TMK_OP_PURE))
+        !node->row || (node->row->flags & TMK_OP_IMPURE))
         return false;
     bool known = true;
     for (uint32_t i = 0; known && i < node->n_inputs; i++) {

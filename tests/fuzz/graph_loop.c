@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "graph_bytes.h"
 #include "graph_run.h"
+#include "tools/op_rows.h"
 
 enum { USUAL = 120, MOST_FAILURES = 20 };
 
@@ -35,7 +36,7 @@ static bool one(const uint8_t *bytes, size_t n, const char *label, struct graph_
 }
 
 static void report(const struct graph_tally *t) {
-    const struct tmk_op *const *list = tmk_op_list();
+    const struct tmk_op *const *list = op_rows();
     size_t ran = 0, n = 0;
     for (; list[n]; n++)
         ran += t->rows[n] > 0;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ops/ops.h"
+#include "tools/op_rows.h"
 
 enum { MOST_SAMPLE_NAMES = 96, MOST_NAME = 32 };
 
@@ -113,7 +113,7 @@ static void copy_sample(struct maker *m, const struct tmk_op *row) {
     struct tmk_graph *graph = NULL;
     struct tmk_diag diag = {0};
     struct renaming *r = calloc(1, sizeof *r);
-    if (!r || tmk_graph_parse(row->sample, NULL, &graph, &diag) != TMK_OK) {
+    if (!r || tmk_graph_parse(op_sample(row), NULL, &graph, &diag) != TMK_OK) {
         fprintf(stderr, "%s: %s\n", row->name, diag.text);
         abort();
     }
@@ -121,7 +121,7 @@ static void copy_sample(struct maker *m, const struct tmk_op *row) {
     for (uint32_t i = 0; good && i < graph->n_inputs; i++)
         good = takes_input(m, r, graph->inputs[i]);
     if (good) {
-        copy_body(m, r, graph, row->sample);
+        copy_body(m, r, graph, op_sample(row));
         LINE(m, "\n");
     }
     tmk_graph_destroy(&graph);
@@ -129,7 +129,7 @@ static void copy_sample(struct maker *m, const struct tmk_op *row) {
 }
 
 void make_row(struct maker *m) {
-    const struct tmk_op *const *list = tmk_op_list();
+    const struct tmk_op *const *list = op_rows();
     uint32_t fit[512], n = 0;
     for (uint32_t i = 0; list[i] && n < TMK_COUNT(fit); i++)
         if (*list[i]->domain ||

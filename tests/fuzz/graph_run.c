@@ -12,6 +12,7 @@
 #include "graph/identify.h"
 #include "pass/instrument.h"
 #include "stats/state.h"
+#include "tools/op_rows.h"
 
 bool says(struct check *c, const char *fmt, ...) {
     char text[1024];
@@ -304,7 +305,7 @@ static bool check_node(struct walk *w, const struct tmk_node *node) {
 }
 
 static void count_row(struct graph_tally *tally, const struct tmk_op *row) {
-    const struct tmk_op *const *list = tmk_op_list();
+    const struct tmk_op *const *list = op_rows();
     for (size_t i = 0; list[i]; i++)
         tally->rows[i] += list[i] == row;
 }

@@ -37,7 +37,7 @@ struct scene {
 struct graph_tally {
     uint64_t graphs, failed_alike, nodes, near, elements, recounts, derived, blocked, chains,
         accels, passes, pass_outputs, unstable;
-    uint64_t rows[512]; /* by place in tmk_op_list: nodes that ran */
+    uint64_t rows[512]; /* by place in op_rows: nodes that ran */
 };
 
 /* All of it; if not, false, and `why` has what does not hold. */

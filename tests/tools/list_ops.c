@@ -8,7 +8,7 @@
  */
 #include <stdio.h>
 
-#include "ops/ops.h"
+#include "tools/op_rows.h"
 
 static void print_count(int32_t least, int32_t most) {
     if (least == most)
@@ -19,13 +19,16 @@ static void print_count(int32_t least, int32_t most) {
         printf("\t%d-%d", (int)least, (int)most);
 }
 
-enum { SHAPE_ONLY = 1 << 30 }; /* a trait of the operator, not a flag of the row */
+enum {
+    SHAPE_ONLY = 1 << 30, /* a trait of the operator, not a flag of the row */
+    PURE = 1 << 29        /* not TMK_OP_IMPURE */
+};
 
 static void print_flags(const struct tmk_op *op) {
     static const struct {
         unsigned flag;
         const char *name;
-    } names[] = {{TMK_OP_PURE, "pure"},
+    } names[] = {{PURE, "pure"},
                  {TMK_OP_VIEW, "view"},
                  {TMK_OP_INPLACE, "inplace"},
                  {SHAPE_ONLY, "shape-only"},
@@ -33,7 +36,7 @@ static void print_flags(const struct tmk_op *op) {
                  {TMK_OP_TAKES_ANY, "takes-any"},
                  {TMK_OP_MAKES_SEQUENCES, "makes-sequences"}};
     const char *before = "\t";
-    unsigned flags = op->flags;
+    unsigned flags = op->flags & TMK_OP_IMPURE ? op->flags - TMK_OP_IMPURE : op->flags | PURE;
     if (tmk_traits_are(tmk_traits_of(op->domain, op->name), TMK_TRAIT_SHAPE_ONLY))
         flags |= SHAPE_ONLY;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -50,7 +53,7 @@ int main(void) {
                                            [TMK_CHANNEL_AXIS1] = "axis-1",
                                            [TMK_CHANNEL_LAST] = "last",
                                            [TMK_CHANNEL_INHERIT] = "inherit"};
-    for (const struct tmk_op *const *row = tmk_op_list(); *row; row++) {
+    for (const struct tmk_op *const *row = op_rows(); *row; row++) {
         const struct tmk_op *op = *row;
         printf("%s\t%s\t%d", *op->domain ? op->domain : "ai.onnx", op->name, (int)op->since);
         if (op->until == INT32_MAX)

@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "graph/print.h"
-#include "ops/ops.h"
 #include "plan/batch.h"
 #include "tensor/list.h"
+#include "tools/op_rows.h"
 
 enum { BATCH = 3, MOST_INPUTS = 12 };
 
@@ -388,7 +388,7 @@ TEST(what_reads_the_batch_is_refused) {
 /* The inputs that are not in `mask` become constants, and no node reads the input any more. */
 static struct tmk_graph *with_samples(const struct tmk_op *row, unsigned mask, uint64_t *random) {
     struct tmk_graph *graph = NULL;
-    must(tmk_graph_parse(row->sample, NULL, &graph, DIAG));
+    must(tmk_graph_parse(op_sample(row), NULL, &graph, DIAG));
     must(tmk_ops_bind(graph, DIAG));
     for (uint32_t i = 0; i < graph->n_inputs; i++) {
         struct tmk_type type = graph->inputs[i]->type;
@@ -412,7 +412,7 @@ static struct tmk_graph *with_samples(const struct tmk_op *row, unsigned mask, u
 
 static bool can_be_samples(const struct tmk_op *row, uint32_t *n_inputs) {
     struct tmk_graph *graph = NULL;
-    must(tmk_graph_parse(row->sample, NULL, &graph, DIAG));
+    must(tmk_graph_parse(op_sample(row), NULL, &graph, DIAG));
     bool can = graph->n_inputs > 0 && graph->n_inputs <= MOST_INPUTS;
     for (uint32_t i = 0; can && i < graph->n_inputs; i++) {
         const struct tmk_type *type = &graph->inputs[i]->type;
@@ -443,7 +443,7 @@ static unsigned try_masks(const struct tmk_op *row, uint32_t n_inputs) {
 
 TEST(every_operator_that_is_said_to_is_independent) {
     unsigned rows = 0, independent = 0;
-    for (const struct tmk_op *const *row = tmk_op_list(); *row; row++) {
+    for (const struct tmk_op *const *row = op_rows(); *row; row++) {
         uint32_t n_inputs;
         if (!can_be_samples(*row, &n_inputs))
             continue;

@@ -18,6 +18,7 @@
 #include "exec/worker.h"
 #include "graph/print.h"
 #include "kernel/accel.h"
+#include "tools/op_rows.h"
 
 enum { LIMIT = 64 << 20, SECONDS = 30, MOST_CHANGES = 8, LONGEST_LIST = 13 };
 
@@ -154,7 +155,7 @@ static bool plan_and_run(struct tmk_graph *graph, const struct tmk_tensor *input
 static bool try_changes(const struct tmk_op *row, const struct change *changes, uint32_t n) {
     struct tmk_graph *graph = NULL;
     struct tmk_diag diag = {0};
-    assert_ok(tmk_graph_parse(row->sample, NULL, &graph, &diag), &diag);
+    assert_ok(tmk_graph_parse(op_sample(row), NULL, &graph, &diag), &diag);
     assert_ok(tmk_ops_bind(graph, &diag), &diag);
     struct tmk_node *node = find(graph, row);
     struct tmk_tensor *inputs = calloc(graph->n_inputs + 1u, sizeof *inputs);
@@ -204,7 +205,7 @@ static bool try_labelled(const struct tmk_op *row, const struct change *changes,
 
 static uint32_t operands_of(const struct tmk_op *row) {
     struct tmk_graph *graph = NULL;
-    must(tmk_graph_parse(row->sample, NULL, &graph, DIAG));
+    must(tmk_graph_parse(op_sample(row), NULL, &graph, DIAG));
     must(tmk_ops_bind(graph, DIAG));
     uint32_t n = find(graph, row)->n_inputs;
     tmk_graph_destroy(&graph);
@@ -213,7 +214,7 @@ static uint32_t operands_of(const struct tmk_op *row) {
 
 static uint32_t rules_of(const struct tmk_op *row) {
     uint32_t n = 0;
-    while (row->attrs[n].name)
+    while (row->attrs && row->attrs[n].name)
         n++;
     return n;
 }
@@ -237,7 +238,7 @@ static void try_rule(const struct tmk_op *row, uint32_t rule, uint32_t extreme) 
 }
 
 TEST(no_extreme_is_too_much) {
-    for (const struct tmk_op *const *row = tmk_op_list(); *row; row++) {
+    for (const struct tmk_op *const *row = op_rows(); *row; row++) {
         const uint32_t operands = operands_of(*row), rules = rules_of(*row);
         if (!try_labelled(*row, NULL, 0)) /* the sample itself */
             fail_msg("%s: does not run", label);
@@ -264,7 +265,7 @@ TEST(nor_are_several) {
     const unsigned long rounds = asked ? strtoul(asked, NULL, 10) : 1;
     uint64_t random = asked ? (uint64_t)getpid() : 1;
     for (unsigned long round = 0; round < rounds; round++)
-        for (const struct tmk_op *const *row = tmk_op_list(); *row; row++) {
+        for (const struct tmk_op *const *row = op_rows(); *row; row++) {
             const uint32_t operands = operands_of(*row), rules = rules_of(*row);
             struct change changes[MOST_CHANGES];
             uint32_t n = 2 + below(&random, MOST_CHANGES - 1);

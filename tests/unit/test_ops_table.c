@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "graph/print.h"
-#include "ops/ops.h"
 #include "tensor/list.h"
+#include "tools/op_rows.h"
 
 enum { GUARD = 64, GUARD_BYTE = 0xa5, MAX_VALUES = 256, MAX_BLOCKS = 128 };
 
@@ -147,7 +147,7 @@ static void evaluate(struct sample *s, const struct tmk_node *node) {
 static void open_sample(struct sample *s, const struct tmk_op *row) {
     *s = (struct sample){.row = row};
     snprintf(s->label, sizeof s->label, "%s.%d", row->name, row->since);
-    if (tmk_graph_parse(row->sample, NULL, &s->graph, DIAG) != TMK_OK)
+    if (tmk_graph_parse(op_sample(row), NULL, &s->graph, DIAG) != TMK_OK)
         fail_msg("%s: the sample does not parse: %s", s->label, test_diag.text);
     if (tmk_ops_bind(s->graph, DIAG) != TMK_OK)
         fail_msg("%s: the sample does not bind: %s", s->label, test_diag.text);
@@ -162,7 +162,7 @@ static void open_sample(struct sample *s, const struct tmk_op *row) {
     assert_true(tmk_graph_number(s->graph) <= MAX_VALUES);
 
     uint64_t random = 0x9e3779b97f4a7c15u;
-    for (const char *p = row->sample; *p; p++)
+    for (const char *p = op_sample(row); *p; p++)
         random = (random ^ (unsigned char)*p) * 0x100000001b3u;
     for (uint32_t i = 0; i < s->graph->n_values; i++) {
         const struct tmk_value *value = s->graph->values[i];
@@ -234,7 +234,7 @@ static void drop_outputs(const struct sample *s, struct tmk_tensor *out) {
 /* Calls check for each row with its sample opened. */
 static void each_sample(void (*check)(struct sample *s)) {
     static struct sample s;
-    for (const struct tmk_op *const *row = tmk_op_list(); *row; row++) {
+    for (const struct tmk_op *const *row = op_rows(); *row; row++) {
         open_sample(&s, *row);
         if (!((*row)->flags & TMK_OP_RUNS_GRAPHS)) /* those need an executor: test_exec.c */
             check(&s);
@@ -256,11 +256,13 @@ static bool same_bytes(const struct tmk_tensor *a, const struct tmk_tensor *b) {
 /* ---- the rows themselves ---- */
 
 TEST(no_row_has_an_empty_field) {
-    assert_non_null(tmk_op_list()[0]);
-    for (const struct tmk_op *const *p = tmk_op_list(); *p; p++) {
+    assert_non_null(op_rows()[0]);
+    for (const struct tmk_op *const *p = op_rows(); *p; p++) {
         const struct tmk_op *row = *p;
-        if (!row->domain || !row->name || !row->attrs || !row->infer || !row->run || !row->sample)
-            fail_msg("%s: a field is NULL", row->name ? row->name : "?");
+        if (!row->domain || !row->infer || !row->run)
+            fail_msg("%s: a field is NULL", row->name);
+        if (!op_sample(row))
+            fail_msg("%s.%d: op_samples.txt has no sample", row->name, row->since);
         if (row->since < 1 || row->until < row->since || row->min_in < 0 ||
             row->max_in < row->min_in || row->min_out < 0 || row->max_out < row->min_out)
             fail_msg("%s.%d: limits are in the wrong order", row->name, row->since);
@@ -268,9 +270,9 @@ TEST(no_row_has_an_empty_field) {
 }
 
 TEST(versions_of_an_operator_follow_each_other) {
-    for (const struct tmk_op *const *p = tmk_op_list(); *p; p++) {
+    for (const struct tmk_op *const *p = op_rows(); *p; p++) {
         const struct tmk_op *row = *p, *next = NULL;
-        for (const struct tmk_op *const *q = tmk_op_list(); *q; q++) {
+        for (const struct tmk_op *const *q = op_rows(); *q; q++) {
             if (*q == row || strcmp((*q)->name, row->name) != 0 ||
                 strcmp((*q)->domain, row->domain) != 0)
                 continue;
@@ -285,13 +287,13 @@ TEST(versions_of_an_operator_follow_each_other) {
 }
 
 TEST(every_row_is_found_by_its_versions) {
-    for (const struct tmk_op *const *p = tmk_op_list(); *p; p++) {
+    for (const struct tmk_op *const *p = op_rows(); *p; p++) {
         const struct tmk_op *row = *p;
         assert_ptr_equal(tmk_op_find(row->domain, row->name, row->since), row);
         assert_ptr_equal(tmk_op_find(row->domain, row->name, row->until), row);
     }
     assert_null(tmk_op_find("", "NoSuchOperator", 13));
-    assert_null(tmk_op_find("elsewhere", (*tmk_op_list())->name, 13));
+    assert_null(tmk_op_find("elsewhere", op_rows()[0]->name, 13));
     assert_null(tmk_op_find("", "Identity", 0));
 }
 

@@ -11,8 +11,8 @@
 
 #include "base/size.h"
 #include "graph/print.h"
-#include "ops/ops.h"
 #include "tensor/list.h"
+#include "tools/op_rows.h"
 
 enum { MAX_VALUES = 256, MOST_INPUTS = 16 };
 
@@ -53,7 +53,7 @@ static bool run(const struct tmk_node *node, const struct tmk_tensor *const *in,
 static void open_sample(struct sample *s, const struct tmk_op *row) {
     *s = (struct sample){.row = row};
     snprintf(s->label, sizeof s->label, "%s.%d", row->name, (int)row->since);
-    must(tmk_graph_parse(row->sample, NULL, &s->graph, DIAG));
+    must(tmk_graph_parse(op_sample(row), NULL, &s->graph, DIAG));
     must(tmk_ops_bind(s->graph, DIAG));
     assert_true(tmk_graph_number(s->graph) <= MAX_VALUES);
     for (uint32_t i = 0; i < s->graph->n_values; i++) {
@@ -159,7 +159,7 @@ static bool is_float(const struct tmk_tensor *tensor) {
  * operand 0 holds floats. Returns how many there were. */
 static uint32_t each(unsigned trait, void (*check)(const struct sample *s)) {
     uint32_t n = 0;
-    for (const struct tmk_op *const *row = tmk_op_list(); *row; row++) {
+    for (const struct tmk_op *const *row = op_rows(); *row; row++) {
         struct sample s;
         if (trait && !tmk_traits_are(tmk_traits_of((*row)->domain, (*row)->name), trait))
             continue;
@@ -176,7 +176,7 @@ static uint32_t each(unsigned trait, void (*check)(const struct sample *s)) {
 /* ---- the table ---- */
 
 TEST(every_operator_has_traits) {
-    for (const struct tmk_op *const *row = tmk_op_list(); *row; row++) {
+    for (const struct tmk_op *const *row = op_rows(); *row; row++) {
         const struct tmk_traits *traits = tmk_traits_of((*row)->domain, (*row)->name);
         if (strcmp(traits->op, (*row)->name) != 0 || strcmp(traits->domain, (*row)->domain) != 0)
             fail_msg("%s %s has no row in lib/traits/traits.c", (*row)->domain, (*row)->name);
@@ -191,7 +191,7 @@ TEST(every_row_is_of_an_operator_and_in_order) {
     const struct tmk_traits *rows = tmk_traits_list(&n);
     for (uint32_t i = 0; i < n; i++) {
         bool found = false;
-        for (const struct tmk_op *const *row = tmk_op_list(); *row; row++)
+        for (const struct tmk_op *const *row = op_rows(); *row; row++)
             found |= strcmp((*row)->name, rows[i].op) == 0 &&
                      strcmp((*row)->domain, rows[i].domain) == 0;
         if (!found)
@@ -204,9 +204,9 @@ TEST(every_row_is_of_an_operator_and_in_order) {
 }
 
 TEST(traits_agree_with_what_rows_state) {
-    for (const struct tmk_op *const *row = tmk_op_list(); *row; row++) {
+    for (const struct tmk_op *const *row = op_rows(); *row; row++) {
         const struct tmk_traits *traits = tmk_traits_of((*row)->domain, (*row)->name);
-        const bool view = (*row)->flags & TMK_OP_VIEW, pure = (*row)->flags & TMK_OP_PURE;
+        const bool view = (*row)->flags & TMK_OP_VIEW, pure = !((*row)->flags & TMK_OP_IMPURE);
         if (view && !tmk_traits_are(traits, TMK_TRAIT_MOVES))
             fail_msg("%s is a view, and does not move", (*row)->name);
         if (pure && tmk_traits_are(traits, TMK_TRAIT_RANDOM))
@@ -320,7 +320,7 @@ static void check_pointwise(const struct sample *s, uint32_t input) {
 }
 
 TEST(pointwise_operators_look_at_one_element) {
-    for (const struct tmk_op *const *row = tmk_op_list(); *row; row++) {
+    for (const struct tmk_op *const *row = op_rows(); *row; row++) {
         struct sample s;
         if (tmk_traits_of((*row)->domain, (*row)->name)->batch != TMK_BATCH_POINTWISE)
             continue;
