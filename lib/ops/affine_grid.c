@@ -31,8 +31,7 @@ static enum tmk_status infer_affine_grid(struct tmk_infer *infer) {
         shape.dim[i - 1] = want[i];
     }
     shape.dim[n - 1] = dim[1];
-    tmk_infer_set(infer, 0, TMK_FLOAT32, &shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, TMK_FLOAT32, &shape);
 }
 
 /* Place i of n: from border to border, or the middles of n equal parts. */

@@ -67,8 +67,7 @@ static enum tmk_status infer_arg(struct tmk_infer *infer) {
             shape.dim[shape.rank++] = 1;
     if (x->shape.rank && x->shape.dim[axis] == 0 && tmk_shape_count(&shape, &count) && count)
         return tmk_fail(infer->diag, TMK_SHAPE, "axis %d has no element to choose", axis);
-    tmk_infer_set(infer, 0, TMK_INT64, &shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, TMK_INT64, &shape);
 }
 
 static enum tmk_status run_arg(struct tmk_run *run) {

@@ -168,8 +168,7 @@ static enum tmk_status infer_attention(struct tmk_infer *infer) {
     tmk_infer_set(infer, OUT_Y, TMK_FLOAT32, &y);
     tmk_infer_set(infer, OUT_KEY, TMK_FLOAT32, &key);
     tmk_infer_set(infer, OUT_VALUE, TMK_FLOAT32, &value);
-    tmk_infer_set(infer, OUT_SCORES, TMK_FLOAT32, &scores);
-    return TMK_OK;
+    return tmk_infer_set(infer, OUT_SCORES, TMK_FLOAT32, &scores);
 }
 
 /* ---- running ---- */
@@ -360,17 +359,6 @@ static void attend_head(const struct attention *a, size_t b, size_t h) {
                width * sizeof(float));
 }
 
-static enum tmk_status allocate_scratch(struct tmk_run *run, int64_t a, int64_t b, float **out) {
-    size_t bytes;
-    if (!tmk_mul_size((size_t)a, (size_t)b, &bytes) || !tmk_mul_size(bytes, sizeof(float), &bytes))
-        return tmk_nomem(run->diag);
-    float *p = run->scratch(run->context, bytes + 1);
-    if (!p)
-        return tmk_nomem(run->diag);
-    *out = p;
-    return TMK_OK;
-}
-
 static enum tmk_status run_attention(struct tmk_run *run) {
     struct attention a = {0};
     struct tmk_tensor *y = tmk_run_out(run, OUT_Y), *shown = tmk_run_out(run, OUT_SCORES);
@@ -385,11 +373,11 @@ static enum tmk_status run_attention(struct tmk_run *run) {
         heads_of(run->in[IN_Q], s->packed, (size_t)s->q_heads, (size_t)s->queries, (size_t)s->size);
     TMK_TRY(join_past(run, s, OUT_KEY, IN_PAST_KEY, IN_K, s->size, &a.k));
     TMK_TRY(join_past(run, s, OUT_VALUE, IN_PAST_VALUE, IN_V, s->value_size, &a.v));
-    TMK_TRY(allocate_scratch(run, TMK_GEMM_PANEL / sizeof(float), 1, &a.panel));
-    TMK_TRY(allocate_scratch(run, s->queries, s->total, &a.scores));
-    TMK_TRY(allocate_scratch(run, s->total, 1, &a.row));
+    TMK_TRY(tmk_scratch_floats(run, TMK_GEMM_PANEL / sizeof(float), 1, 1, &a.panel));
+    TMK_TRY(tmk_scratch_floats(run, s->queries, s->total, 1, &a.scores));
+    TMK_TRY(tmk_scratch_floats(run, s->total, 1, 1, &a.row));
     if (s->packed)
-        TMK_TRY(allocate_scratch(run, s->queries, s->value_size, &a.result));
+        TMK_TRY(tmk_scratch_floats(run, s->queries, s->value_size, 1, &a.result));
     a.scale = tmk_node_float(run->node, "scale", s->size ? 1 / sqrtf((float)s->size) : 1);
     a.softcap = tmk_node_float(run->node, "softcap", 0);
     a.shown = (enum shown)tmk_node_int(run->node, "qk_matmul_output_mode", 0);

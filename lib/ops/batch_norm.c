@@ -61,8 +61,7 @@ static enum tmk_status infer_batch_norm(struct tmk_infer *infer) {
                             i);
     tmk_infer_set(infer, 0, TMK_FLOAT32, x);
     tmk_infer_set(infer, 1, TMK_FLOAT32, &wanted);
-    tmk_infer_set(infer, 2, TMK_FLOAT32, &wanted);
-    return TMK_OK;
+    return tmk_infer_set(infer, 2, TMK_FLOAT32, &wanted);
 }
 
 /* Mean and variance of each channel over the batch. */

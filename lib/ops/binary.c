@@ -184,8 +184,7 @@ static enum tmk_status infer_prelu_1(struct tmk_infer *infer) {
     TMK_WANT_ENTRY(prelu.row, x, "input 0", infer->diag);
     TMK_TRY(tmk_want_dtype(slope, x->dtype, "input 1", infer->diag));
     TMK_TRY(prelu_slope(&x->shape, &slope->shape, &fit, infer->diag));
-    tmk_infer_set(infer, 0, x->dtype, &x->shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, x->dtype, &x->shape);
 }
 
 static enum tmk_status run_prelu_1(struct tmk_run *run) {
@@ -208,8 +207,7 @@ static enum tmk_status infer_prelu_7(struct tmk_infer *infer) {
         return tmk_fail(infer->diag, TMK_SHAPE, "a slope of %s does not broadcast to %s",
                         tmk_shape_text(&slope->shape, text_slope, sizeof text_slope),
                         tmk_shape_text(&x->shape, text_x, sizeof text_x));
-    tmk_infer_set(infer, 0, x->dtype, &shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, x->dtype, &shape);
 }
 
 const struct tmk_op tmk_ops_binary[] = {

@@ -29,8 +29,7 @@ static enum tmk_status infer_bitcast(struct tmk_infer *infer) {
                         tmk_dtype_name(from), tmk_dtype_name(target),
                         from == TMK_FLOAT32 ? " (16-bit floats and doubles are held as float32)"
                                             : "");
-    tmk_infer_set(infer, 0, target, &x->shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, target, &x->shape);
 }
 
 static enum tmk_status run_bitcast(struct tmk_run *run) {

@@ -83,8 +83,7 @@ static enum tmk_status infer_to(struct tmk_infer *infer, enum tmk_dtype to) {
         !casts[source_type(from)][target])
         return tmk_fail(infer->diag, TMK_UNSUPPORTED, "a cast from %s to %s is not supported",
                         tmk_dtype_name(from), tmk_dtype_name(to));
-    tmk_infer_set(infer, 0, target, &infer->in[0]->shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, target, &infer->in[0]->shape);
 }
 
 static enum tmk_status run_to(struct tmk_run *run) {

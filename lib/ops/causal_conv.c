@@ -42,8 +42,7 @@ static enum tmk_status infer_causal(struct tmk_infer *infer) {
                         tmk_shape_text(&past->shape, a, sizeof a),
                         tmk_shape_text(&state, b, sizeof b));
     tmk_infer_set(infer, 0, TMK_FLOAT32, x);
-    tmk_infer_set(infer, 1, TMK_FLOAT32, &state);
-    return TMK_OK;
+    return tmk_infer_set(infer, 1, TMK_FLOAT32, &state);
 }
 
 static enum tmk_status run_causal(struct tmk_run *run) {
@@ -53,9 +52,9 @@ static enum tmk_status run_causal(struct tmk_run *run) {
     size_t channels = (size_t)x->shape.dim[1], length = (size_t)x->shape.dim[2],
            taps = (size_t)w->shape.dim[2], kept = taps - 1, n = tmk_shape_product(&x->shape, 0, 2),
            all;
-    bool silu, fits = tmk_add_size(kept, length, &all) && tmk_mul_size(all, sizeof(float), &all);
+    bool silu, fits = tmk_add_size(kept, length, &all);
     TMK_TRY(read_activation(run->node, &silu, run->diag));
-    float *seen = fits ? run->scratch(run->context, all + 1) : NULL; /* the state, then the input */
+    float *seen = fits ? tmk_scratch(run, all, sizeof *seen) : NULL; /* the state, then the input */
     if (!seen)
         return tmk_nomem(run->diag);
     for (size_t i = 0; i < n; i++) {

@@ -87,8 +87,7 @@ static enum tmk_status col2im_infer(struct tmk_infer *infer) {
                         (long long)in->dim[1], (long long)in->dim[2], (long long)block,
                         (long long)steps);
     shape.dim[1] = in->dim[1] / block;
-    tmk_infer_set(infer, 0, dtype, &shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, dtype, &shape);
 }
 
 static bool next_index(int64_t *at, const int64_t *dim, int32_t rank) {

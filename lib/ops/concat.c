@@ -33,8 +33,7 @@ enum tmk_status tmk_concat_infer(struct tmk_infer *infer) {
         if (!tmk_add_i64(shape.dim[axis], in->shape.dim[axis], &shape.dim[axis]))
             return tmk_fail(infer->diag, TMK_RANGE, "the sizes on axis %d overflow", axis);
     }
-    tmk_infer_set(infer, 0, first->dtype, &shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, first->dtype, &shape);
 }
 
 enum tmk_status tmk_concat_run(struct tmk_run *run) {

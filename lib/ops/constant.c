@@ -37,20 +37,16 @@ static enum tmk_status constant_infer(struct tmk_infer *infer) {
     struct tmk_shape scalar = {0}, list = {.rank = 1, .dim = {(int64_t)value->n}};
     switch (value->kind) {
     case TMK_ATTR_TENSOR:
-        tmk_infer_set(infer, 0, tmk_held_dtype(value->tensors->dtype), &value->tensors->shape);
-        return TMK_OK;
+        return tmk_infer_set(infer, 0, tmk_held_dtype(value->tensors->dtype),
+                             &value->tensors->shape);
     case TMK_ATTR_INT:
-        tmk_infer_set(infer, 0, TMK_INT64, &scalar);
-        return TMK_OK;
+        return tmk_infer_set(infer, 0, TMK_INT64, &scalar);
     case TMK_ATTR_INTS:
-        tmk_infer_set(infer, 0, TMK_INT64, &list);
-        return TMK_OK;
+        return tmk_infer_set(infer, 0, TMK_INT64, &list);
     case TMK_ATTR_FLOAT:
-        tmk_infer_set(infer, 0, TMK_FLOAT32, &scalar);
-        return TMK_OK;
+        return tmk_infer_set(infer, 0, TMK_FLOAT32, &scalar);
     case TMK_ATTR_FLOATS:
-        tmk_infer_set(infer, 0, TMK_FLOAT32, &list);
-        return TMK_OK;
+        return tmk_infer_set(infer, 0, TMK_FLOAT32, &list);
     default:
         return tmk_fail(infer->diag, TMK_GRAPH, "%s is of the wrong kind", value->name);
     }
@@ -104,8 +100,7 @@ static enum tmk_status of_shape_infer(struct tmk_infer *infer) {
         if (shape.dim[i] < 0)
             return tmk_fail(diag, TMK_RANGE, "the shape's dimension %d is %lld", i,
                             (long long)shape.dim[i]);
-    tmk_infer_set(infer, 0, dtype, &shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, dtype, &shape);
 }
 
 static enum tmk_status of_shape_run(struct tmk_run *run) {

@@ -9,18 +9,6 @@
 #include "ops/kernel.h"
 #include "ops/softmax.h"
 
-enum tmk_status tmk_attend_take(struct tmk_run *run, int64_t a, int64_t b, int64_t c, float **out) {
-    size_t bytes;
-    if (!tmk_mul_size((size_t)a, (size_t)b, &bytes) || !tmk_mul_size(bytes, (size_t)c, &bytes) ||
-        !tmk_mul_size(bytes, sizeof(float), &bytes))
-        return tmk_nomem(run->diag);
-    float *p = run->scratch(run->context, bytes + 1);
-    if (!p)
-        return tmk_nomem(run->diag);
-    *out = p;
-    return TMK_OK;
-}
-
 /* ---- masks ---- */
 
 static bool mask_fits(const struct tmk_shape *m, const struct tmk_attend_sizes *s) {
@@ -105,7 +93,7 @@ enum tmk_status tmk_attend_join(struct tmk_run *run, const struct tmk_attend_siz
         return TMK_OK;
     float *to = present;
     if (!present)
-        TMK_TRY(tmk_attend_take(run, s->batch * s->heads, s->total, size, &to));
+        TMK_TRY(tmk_scratch_floats(run, s->batch * s->heads, s->total, size, &to));
     struct tmk_attend_heads joined = {to, n * total * width, total * width, width};
     for (size_t i = 0; i < count && total && width; i++, to += total * width) {
         const float *from = heads->data + i / n * heads->batch + i % n * heads->head;
@@ -182,10 +170,10 @@ enum tmk_status tmk_attend(struct tmk_run *run, const struct tmk_attend *attend)
         scale = s->size ? 1 / sqrtf((float)s->size) : 1;
     if (!attend->y && !attend->products)
         return TMK_OK;
-    TMK_TRY(tmk_attend_take(run, TMK_GEMM_PANEL / sizeof(float), 1, 1, &scratch.panel));
-    TMK_TRY(tmk_attend_take(run, s->queries, s->total, 1, &scratch.scores));
-    TMK_TRY(tmk_attend_take(run, s->queries, s->total, 1, &scratch.mask));
-    TMK_TRY(tmk_attend_take(run, s->queries, s->value_size, 1, &scratch.result));
+    TMK_TRY(tmk_scratch_floats(run, TMK_GEMM_PANEL / sizeof(float), 1, 1, &scratch.panel));
+    TMK_TRY(tmk_scratch_floats(run, s->queries, s->total, 1, &scratch.scores));
+    TMK_TRY(tmk_scratch_floats(run, s->queries, s->total, 1, &scratch.mask));
+    TMK_TRY(tmk_scratch_floats(run, s->queries, s->value_size, 1, &scratch.result));
     for (size_t b = 0; b < (size_t)s->batch; b++) {
         fill_mask(attend, b, filter, causal, scratch.mask);
         for (size_t h = 0; h < (size_t)s->heads; h++)

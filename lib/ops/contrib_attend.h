@@ -42,8 +42,4 @@ struct tmk_attend {
 /* The node's attributes: scale, mask_filter_value, unidirectional. Scratch from `run`. */
 TMK_NODISCARD enum tmk_status tmk_attend(struct tmk_run *run, const struct tmk_attend *attend);
 
-/* bytes of a * b * c floats, and one more so that it is never 0; TMK_MEMORY on overflow. */
-TMK_NODISCARD enum tmk_status tmk_attend_take(struct tmk_run *run, int64_t a, int64_t b, int64_t c,
-                                              float **out);
-
 #endif

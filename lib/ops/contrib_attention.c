@@ -79,8 +79,7 @@ enum tmk_status tmk_project_infer(struct tmk_infer *infer, const struct tmk_proj
                         "'present' cannot hold heads of %lld and of %lld elements",
                         (long long)p->s.size, (long long)p->s.value_size);
     tmk_infer_set(infer, 0, TMK_FLOAT32, &y);
-    tmk_infer_set(infer, 1, TMK_FLOAT32, &present);
-    return TMK_OK;
+    return tmk_infer_set(infer, 1, TMK_FLOAT32, &present);
 }
 
 enum tmk_status tmk_project_run(struct tmk_run *run, const struct tmk_project *p,
@@ -129,8 +128,8 @@ static enum tmk_status run_attention(struct tmk_run *run) {
     struct tmk_project p;
     float *panel, *qkv;
     TMK_TRY(find_sizes(run->node, run->in, run->n_in, &p, run->diag));
-    TMK_TRY(tmk_attend_take(run, TMK_GEMM_PANEL / sizeof(float), 1, 1, &panel));
-    TMK_TRY(tmk_attend_take(run, p.s.batch, p.s.queries, p.width, &qkv));
+    TMK_TRY(tmk_scratch_floats(run, TMK_GEMM_PANEL / sizeof(float), 1, 1, &panel));
+    TMK_TRY(tmk_scratch_floats(run, p.s.batch, p.s.queries, p.width, &qkv));
     size_t rows = (size_t)(p.s.batch * p.s.queries), width = (size_t)p.width,
            depth = (size_t)x->shape.dim[2];
     struct tmk_gemm gemm = {.m = rows,

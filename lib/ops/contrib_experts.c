@@ -304,13 +304,13 @@ static enum tmk_status run_experts(struct tmk_run *run, bool quantized) {
     if (!out || tmk_tensor_count(out) == 0)
         return TMK_OK;
     const int64_t tokens = (int64_t)e.tokens, inner = (int64_t)e.inner, hidden = (int64_t)e.hidden;
-    TMK_TRY(tmk_attend_take(run, TMK_GEMM_COLUMNS, inner > hidden ? inner : hidden, 1, &s.rows));
-    TMK_TRY(tmk_attend_take(run, tokens, TMK_GEMM_COLUMNS, 1, &s.part));
-    TMK_TRY(tmk_attend_take(run, TMK_GEMM_PANEL / sizeof(float), 1, 1, &s.panel));
-    TMK_TRY(tmk_attend_take(run, tokens, (int64_t)e.count, 1, &weights));
+    TMK_TRY(tmk_scratch_floats(run, TMK_GEMM_COLUMNS, inner > hidden ? inner : hidden, 1, &s.rows));
+    TMK_TRY(tmk_scratch_floats(run, tokens, TMK_GEMM_COLUMNS, 1, &s.part));
+    TMK_TRY(tmk_scratch_floats(run, TMK_GEMM_PANEL / sizeof(float), 1, 1, &s.panel));
+    TMK_TRY(tmk_scratch_floats(run, tokens, (int64_t)e.count, 1, &weights));
     const int64_t widths[] = {hidden, (int64_t)e.first.n, inner, hidden};
     for (int i = 0; i < 4; i++)
-        TMK_TRY(tmk_attend_take(run, tokens, widths[i], 1, &buffers[i]));
+        TMK_TRY(tmk_scratch_floats(run, tokens, widths[i], 1, &buffers[i]));
     const float *x = run->in[0]->data;
     float *y = out->data;
     memset(y, 0, tmk_tensor_count(out) * sizeof *y);

@@ -167,8 +167,7 @@ static enum tmk_status infer_fused_matmul(struct tmk_infer *infer) {
     struct view left = view_of(infer->node, &a->shape, "transA", "transBatchA"),
                 right = view_of(infer->node, &b->shape, "transB", "transBatchB");
     TMK_TRY(tmk_matmul_shape(&left.shape, &right.shape, &matmul, &shape, infer->diag));
-    tmk_infer_set(infer, 0, TMK_FLOAT32, &shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, TMK_FLOAT32, &shape);
 }
 
 static enum tmk_status run_fused_matmul(struct tmk_run *run) {

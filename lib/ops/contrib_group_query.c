@@ -353,13 +353,13 @@ static enum tmk_status take_scratch(struct job *j) {
     j->keys = output_data(j->run, OUT_KEY);
     j->values = output_data(j->run, OUT_VALUE);
     if (!j->keys)
-        TMK_TRY(tmk_attend_take(j->run, s->batch * s->groups, s->cache, s->size, &j->keys));
+        TMK_TRY(tmk_scratch_floats(j->run, s->batch * s->groups, s->cache, s->size, &j->keys));
     if (!j->values)
-        TMK_TRY(tmk_attend_take(j->run, s->batch * s->groups, s->cache, s->size, &j->values));
-    TMK_TRY(tmk_attend_take(j->run, s->queries, s->size, 1, &j->query));
-    TMK_TRY(tmk_attend_take(j->run, s->queries, s->size, 1, &j->sums));
-    TMK_TRY(tmk_attend_take(j->run, s->queries, s->total, 1, &j->scores));
-    return tmk_attend_take(j->run, TMK_GEMM_PANEL / sizeof(float), 1, 1, &j->panel);
+        TMK_TRY(tmk_scratch_floats(j->run, s->batch * s->groups, s->cache, s->size, &j->values));
+    TMK_TRY(tmk_scratch_floats(j->run, s->queries, s->size, 1, &j->query));
+    TMK_TRY(tmk_scratch_floats(j->run, s->queries, s->size, 1, &j->sums));
+    TMK_TRY(tmk_scratch_floats(j->run, s->queries, s->total, 1, &j->scores));
+    return tmk_scratch_floats(j->run, TMK_GEMM_PANEL / sizeof(float), 1, 1, &j->panel);
 }
 
 static enum tmk_status run_group_query(struct tmk_run *run) {

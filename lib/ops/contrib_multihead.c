@@ -168,8 +168,7 @@ static enum tmk_status infer_multihead(struct tmk_infer *infer) {
     tmk_infer_set(infer, OUT_Y, TMK_FLOAT32, &y);
     tmk_infer_set(infer, OUT_KEY, TMK_FLOAT32, &key);
     tmk_infer_set(infer, OUT_VALUE, TMK_FLOAT32, &value);
-    tmk_infer_set(infer, OUT_PRODUCTS, TMK_FLOAT32, &products);
-    return TMK_OK;
+    return tmk_infer_set(infer, OUT_PRODUCTS, TMK_FLOAT32, &products);
 }
 
 /* heads + bias, [batch, sequence, heads * size], in scratch. */
@@ -177,7 +176,7 @@ static enum tmk_status add_bias(struct tmk_run *run, const struct tmk_attend_siz
                                 int64_t sequence, int64_t size, const float *bias,
                                 struct tmk_attend_heads *heads) {
     float *to;
-    TMK_TRY(tmk_attend_take(run, s->batch * s->heads, sequence, size, &to));
+    TMK_TRY(tmk_scratch_floats(run, s->batch * s->heads, sequence, size, &to));
     size_t n = (size_t)s->heads, width = (size_t)size, rows = (size_t)sequence;
     struct tmk_attend_heads biased = {to, rows * n * width, width, n * width};
     for (size_t b = 0; b < (size_t)s->batch; b++)

@@ -84,8 +84,7 @@ static enum tmk_status infer_nbits(struct tmk_infer *infer) {
         TMK_TRY(check_count(bias, "bias", s.n, diag));
     }
     y.dim[y.rank - 1] = (int64_t)s.n;
-    tmk_infer_set(infer, 0, TMK_FLOAT32, &y);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, TMK_FLOAT32, &y);
 }
 
 static float zero_of(const struct tmk_tensor *zeros, const struct sizes *s, size_t row,
@@ -129,9 +128,9 @@ static enum tmk_status run_nbits(struct tmk_run *run) {
     if (!y || tmk_tensor_count(y) == 0)
         return TMK_OK;
     s.m = tmk_tensor_count(y) / s.n;
-    TMK_TRY(tmk_attend_take(run, TMK_GEMM_COLUMNS, (int64_t)s.k, 1, &rows));
-    TMK_TRY(tmk_attend_take(run, (int64_t)s.m, TMK_GEMM_COLUMNS, 1, &part));
-    TMK_TRY(tmk_attend_take(run, TMK_GEMM_PANEL / sizeof(float), 1, 1, &panel));
+    TMK_TRY(tmk_scratch_floats(run, TMK_GEMM_COLUMNS, (int64_t)s.k, 1, &rows));
+    TMK_TRY(tmk_scratch_floats(run, (int64_t)s.m, TMK_GEMM_COLUMNS, 1, &part));
+    TMK_TRY(tmk_scratch_floats(run, TMK_GEMM_PANEL / sizeof(float), 1, 1, &panel));
     for (size_t first = 0; first < s.n; first += TMK_GEMM_COLUMNS) {
         const size_t n = s.n - first < TMK_GEMM_COLUMNS ? s.n - first : TMK_GEMM_COLUMNS;
         for (size_t i = 0; i < n; i++)

@@ -48,8 +48,7 @@ static enum tmk_status infer_simplified(struct tmk_infer *infer) {
     for (int32_t i = axis; i < x->rank; i++)
         moments.dim[i] = 1;
     tmk_infer_set(infer, 0, TMK_FLOAT32, x);
-    tmk_infer_set(infer, 1, TMK_FLOAT32, &moments);
-    return TMK_OK;
+    return tmk_infer_set(infer, 1, TMK_FLOAT32, &moments);
 }
 
 static enum tmk_status run_simplified(struct tmk_run *run) {
@@ -88,8 +87,7 @@ static enum tmk_status infer_skip(struct tmk_infer *infer) {
     tmk_infer_set(infer, OUT_Y, TMK_FLOAT32, x);
     tmk_infer_set(infer, OUT_MEAN, TMK_FLOAT32, &moments);
     tmk_infer_set(infer, OUT_INVERSE, TMK_FLOAT32, &moments);
-    tmk_infer_set(infer, OUT_SUM, TMK_FLOAT32, x);
-    return TMK_OK;
+    return tmk_infer_set(infer, OUT_SUM, TMK_FLOAT32, x);
 }
 
 static enum tmk_status run_skip(struct tmk_run *run) {
@@ -195,8 +193,7 @@ static enum tmk_status infer_embed(struct tmk_infer *infer) {
     struct tmk_shape y = {3, {ids->dim[0], ids->dim[1], width}}, lengths = {1, {ids->dim[0]}};
     tmk_infer_set(infer, OUT_EMBEDDED, TMK_FLOAT32, &y);
     tmk_infer_set(infer, OUT_MASK_INDEX, TMK_INT32, &lengths);
-    tmk_infer_set(infer, OUT_EMBEDDING_SUM, TMK_FLOAT32, &y);
-    return TMK_OK;
+    return tmk_infer_set(infer, OUT_EMBEDDING_SUM, TMK_FLOAT32, &y);
 }
 
 /* How many tokens of each sample the mask leaves; 0 without one. */
@@ -212,7 +209,7 @@ static void count_tokens(const struct tmk_run *run, size_t batch, size_t length,
 static enum tmk_status run_embed(struct tmk_run *run) {
     const struct tmk_shape *ids = &run->in[IN_IDS]->shape;
     size_t batch = (size_t)ids->dim[0], length = (size_t)ids->dim[1],
-           width = (size_t)run->in[IN_WORDS]->shape.dim[1], bytes;
+           width = (size_t)run->in[IN_WORDS]->shape.dim[1];
     struct tmk_tensor *y = tmk_run_out(run, OUT_EMBEDDED),
                       *counts = tmk_run_out(run, OUT_MASK_INDEX),
                       *sums = tmk_run_out(run, OUT_EMBEDDING_SUM);
@@ -220,14 +217,12 @@ static enum tmk_status run_embed(struct tmk_run *run) {
     if (counts)
         count_tokens(run, batch, length, counts->data);
     list_tables(run->in, run->n_in, tables);
-    if (!tmk_mul_size(batch * length, width * sizeof(float), &bytes))
-        return tmk_nomem(run->diag);
-    float *sum = sums ? sums->data : run->scratch(run->context, bytes + 1);
-    if (bytes == 0)
+    float *sum = sums ? sums->data : tmk_scratch(run, batch * length, width * sizeof(float));
+    if (batch * length * width == 0)
         return TMK_OK;
     if (!sum)
         return tmk_nomem(run->diag);
-    memset(sum, 0, bytes);
+    memset(sum, 0, batch * length * width * sizeof *sum);
     for (size_t i = 0; i < batch * length; i++)
         for (size_t t = 0; t < TMK_COUNT(tables); t++) {
             const struct table *table = &tables[t];

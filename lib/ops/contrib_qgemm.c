@@ -85,8 +85,7 @@ static enum tmk_status infer_gemm(struct tmk_infer *infer) {
                             tmk_dtype_name(dtype));
     }
     const struct tmk_shape shape = {.rank = 2, .dim = {(int64_t)g.m, (int64_t)g.n}};
-    tmk_infer_set(infer, 0, dtype, &shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, dtype, &shape);
 }
 
 static int32_t sum_of(const struct tmk_run *run, const struct gemm *g, size_t i, size_t j,

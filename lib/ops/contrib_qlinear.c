@@ -76,8 +76,7 @@ static enum tmk_status infer_binary(struct tmk_infer *infer) {
     TMK_TRY(tmk_want_dtype(infer->in[IN_B], infer->in[IN_A]->dtype, "B", infer->diag));
     TMK_TRY(tmk_q8_check_result(infer, IN_C_SCALE, infer->in[IN_A]->dtype, "C"));
     TMK_TRY(tmk_broadcast(&infer->in[IN_A]->shape, &infer->in[IN_B]->shape, &shape, infer->diag));
-    tmk_infer_set(infer, 0, infer->in[IN_A]->dtype, &shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, infer->in[IN_A]->dtype, &shape);
 }
 
 static enum tmk_status run_binary(struct tmk_run *run, bool multiply) {
@@ -149,8 +148,7 @@ static enum tmk_status infer_concat(struct tmk_infer *infer) {
         if (!tmk_add_i64(shape.dim[axis], x->dim[axis], &shape.dim[axis]))
             return tmk_fail(infer->diag, TMK_RANGE, "the sizes on axis %d overflow", (int)axis);
     }
-    tmk_infer_set(infer, 0, infer->in[1]->dtype, &shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, infer->in[1]->dtype, &shape);
 }
 
 static enum tmk_status run_concat(struct tmk_run *run) {

@@ -62,8 +62,7 @@ static enum tmk_status infer_average(struct tmk_infer *infer) {
     TMK_TRY(tmk_pool_shape(infer->node, &planes, &shape, infer->diag));
     if (is_last(infer->node))
         shape = channels_last(&shape);
-    tmk_infer_set(infer, 0, x->dtype, &shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, x->dtype, &shape);
 }
 
 static enum tmk_status infer_global(struct tmk_infer *infer) {
@@ -76,19 +75,15 @@ static enum tmk_status infer_global(struct tmk_infer *infer) {
         shape.dim[i] = 1;
     if (is_last(infer->node))
         shape = channels_last(&shape);
-    tmk_infer_set(infer, 0, x->dtype, &shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, x->dtype, &shape);
 }
 
 /* x as float, channels on axis 1 of `planes`, in scratch. */
 static enum tmk_status widen_input(struct tmk_run *run, const struct tmk_shape *planes, bool last,
                                    float **out) {
     const struct tmk_tensor *x = run->in[IN_X];
-    size_t area = tmk_shape_product(planes, 2, planes->rank), channels = (size_t)planes->dim[1],
-           bytes;
-    if (!tmk_mul_size(tmk_tensor_count(x), sizeof(float), &bytes))
-        return tmk_nomem(run->diag);
-    float *to = run->scratch(run->context, bytes + 1);
+    size_t area = tmk_shape_product(planes, 2, planes->rank), channels = (size_t)planes->dim[1];
+    float *to = tmk_scratch(run, tmk_tensor_count(x), sizeof(float));
     if (!to)
         return tmk_nomem(run->diag);
     struct tmk_q8 q = tmk_q8_of(run, IN_X_SCALE);
@@ -120,14 +115,13 @@ static enum tmk_status run_average(struct tmk_run *run) {
     bool last = is_last(run->node);
     struct tmk_shape planes, shape;
     float *x, *means;
-    size_t bytes;
     if (!y || tmk_tensor_count(y) == 0)
         return TMK_OK;
     TMK_TRY(planes_of(run->node, &run->in[IN_X]->shape, &planes, run->diag));
     TMK_TRY(tmk_pool_shape(run->node, &planes, &shape, run->diag));
     TMK_TRY(widen_input(run, &planes, last, &x));
-    if (!tmk_mul_size(tmk_tensor_count(y), sizeof(float), &bytes) ||
-        !(means = run->scratch(run->context, bytes)))
+    means = tmk_scratch(run, tmk_tensor_count(y), sizeof *means);
+    if (!means)
         return tmk_nomem(run->diag);
     TMK_TRY(tmk_pool_average(run, &planes, x, means));
     narrow_output(run, &shape, last, means);
@@ -162,8 +156,7 @@ static enum tmk_status infer_max(struct tmk_infer *infer) {
     TMK_TRY(planes_of(infer->node, &x->shape, &planes, infer->diag));
     TMK_TRY(tmk_pool_shape(infer->node, &planes, &shape, infer->diag));
     shape = channels_last(&shape);
-    tmk_infer_set(infer, 0, x->dtype, &shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, x->dtype, &shape);
 }
 
 static enum tmk_status run_max(struct tmk_run *run) {
@@ -210,13 +203,11 @@ static enum tmk_status run_softmax(struct tmk_run *run) {
     const struct tmk_shape *shape = &x->shape;
     struct tmk_tensor *y = tmk_run_out(run, 0);
     int32_t axis;
-    size_t n = tmk_tensor_count(x), bytes;
+    size_t n = tmk_tensor_count(x);
     if (!y || n == 0)
         return TMK_OK;
     TMK_TRY(tmk_axis(tmk_node_int(run->node, "axis", -1), shape->rank, &axis, run->diag));
-    if (!tmk_mul_size(n, sizeof(float), &bytes))
-        return tmk_nomem(run->diag);
-    float *v = run->scratch(run->context, bytes);
+    float *v = tmk_scratch(run, n, sizeof(float));
     if (!v)
         return tmk_nomem(run->diag);
     struct tmk_q8 from = tmk_q8_of(run, IN_X_SCALE), to = tmk_q8_of(run, IN_Y_SCALE);

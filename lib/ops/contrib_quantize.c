@@ -41,12 +41,10 @@ static enum tmk_status find_scales(const struct tmk_tensor *a_scale,
 
 /* y is not empty. */
 static enum tmk_status multiply_scaled(struct tmk_run *run, const struct scaled *s, float *y) {
-    size_t m = s->o.matmul.m, n = s->o.matmul.n, bytes;
+    size_t m = s->o.matmul.m, n = s->o.matmul.n;
     int32_t *left, *right;
     TMK_TRY(tmk_integer_scratch(run, &s->o.matmul, &left, &right));
-    if (!tmk_mul_size(m * n, sizeof(int32_t), &bytes))
-        return tmk_nomem(run->diag);
-    int32_t *sums = run->scratch(run->context, bytes);
+    int32_t *sums = tmk_scratch(run, m * n, sizeof(int32_t));
     if (!sums)
         return tmk_nomem(run->diag);
     const float *a_scale = s->a_scale ? s->a_scale->data : NULL, *b_scale = s->b_scale->data,
@@ -85,8 +83,7 @@ static enum tmk_status find_to_float(const struct tmk_tensor *const *in, uint32_
 static enum tmk_status infer_to_float(struct tmk_infer *infer) {
     struct scaled s;
     TMK_TRY(find_to_float(infer->in, infer->n_in, &s, infer->diag));
-    tmk_infer_set(infer, 0, TMK_FLOAT32, &s.o.shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, TMK_FLOAT32, &s.o.shape);
 }
 
 static enum tmk_status run_to_float(struct tmk_run *run) {
@@ -120,8 +117,7 @@ static enum tmk_status infer_dynamic(struct tmk_infer *infer) {
     TMK_TRY(tmk_want_dtype(infer->in[DY_A], TMK_FLOAT32, "A", infer->diag));
     tmk_tensor_borrow(&a, TMK_UINT8, &infer->in[DY_A]->shape, NULL);
     TMK_TRY(find_dynamic(&a, NULL, infer->in, infer->n_in, &s, infer->diag));
-    tmk_infer_set(infer, 0, TMK_FLOAT32, &s.o.shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, TMK_FLOAT32, &s.o.shape);
 }
 
 static enum tmk_status run_dynamic(struct tmk_run *run) {
@@ -177,7 +173,7 @@ static enum tmk_status run_attention(struct tmk_run *run) {
     struct tmk_project p;
     float *qkv;
     TMK_TRY(find_attention(run->node, run->in, run->n_in, &s, &p, run->diag));
-    TMK_TRY(tmk_attend_take(run, p.s.batch, p.s.queries, p.width, &qkv));
+    TMK_TRY(tmk_scratch_floats(run, p.s.batch, p.s.queries, p.width, &qkv));
     if (p.s.batch && p.s.queries && p.width)
         TMK_TRY(multiply_scaled(run, &s, qkv));
     struct tmk_project_inputs in = {tmk_run_in(run, QA_MASK), tmk_run_in(run, QA_PAST), NULL};

@@ -76,12 +76,10 @@ static void add_bias(const struct tmk_conv *conv, size_t area) {
 enum tmk_status tmk_convolve(const struct tmk_conv *conv, struct tmk_run *run) {
     const struct tmk_window *window = &conv->window;
     size_t area = tmk_window_out(window), taps = tmk_window_taps(window),
-           plane = tmk_window_in(window), sum = conv->in * taps, bytes;
-    if (!tmk_mul_size(taps, TMK_WINDOW_BLOCK * sizeof(int64_t), &bytes))
-        return tmk_nomem(run->diag);
+           plane = tmk_window_in(window), sum = conv->in * taps;
     if (sum == 0)
         memset(conv->y, 0, conv->batch * conv->group * conv->out * area * sizeof *conv->y);
-    int64_t *table = sum ? run->scratch(run->context, bytes) : NULL;
+    int64_t *table = sum ? tmk_scratch(run, taps, TMK_WINDOW_BLOCK * sizeof *table) : NULL;
     float *panel = run->scratch(run->context, TMK_GEMM_PANEL);
     if ((sum && !table) || !panel)
         return tmk_nomem(run->diag);
@@ -118,8 +116,7 @@ enum tmk_status tmk_infer_conv(struct tmk_infer *infer) {
     TMK_TRY(tmk_conv_check_bias(bias, w->shape.dim[0], infer->diag));
     struct tmk_shape shape;
     tmk_window_shape(&window, x->shape.dim[0], w->shape.dim[0], &shape);
-    tmk_infer_set(infer, 0, TMK_FLOAT32, &shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, TMK_FLOAT32, &shape);
 }
 
 enum tmk_status tmk_run_conv(struct tmk_run *run) {

@@ -64,14 +64,12 @@ static enum tmk_status convolve_integers(const struct operands *o, struct tmk_ru
     size_t channels = (size_t)o->w->shape.dim[0], in = (size_t)o->w->shape.dim[1],
            group = (size_t)tmk_node_int(run->node, "group", 1), batch = (size_t)o->x->shape.dim[0];
     size_t area = tmk_window_out(&o->window), taps = tmk_window_taps(&o->window),
-           plane = tmk_window_in(&o->window), depth = in * taps, out = channels / group, bytes;
+           plane = tmk_window_in(&o->window), depth = in * taps, out = channels / group;
     if (depth == 0) {
         memset(sums, 0, batch * channels * area * sizeof *sums);
         return TMK_OK;
     }
-    if (!tmk_mul_size(taps, TMK_WINDOW_BLOCK * sizeof(int64_t), &bytes))
-        return tmk_nomem(run->diag);
-    int64_t *table = run->scratch(run->context, bytes);
+    int64_t *table = tmk_scratch(run, taps, TMK_WINDOW_BLOCK * sizeof(int64_t));
     int32_t *x = run->scratch(run->context, in * plane * sizeof *x),
             *w = run->scratch(run->context, channels * depth * sizeof *w),
             *panel = run->scratch(run->context, DEPTH * TMK_WINDOW_BLOCK * sizeof *panel);
@@ -100,8 +98,7 @@ static enum tmk_status infer_conv_integer(struct tmk_infer *infer) {
     struct operands o;
     TMK_TRY(find_operands(infer->node, infer->in[0], tmk_infer_in(infer, 2), infer->in[1],
                           tmk_infer_in(infer, 3), &o, infer->diag));
-    tmk_infer_set(infer, 0, TMK_INT32, &o.shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, TMK_INT32, &o.shape);
 }
 
 static enum tmk_status run_conv_integer(struct tmk_run *run) {
@@ -132,8 +129,7 @@ static enum tmk_status find_qlinear(const struct tmk_node *node, const struct tm
 static enum tmk_status infer_qlinear_conv(struct tmk_infer *infer) {
     struct operands o;
     TMK_TRY(find_qlinear(infer->node, infer->in, tmk_infer_in(infer, 8), &o, infer->diag));
-    tmk_infer_set(infer, 0, infer->in[7]->dtype, &o.shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, infer->in[7]->dtype, &o.shape);
 }
 
 static enum tmk_status run_qlinear_conv(struct tmk_run *run) {

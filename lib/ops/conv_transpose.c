@@ -20,8 +20,7 @@ static enum tmk_status infer_conv_transpose(struct tmk_infer *infer) {
     TMK_TRY(tmk_conv_check_bias(bias, channels, infer->diag));
     struct tmk_shape shape;
     tmk_window_shape(&window, x->shape.dim[0], channels, &shape);
-    tmk_infer_set(infer, 0, TMK_FLOAT32, &shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, TMK_FLOAT32, &shape);
 }
 
 /* [group * in, out, taps] becomes [group * out, in, taps]. */

@@ -72,15 +72,13 @@ static enum tmk_status cumulate_run(struct tmk_run *run) {
     bool exclusive = tmk_node_int(run->node, "exclusive", 0) != 0,
          reverse = tmk_node_int(run->node, "reverse", 0) != 0;
     int32_t axis = 0;
-    size_t size = tmk_dtype_size(x->dtype), bytes;
+    size_t size = tmk_dtype_size(x->dtype);
     TMK_TRY(read_axis(run->in[1], x->shape.rank, &axis, run->diag));
     if (!y || !tmk_tensor_count(y))
         return TMK_OK;
     size_t outer = tmk_shape_product(&x->shape, 0, axis), n = (size_t)x->shape.dim[axis],
            inner = tmk_shape_product(&x->shape, axis + 1, x->shape.rank);
-    if (!tmk_mul_size(inner, sizeof(uint64_t), &bytes))
-        return tmk_nomem(run->diag);
-    void *so_far = run->scratch(run->context, bytes);
+    void *so_far = tmk_scratch(run, inner, sizeof(uint64_t));
     if (!so_far)
         return tmk_nomem(run->diag);
     for (size_t i = 0; i < outer; i++) {

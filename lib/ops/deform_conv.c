@@ -71,8 +71,7 @@ static enum tmk_status infer_deform(struct tmk_infer *infer) {
     if (mask)
         TMK_TRY(check_places(&d, mask, x->shape.dim[0], 1, "input 'mask'", diag));
     tmk_window_shape(&d.window, x->shape.dim[0], w->shape.dim[0], &shape);
-    tmk_infer_set(infer, 0, TMK_FLOAT32, &shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, TMK_FLOAT32, &shape);
 }
 
 /* What a moved tap is blended from. */
@@ -175,14 +174,11 @@ static enum tmk_status run_deform(struct tmk_run *run) {
     size_t channels = (size_t)x->shape.dim[1], outputs = (size_t)w->shape.dim[0],
            taps = tmk_window_taps(&d.window), area = tmk_window_in(&d.window),
            places = tmk_window_out(&d.window), depth = channels / d.groups * taps,
-           share = outputs / d.groups, bytes;
+           share = outputs / d.groups;
     size_t offsets = d.offset_groups * taps * (size_t)d.window.n * places,
            masks = d.offset_groups * taps * places;
-    bool fits =
-        tmk_mul_size(channels, taps, &bytes) && tmk_mul_size(bytes, BLOCK * sizeof(float), &bytes);
-    float *columns = fits ? run->scratch(run->context, bytes + 1) : NULL;
-    if (!columns)
-        return tmk_nomem(run->diag);
+    float *columns;
+    TMK_TRY(tmk_scratch_floats(run, channels, taps, BLOCK, &columns));
     for (size_t b = 0; b < (size_t)x->shape.dim[0]; b++)
         for (size_t first = 0; first < places; first += BLOCK) {
             size_t n = places - first < BLOCK ? places - first : BLOCK;

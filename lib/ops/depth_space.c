@@ -38,8 +38,7 @@ static enum tmk_status infer_depth_to_space(struct tmk_infer *infer) {
     if (!tmk_mul_i64(shape.dim[2], block, &shape.dim[2]) ||
         !tmk_mul_i64(shape.dim[3], block, &shape.dim[3]))
         return tmk_fail(infer->diag, TMK_RANGE, "the output is too large");
-    tmk_infer_set(infer, 0, infer->in[0]->dtype, &shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, infer->in[0]->dtype, &shape);
 }
 
 static enum tmk_status infer_space_to_depth(struct tmk_infer *infer) {
@@ -53,8 +52,7 @@ static enum tmk_status infer_space_to_depth(struct tmk_infer *infer) {
     shape.dim[3] /= block;
     if (!tmk_mul_i64(shape.dim[1], block * block, &shape.dim[1]))
         return tmk_fail(infer->diag, TMK_RANGE, "the output is too large");
-    tmk_infer_set(infer, 0, infer->in[0]->dtype, &shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, infer->in[0]->dtype, &shape);
 }
 
 static enum tmk_status rearrange_blocks(struct tmk_run *run, const struct tmk_shape *space,

@@ -14,8 +14,7 @@ static enum tmk_status infer_det(struct tmk_infer *infer) {
         return tmk_fail(infer->diag, TMK_SHAPE, "input 'X' is %s, no square matrices",
                         tmk_shape_text(&shape, text, sizeof text));
     shape.rank -= 2;
-    tmk_infer_set(infer, 0, TMK_FLOAT32, &shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, TMK_FLOAT32, &shape);
 }
 
 /* Overwrites m. */
@@ -46,13 +45,11 @@ static double det_in_place(size_t n, double *m) {
 static enum tmk_status run_det(struct tmk_run *run) {
     const struct tmk_shape *shape = &run->in[0]->shape;
     struct tmk_tensor *y = tmk_run_out(run, 0);
-    size_t count = y ? tmk_tensor_count(y) : 0, n = (size_t)shape->dim[shape->rank - 1], bytes;
+    size_t count = y ? tmk_tensor_count(y) : 0, n = (size_t)shape->dim[shape->rank - 1];
     const float *x = run->in[0]->data;
     if (count == 0)
         return TMK_OK;
-    if (!tmk_mul_size(n, n, &bytes) || !tmk_mul_size(bytes, sizeof(double), &bytes))
-        return tmk_nomem(run->diag);
-    double *matrix = run->scratch(run->context, bytes + 1);
+    double *matrix = tmk_scratch(run, n * n, sizeof *matrix);
     if (!matrix)
         return tmk_nomem(run->diag);
     for (size_t i = 0; i < count; i++, x += n * n) {

@@ -70,8 +70,7 @@ static enum tmk_status infer_dft(struct tmk_infer *infer) {
     struct tmk_shape shape = x->shape;
     shape.dim[t.axis] = (int64_t)t.out;
     shape.dim[shape.rank - 1] = t.inverse && t.onesided ? 1 : 2;
-    tmk_infer_set(infer, 0, TMK_FLOAT32, &shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, TMK_FLOAT32, &shape);
 }
 
 /* One signal: `in` and `out` are real, imaginary, real, ... ; circle holds the cosines and sines of

@@ -45,8 +45,7 @@ static enum tmk_status eye_infer(struct tmk_infer *infer) {
     dtype = tmk_held_dtype(dtype);
     if (!write_one(dtype, scratch))
         return tmk_fail(infer->diag, TMK_TYPE, "type %lld is not possible here", (long long)asked);
-    tmk_infer_set(infer, 0, dtype, &in->shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, dtype, &in->shape);
 }
 
 static enum tmk_status eye_run(struct tmk_run *run) {
@@ -78,8 +77,7 @@ static enum tmk_status trilu_infer(struct tmk_infer *infer) {
         if (tmk_tensor_count(k) != 1)
             return tmk_fail(infer->diag, TMK_SHAPE, "the diagonal must be one number");
     }
-    tmk_infer_set(infer, 0, in->dtype, &in->shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, in->dtype, &in->shape);
 }
 
 static enum tmk_status trilu_run(struct tmk_run *run) {

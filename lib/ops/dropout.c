@@ -36,8 +36,7 @@ static enum tmk_status infer_dropout(struct tmk_infer *infer) {
     }
     TMK_TRY(check_mode(tmk_infer_in(infer, 1), tmk_infer_in(infer, 2), infer->diag));
     tmk_infer_set(infer, 0, x->dtype, &x->shape);
-    tmk_infer_set(infer, 1, mask_type(infer->node, x->dtype), &x->shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 1, mask_type(infer->node, x->dtype), &x->shape);
 }
 
 static enum tmk_status run_dropout(struct tmk_run *run) {

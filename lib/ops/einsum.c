@@ -165,8 +165,7 @@ static enum tmk_status einsum_infer(struct tmk_infer *infer) {
     struct tmk_shape shape = {.rank = e.n_out};
     for (int32_t i = 0; i < e.n_out; i++)
         shape.dim[i] = e.dim[e.out[i]];
-    tmk_infer_set(infer, 0, dtype, &shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, dtype, &shape);
 }
 
 /* ---- nested loops ---- */
@@ -330,13 +329,6 @@ static void unpack_product(const struct einsum *e, const struct product *p, cons
     tmk_move_run(&move, sizeof(float), to, from);
 }
 
-static float *scratch_floats(struct tmk_run *run, int64_t a, int64_t b, int64_t c) {
-    size_t bytes = sizeof(float);
-    bool fits = tmk_mul_size(bytes, (size_t)a, &bytes) && tmk_mul_size(bytes, (size_t)b, &bytes) &&
-                tmk_mul_size(bytes, (size_t)c, &bytes);
-    return fits ? run->scratch(run->context, bytes) : NULL;
-}
-
 static enum tmk_status matrix_product(struct tmk_run *run, const struct einsum *e,
                                       const struct product *p, struct tmk_tensor *out) {
     int64_t batch = axes_product(e, p->batch, p->n_batch), m = axes_product(e, p->rows, p->n_rows);
@@ -346,11 +338,11 @@ static enum tmk_status matrix_product(struct tmk_run *run, const struct einsum *
         memset(out->data, 0, tmk_tensor_bytes(out));
         return TMK_OK;
     }
-    float *a = scratch_floats(run, batch, m, k), *b = scratch_floats(run, batch, k, n),
-          *c = scratch_floats(run, batch, m, n);
-    float *panel = run->scratch(run->context, TMK_GEMM_PANEL);
-    if (!a || !b || !c || !panel)
-        return tmk_nomem(run->diag);
+    float *a, *b, *c, *panel;
+    TMK_TRY(tmk_scratch_floats(run, (size_t)batch, (size_t)m, (size_t)k, &a));
+    TMK_TRY(tmk_scratch_floats(run, (size_t)batch, (size_t)k, (size_t)n, &b));
+    TMK_TRY(tmk_scratch_floats(run, (size_t)batch, (size_t)m, (size_t)n, &c));
+    TMK_TRY(tmk_scratch_floats(run, TMK_GEMM_PANEL / sizeof(float), 1, 1, &panel));
     pack_operand(e, 0, p, p->rows, p->n_rows, p->depth, p->n_depth, run->in[0]->data, a);
     pack_operand(e, 1, p, p->depth, p->n_depth, p->columns, p->n_columns, run->in[1]->data, b);
     for (int64_t i = 0; i < batch; i++) {

@@ -90,8 +90,7 @@ enum tmk_status tmk_infer_binary_as(struct tmk_infer *infer, const struct tmk_bi
     struct tmk_shape shape;
     TMK_TRY(want_types(infer, op));
     TMK_TRY(tmk_broadcast(&infer->in[0]->shape, &infer->in[1]->shape, &shape, infer->diag));
-    tmk_infer_set(infer, 0, result_type(infer, op), &shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, result_type(infer, op), &shape);
 }
 
 enum tmk_status tmk_infer_binary(struct tmk_infer *infer) {
@@ -154,8 +153,7 @@ enum tmk_status tmk_infer_binary_legacy(struct tmk_infer *infer) {
     TMK_TRY(want_types(infer, op));
     TMK_TRY(tmk_align_legacy(infer->node, &infer->in[0]->shape, &infer->in[1]->shape, &shape_b,
                              infer->diag));
-    tmk_infer_set(infer, 0, result_type(infer, op), &infer->in[0]->shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, result_type(infer, op), &infer->in[0]->shape);
 }
 
 enum tmk_status tmk_run_binary_legacy(struct tmk_run *run) {

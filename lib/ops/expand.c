@@ -21,8 +21,7 @@ static enum tmk_status expand_infer(struct tmk_infer *infer) {
         shape.dim[i] = asked[i];
     }
     TMK_TRY(tmk_broadcast(&in->shape, &shape, &shape, infer->diag));
-    tmk_infer_set(infer, 0, in->dtype, &shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, in->dtype, &shape);
 }
 
 static enum tmk_status expand_run(struct tmk_run *run) {
@@ -52,8 +51,7 @@ static enum tmk_status tile_shape(struct tmk_infer *infer, const int64_t repeats
             return tmk_fail(infer->diag, TMK_RANGE, "axis %d repeated %lld times overflows", i,
                             (long long)repeats[i]);
     }
-    tmk_infer_set(infer, 0, infer->in[0]->dtype, &shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, infer->in[0]->dtype, &shape);
 }
 
 static enum tmk_status tile_6_infer(struct tmk_infer *infer) {

@@ -56,8 +56,7 @@ static enum tmk_status infer_fixed(struct tmk_infer *infer) {
     TMK_TRY(tmk_want_dtype(infer->in[MULTIPLIER], TMK_INT32, "the multiplier", infer->diag));
     TMK_TRY(tmk_want_dtype(infer->in[SHIFT], TMK_INT32, "the shift", infer->diag));
     TMK_TRY(find_layout(infer->node, infer->in, &layout, infer->diag));
-    tmk_infer_set(infer, 0, x->dtype, &x->shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, x->dtype, &x->shape);
 }
 
 /* Towards minus infinity, for any sign. */

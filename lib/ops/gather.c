@@ -26,8 +26,7 @@ static enum tmk_status gather_infer(struct tmk_infer *infer) {
         shape.dim[axis + i] = indices->shape.dim[i];
     for (int32_t i = axis + 1; i < rank; i++)
         shape.dim[q + i - 1] = data->shape.dim[i];
-    tmk_infer_set(infer, 0, data->dtype, &shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, data->dtype, &shape);
 }
 
 static enum tmk_status gather_run(struct tmk_run *run) {
@@ -68,8 +67,7 @@ static enum tmk_status elements_infer(struct tmk_infer *infer) {
                         "indices of shape %s do not fit data of shape %s on axis %d",
                         tmk_shape_text(&indices->shape, a, sizeof a),
                         tmk_shape_text(&data->shape, b, sizeof b), axis);
-    tmk_infer_set(infer, 0, data->dtype, &indices->shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, data->dtype, &indices->shape);
 }
 
 static enum tmk_status elements_run(struct tmk_run *run) {
@@ -136,8 +134,7 @@ static enum tmk_status nd_infer(struct tmk_infer *infer) {
         shape.dim[i] = indices->shape.dim[i];
     for (int32_t i = whole; i < r; i++)
         shape.dim[q - 1 + i - whole] = data->shape.dim[i];
-    tmk_infer_set(infer, 0, data->dtype, &shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, data->dtype, &shape);
 }
 
 static enum tmk_status nd_run(struct tmk_run *run) {

@@ -62,8 +62,7 @@ static enum tmk_status sample_infer(struct tmk_infer *infer) {
     struct tmk_shape shape = {.rank = in->rank, .dim = {in->dim[0], in->dim[1]}};
     for (int32_t i = 2; i < in->rank; i++)
         shape.dim[i] = grid->dim[i - 1];
-    tmk_infer_set(infer, 0, TMK_FLOAT32, &shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, TMK_FLOAT32, &shape);
 }
 
 /* Folds x back and forth into [low, high]. */

@@ -27,8 +27,7 @@ static enum tmk_status infer_instance_norm(struct tmk_infer *infer) {
         return tmk_fail(infer->diag, TMK_SHAPE, "the input has rank %d, and needs 2 at least",
                         (int)x->rank);
     TMK_TRY(want_vectors(infer, x->dim[1], "channel"));
-    tmk_infer_set(infer, 0, TMK_FLOAT32, x);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, TMK_FLOAT32, x);
 }
 
 static enum tmk_status infer_group_norm(struct tmk_infer *infer) {
@@ -45,8 +44,7 @@ static enum tmk_status infer_group_norm(struct tmk_infer *infer) {
         TMK_TRY(want_vectors(infer, groups, "group"));
     else
         TMK_TRY(want_vectors(infer, x->dim[1], "channel"));
-    tmk_infer_set(infer, 0, TMK_FLOAT32, x);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, TMK_FLOAT32, x);
 }
 
 /* Each `width` channels of a sample together; scale and bias one a channel, or one a group

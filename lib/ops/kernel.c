@@ -5,6 +5,18 @@
 
 #include "tensor/list.h"
 
+void *tmk_scratch(struct tmk_run *run, size_t count, size_t element) {
+    size_t bytes;
+    return tmk_mul_size(count, element, &bytes) ? run->scratch(run->context, bytes ? bytes : 1)
+                                                : NULL;
+}
+
+enum tmk_status tmk_scratch_floats(struct tmk_run *run, size_t a, size_t b, size_t c, float **out) {
+    size_t n = sizeof(float);
+    *out = tmk_mul_size(n, a, &n) && tmk_mul_size(n, b, &n) ? tmk_scratch(run, n, c) : NULL;
+    return *out ? TMK_OK : tmk_nomem(run->diag);
+}
+
 enum tmk_status tmk_axis(int64_t axis, int32_t rank, int32_t *out, struct tmk_diag *diag) {
     if (axis < -(int64_t)rank || axis >= rank)
         return tmk_fail(diag, TMK_RANGE, "axis %lld is outside [-%d, %d)", (long long)axis, rank,
@@ -101,6 +113,5 @@ enum tmk_status tmk_want_sequence(const struct tmk_tensor *tensor, const char *w
 }
 
 enum tmk_status tmk_infer_same(struct tmk_infer *infer) {
-    tmk_infer_set(infer, 0, infer->in[0]->dtype, &infer->in[0]->shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, infer->in[0]->dtype, &infer->in[0]->shape);
 }

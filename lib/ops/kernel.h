@@ -9,11 +9,12 @@
 #include "ops/ops.h"
 #include "tensor/shape.h"
 
-/* Adds to out-shape and answers for infer. */
-static inline void tmk_infer_set(struct tmk_infer *infer, uint32_t i, enum tmk_dtype dtype,
-                                 const struct tmk_shape *shape) {
+/* What infer finds of output i. Returns TMK_OK, so that infer may end with it. */
+static inline enum tmk_status tmk_infer_set(struct tmk_infer *infer, uint32_t i,
+                                            enum tmk_dtype dtype, const struct tmk_shape *shape) {
     if (i < infer->n_out)
         infer->out[i] = (struct tmk_infer_result){true, dtype, *shape};
+    return TMK_OK;
 }
 
 /* Input i, or NULL when it is absent. */
@@ -32,6 +33,11 @@ static inline enum tmk_status tmk_run_alloc(struct tmk_run *run, uint32_t i, enu
                                             const struct tmk_shape *shape) {
     return tmk_run_out(run, i) ? run->alloc(run->context, i, dtype, shape, run->diag) : TMK_OK;
 }
+
+/* Scratch for so many elements, or for a * b * c floats, and for one byte at least. The former is
+ * NULL, the latter fails with TMK_NOMEM, when there is none. */
+void *tmk_scratch(struct tmk_run *run, size_t count, size_t element);
+enum tmk_status tmk_scratch_floats(struct tmk_run *run, size_t a, size_t b, size_t c, float **out);
 
 /* -rank <= axis < rank becomes 0 <= axis < rank; TMK_RANGE otherwise. */
 enum tmk_status tmk_axis(int64_t axis, int32_t rank, int32_t *out, struct tmk_diag *diag);

@@ -36,8 +36,7 @@ static enum tmk_status infer_layer_norm(struct tmk_infer *infer) {
         moments.dim[i] = 1;
     tmk_infer_set(infer, 0, TMK_FLOAT32, x);
     tmk_infer_set(infer, 1, TMK_FLOAT32, &moments);
-    tmk_infer_set(infer, 2, TMK_FLOAT32, &moments);
-    return TMK_OK;
+    return tmk_infer_set(infer, 2, TMK_FLOAT32, &moments);
 }
 
 /* A scale or bias, spread over one row of the input at a time. */

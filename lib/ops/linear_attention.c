@@ -116,8 +116,7 @@ static enum tmk_status infer_attention(struct tmk_infer *infer) {
         return tmk_fail(infer->diag, TMK_RANGE, "the output is too large");
     tmk_infer_set(infer, 0, TMK_FLOAT32,
                   &(struct tmk_shape){3, {(int64_t)r.batch, (int64_t)r.tokens, width}});
-    tmk_infer_set(infer, 1, TMK_FLOAT32, &state);
-    return TMK_OK;
+    return tmk_infer_set(infer, 1, TMK_FLOAT32, &state);
 }
 
 /* One token of one head. `decay` and `beta` may be NULL; `v` is scratch for `values`. */

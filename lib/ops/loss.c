@@ -52,8 +52,7 @@ static enum tmk_status infer_loss(struct tmk_infer *infer) {
     }
     tmk_infer_set(infer, 0, TMK_FLOAT32,
                   reduction == REDUCE_NONE ? &target->shape : &(struct tmk_shape){0});
-    tmk_infer_set(infer, 1, TMK_FLOAT32, &x->shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 1, TMK_FLOAT32, &x->shape);
 }
 
 /* x[c] along the classes of one place, `step` elements apart: the logarithm of the sum of e^x. */

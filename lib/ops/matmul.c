@@ -110,8 +110,7 @@ static enum tmk_status infer_matmul(struct tmk_infer *infer) {
     TMK_TRY(check_types(infer));
     TMK_TRY(
         tmk_matmul_shape(&infer->in[0]->shape, &infer->in[1]->shape, &matmul, &shape, infer->diag));
-    tmk_infer_set(infer, 0, infer->in[0]->dtype, &shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, infer->in[0]->dtype, &shape);
 }
 
 static enum tmk_status run_matmul(struct tmk_run *run) {
@@ -186,9 +185,8 @@ enum tmk_status tmk_infer_gemm(struct tmk_infer *infer) {
     char text[128];
     if (c) {
         TMK_TRY(tmk_broadcast(&c->shape, &shape, &both, infer->diag));
-        bool stretched =
-            infer->node->domain[0] || infer->node->row->since > 1 ||
-            tmk_node_int(infer->node, "broadcast", 0) != 0;
+        bool stretched = infer->node->domain[0] || infer->node->row->since > 1 ||
+                         tmk_node_int(infer->node, "broadcast", 0) != 0;
         if (!tmk_shape_equal(&both, &shape) || (!stretched && !tmk_shape_equal(&c->shape, &shape)))
             return tmk_fail(infer->diag, TMK_SHAPE, "C is %s, which does not fit [%lld,%lld]%s",
                             tmk_shape_text(&c->shape, text, sizeof text), (long long)s.m,
@@ -202,8 +200,7 @@ enum tmk_status tmk_infer_gemm(struct tmk_infer *infer) {
                             "attribute '%s' is %g, no whole number, on type %s", factors[i],
                             (double)factor, tmk_dtype_name(a->dtype));
     }
-    tmk_infer_set(infer, 0, a->dtype, &shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, a->dtype, &shape);
 }
 
 /* y = alpha * y + beta * c */

@@ -74,8 +74,7 @@ static enum tmk_status infer_matmul_integer(struct tmk_infer *infer) {
     struct tmk_integer_operands o;
     TMK_TRY(tmk_integer_find(infer->in[0], tmk_infer_in(infer, 2), infer->in[1],
                              tmk_infer_in(infer, 3), &o, infer->diag));
-    tmk_infer_set(infer, 0, TMK_INT32, &o.shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, TMK_INT32, &o.shape);
 }
 
 static enum tmk_status run_matmul_integer(struct tmk_run *run) {
@@ -119,8 +118,7 @@ static enum tmk_status infer_qlinear_matmul(struct tmk_infer *infer) {
     struct tmk_integer_operands o;
     struct scales scales;
     TMK_TRY(find_qlinear(infer->in, &o, &scales, infer->diag));
-    tmk_infer_set(infer, 0, infer->in[7]->dtype, &o.shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, infer->in[7]->dtype, &o.shape);
 }
 
 static enum tmk_status run_qlinear_matmul(struct tmk_run *run) {

@@ -83,8 +83,7 @@ static enum tmk_status infer_unpool(struct tmk_infer *infer) {
                             tmk_shape_text(&x->shape, a, sizeof a));
         memcpy(shape.dim, dim, n * sizeof *dim);
     }
-    tmk_infer_set(infer, 0, TMK_FLOAT32, &shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, TMK_FLOAT32, &shape);
 }
 
 static enum tmk_status run_unpool(struct tmk_run *run) {

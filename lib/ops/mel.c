@@ -86,8 +86,8 @@ static enum tmk_status infer_mel(struct tmk_infer *infer) {
     if (!known)
         return TMK_OK;
     TMK_TRY(read_mel(infer->in, false, &m, infer->diag));
-    tmk_infer_set(infer, 0, TMK_FLOAT32, &(struct tmk_shape){2, {m.length / 2 + 1, m.bands}});
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, TMK_FLOAT32,
+                         &(struct tmk_shape){2, {m.length / 2 + 1, m.bands}});
 }
 
 static enum tmk_status run_mel(struct tmk_run *run) {

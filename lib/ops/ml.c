@@ -123,8 +123,7 @@ static enum tmk_status extractor_infer(struct tmk_infer *infer) {
         shape.dim[0] = 1;
     }
     shape.dim[shape.rank - 1] = (int64_t)n;
-    tmk_infer_set(infer, 0, infer->in[0]->dtype, &shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, infer->in[0]->dtype, &shape);
 }
 
 static enum tmk_status extractor_run(struct tmk_run *run) {

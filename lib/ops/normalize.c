@@ -18,8 +18,7 @@ static enum tmk_status infer_lp_norm(struct tmk_infer *infer) {
     if (p != 1 && p != 2)
         return tmk_fail(infer->diag, TMK_RANGE, "attribute 'p' is %lld, neither 1 nor 2",
                         (long long)p);
-    tmk_infer_set(infer, 0, TMK_FLOAT32, x);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, TMK_FLOAT32, x);
 }
 
 /* Where the norm is 0, so is the output. */
@@ -83,8 +82,7 @@ static enum tmk_status infer_mvn(struct tmk_infer *infer) {
     struct tmk_shape moments;
     TMK_TRY(tmk_want_dtype(infer->in[0], TMK_FLOAT32, "X", infer->diag));
     TMK_TRY(moment_strides(infer->node, x, stride, &moments, infer->diag));
-    tmk_infer_set(infer, 0, TMK_FLOAT32, x);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, TMK_FLOAT32, x);
 }
 
 /* The statistic that row `row` of the input (the last axis) begins with. */
@@ -153,8 +151,7 @@ static enum tmk_status infer_lrn(struct tmk_infer *infer) {
                         (int)x->rank);
     if (size < 1 || size > INT32_MAX)
         return tmk_fail(infer->diag, TMK_RANGE, "attribute 'size' is %lld", (long long)size);
-    tmk_infer_set(infer, 0, TMK_FLOAT32, x);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, TMK_FLOAT32, x);
 }
 
 static enum tmk_status run_lrn(struct tmk_run *run) {

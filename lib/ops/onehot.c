@@ -47,8 +47,7 @@ static enum tmk_status onehot_infer(struct tmk_infer *infer) {
         shape.dim[i] = i == axis ? integer_element(depth, 0) : indices->shape.dim[from++];
     if (shape.dim[axis] <= 0)
         return tmk_fail(infer->diag, TMK_RANGE, "the depth is %lld", (long long)shape.dim[axis]);
-    tmk_infer_set(infer, 0, infer->in[2]->dtype, &shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, infer->in[2]->dtype, &shape);
 }
 
 static enum tmk_status run_with(struct tmk_run *run, bool from_the_end) {

@@ -36,8 +36,7 @@ static enum tmk_status optional_run(struct tmk_run *run) {
 
 static enum tmk_status has_infer(struct tmk_infer *infer) {
     const struct tmk_shape scalar = {0};
-    tmk_infer_set(infer, 0, TMK_BOOL, &scalar);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, TMK_BOOL, &scalar);
 }
 
 static enum tmk_status has_run(struct tmk_run *run) {

@@ -110,12 +110,11 @@ static enum tmk_status run_padding(struct tmk_run *run, const struct padding *p,
         memcpy(out->data, in->data, tmk_dtype_size(in->dtype));
         return TMK_OK;
     }
-    size_t total = 0, bytes;
+    size_t total = 0;
     for (int32_t i = 0; i < rank; i++)
         if (!tmk_add_size(total, (size_t)out->shape.dim[i], &total))
             return tmk_nomem(run->diag);
-    int64_t *maps =
-        tmk_mul_size(total, sizeof *maps, &bytes) ? run->scratch(run->context, bytes) : NULL;
+    int64_t *maps = tmk_scratch(run, total, sizeof *maps);
     if (!maps)
         return tmk_nomem(run->diag);
     int64_t *map[TMK_MAX_RANK];
@@ -211,8 +210,7 @@ static enum tmk_status infer_padding(struct tmk_infer *infer, const struct paddi
     if (!p->known)
         return TMK_OK;
     TMK_TRY(padded_shape(p, &infer->in[0]->shape, &shape, infer->diag));
-    tmk_infer_set(infer, 0, infer->in[0]->dtype, &shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, infer->in[0]->dtype, &shape);
 }
 
 static enum tmk_status pad_1_infer(struct tmk_infer *infer) {

@@ -16,8 +16,7 @@ static enum tmk_status infer_global(struct tmk_infer *infer) {
                         (int)shape.rank);
     for (int32_t i = 2; i < shape.rank; i++)
         shape.dim[i] = 1;
-    tmk_infer_set(infer, 0, TMK_FLOAT32, &shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, TMK_FLOAT32, &shape);
 }
 
 static float mean_of(const float *x, size_t n, double p) {

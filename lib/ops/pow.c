@@ -101,11 +101,9 @@ static enum tmk_status run_pow(struct tmk_run *run, const struct tmk_shape *shap
     if (!out)
         return TMK_OK;
     if (!is_float) {
-        size_t n = tmk_tensor_count(exponent), bytes;
-        if (!tmk_mul_size(n, sizeof(int64_t), &bytes))
-            return tmk_nomem(run->diag);
+        size_t n = tmk_tensor_count(exponent);
         wide.dtype = TMK_INT64;
-        wide.data = run->scratch(run->context, bytes);
+        wide.data = tmk_scratch(run, n, sizeof(int64_t));
         if (!wide.data)
             return tmk_nomem(run->diag);
         widen_integers(exponent, n, wide.data);
@@ -147,8 +145,7 @@ static enum tmk_status infer_pow_7(struct tmk_infer *infer) {
     struct tmk_shape shape;
     TMK_TRY(want_types(infer));
     TMK_TRY(tmk_broadcast(&infer->in[0]->shape, &infer->in[1]->shape, &shape, infer->diag));
-    tmk_infer_set(infer, 0, infer->in[0]->dtype, &shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, infer->in[0]->dtype, &shape);
 }
 
 static enum tmk_status run_pow_7(struct tmk_run *run) {

@@ -177,10 +177,8 @@ static const quant_row dequantize[TMK_DTYPES] = {
 static enum tmk_status read_parameters(struct tmk_run *run, const float **scale,
                                        const int32_t **zero) {
     const struct tmk_tensor *s = run->in[1], *z = tmk_run_in(run, 2);
-    size_t n = tmk_tensor_count(s), bytes;
-    if (!tmk_mul_size(n, sizeof(int32_t), &bytes))
-        return tmk_nomem(run->diag);
-    int32_t *zeros = run->scratch(run->context, bytes);
+    size_t n = tmk_tensor_count(s);
+    int32_t *zeros = tmk_scratch(run, n, sizeof(int32_t));
     if (!zeros)
         return tmk_nomem(run->diag);
     for (size_t i = 0; i < n; i++)
@@ -188,7 +186,7 @@ static enum tmk_status read_parameters(struct tmk_run *run, const float **scale,
     *zero = zeros;
     *scale = s->data;
     if (s->dtype == TMK_INT32) {
-        float *scales = run->scratch(run->context, bytes);
+        float *scales = tmk_scratch(run, n, sizeof *scales);
         if (!scales)
             return tmk_nomem(run->diag);
         for (size_t i = 0; i < n; i++)
@@ -263,8 +261,7 @@ enum tmk_status tmk_infer_quantize(struct tmk_infer *infer) {
     TMK_TRY(quantized_type(infer, &type));
     TMK_TRY(want_zero_point(infer));
     TMK_TRY(layout_of(infer->node, x, infer->in[1], &l, infer->diag));
-    tmk_infer_set(infer, 0, type, &x->shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, type, &x->shape);
 }
 
 enum tmk_status tmk_run_quantize(struct tmk_run *run) {
@@ -290,8 +287,7 @@ enum tmk_status tmk_infer_dequantize(struct tmk_infer *infer) {
                         (long long)asked);
     TMK_TRY(want_zero_point(infer));
     TMK_TRY(layout_of(infer->node, x, infer->in[1], &l, infer->diag));
-    tmk_infer_set(infer, 0, TMK_FLOAT32, &x->shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, TMK_FLOAT32, &x->shape);
 }
 
 enum tmk_status tmk_run_dequantize(struct tmk_run *run) {
@@ -305,8 +301,7 @@ static enum tmk_status infer_dynamic(struct tmk_infer *infer) {
     TMK_TRY(tmk_want_dtype(infer->in[0], TMK_FLOAT32, "input 0", infer->diag));
     tmk_infer_set(infer, 0, TMK_UINT8, &infer->in[0]->shape);
     tmk_infer_set(infer, 1, TMK_FLOAT32, &scalar);
-    tmk_infer_set(infer, 2, TMK_UINT8, &scalar);
-    return TMK_OK;
+    return tmk_infer_set(infer, 2, TMK_UINT8, &scalar);
 }
 
 struct tmk_dynamic tmk_quantize_dynamic(size_t n, const float *v, uint8_t *y) {

@@ -82,8 +82,7 @@ static enum tmk_status infer_shape(struct tmk_infer *infer) {
             return tmk_fail(infer->diag, TMK_RANGE, "attribute 'shape' holds %lld",
                             (long long)dim[i]);
     }
-    tmk_infer_set(infer, 0, dtype, &shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, dtype, &shape);
 }
 
 static enum tmk_status infer_like(struct tmk_infer *infer) {
@@ -91,8 +90,7 @@ static enum tmk_status infer_like(struct tmk_infer *infer) {
     enum tmk_dtype dtype;
     TMK_TRY(read_dtype(infer->node, like->dtype, &dtype, infer->diag));
     TMK_TRY(want_float(dtype, infer->diag));
-    tmk_infer_set(infer, 0, dtype, &like->shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, dtype, &like->shape);
 }
 
 /* ---- uniform and normal ---- */
@@ -144,8 +142,7 @@ static enum tmk_status infer_bernoulli(struct tmk_infer *infer) {
     if (!bernoullis[dtype])
         return tmk_fail(infer->diag, TMK_TYPE, "attribute 'dtype' asks for %s",
                         tmk_dtype_name(dtype));
-    tmk_infer_set(infer, 0, dtype, &p->shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, dtype, &p->shape);
 }
 
 static enum tmk_status run_bernoulli(struct tmk_run *run) {
@@ -179,8 +176,7 @@ static enum tmk_status infer_multinomial(struct tmk_infer *infer) {
     if (samples < 1)
         return tmk_fail(infer->diag, TMK_RANGE, "attribute 'sample_size' is %lld",
                         (long long)samples);
-    tmk_infer_set(infer, 0, dtype, &(struct tmk_shape){2, {x->shape.dim[0], samples}});
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, dtype, &(struct tmk_shape){2, {x->shape.dim[0], samples}});
 }
 
 /* Sums of e^(x - the largest x) up to each class; false where they make no distribution. */

@@ -64,8 +64,7 @@ static enum tmk_status range_infer(struct tmk_infer *infer) {
         return TMK_OK;
     struct tmk_shape shape = {.rank = 1};
     TMK_TRY(count_elements(infer->in, &shape.dim[0], infer->diag));
-    tmk_infer_set(infer, 0, dtype, &shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, dtype, &shape);
 }
 
 #define WRITE_RANGE(op, dtype, T, U)                                                               \

@@ -215,25 +215,10 @@ enum tmk_status tmk_recurrent_infer(struct tmk_infer *infer) {
         y = (struct tmk_shape){4, {b, t, d, h}};
     tmk_infer_set(infer, 0, TMK_FLOAT32, &y);
     tmk_infer_set(infer, 1, TMK_FLOAT32, &last);
-    tmk_infer_set(infer, 2, TMK_FLOAT32, &last);
-    return TMK_OK;
+    return tmk_infer_set(infer, 2, TMK_FLOAT32, &last);
 }
 
 /* ---- running ---- */
-
-/* Room for a * b * c floats, at least one. */
-static enum tmk_status allocate_floats(struct tmk_run *run, size_t a, size_t b, size_t c,
-                                       float **out) {
-    size_t bytes;
-    if (!tmk_mul_size(a, b, &bytes) || !tmk_mul_size(bytes, c, &bytes) ||
-        !tmk_mul_size(bytes, sizeof(float), &bytes))
-        return tmk_nomem(run->diag);
-    float *p = run->scratch(run->context, bytes ? bytes : sizeof(float));
-    if (!p)
-        return tmk_nomem(run->diag);
-    *out = p;
-    return TMK_OK;
-}
 
 void tmk_recurrent_multiply(struct tmk_recurrence *r, size_t gate, const float *state) {
     const struct tmk_vdots dots = {.rows = r->batch,
@@ -279,16 +264,16 @@ static enum tmk_status prepare_walk(struct walk *w) {
     size_t wide = w->cell->gates * s->hidden, rows;
     if (!tmk_mul_size(s->steps, s->batch, &rows))
         return tmk_nomem(run->diag);
-    TMK_TRY(allocate_floats(run, rows, wide, 1, &w->input));
-    TMK_TRY(allocate_floats(run, s->batch, s->hidden, 1, &w->r.hidden_state));
-    TMK_TRY(allocate_floats(run, s->batch, wide, 1, &w->r.products));
-    TMK_TRY(allocate_floats(run, s->batch, wide, 1, &w->r.sums));
-    TMK_TRY(allocate_floats(run, wide, 1, 1, &w->bias));
+    TMK_TRY(tmk_scratch_floats(run, rows, wide, 1, &w->input));
+    TMK_TRY(tmk_scratch_floats(run, s->batch, s->hidden, 1, &w->r.hidden_state));
+    TMK_TRY(tmk_scratch_floats(run, s->batch, wide, 1, &w->r.products));
+    TMK_TRY(tmk_scratch_floats(run, s->batch, wide, 1, &w->r.sums));
+    TMK_TRY(tmk_scratch_floats(run, wide, 1, 1, &w->bias));
     memset(w->bias, 0, wide * sizeof *w->bias);
     w->r.x = run->scratch(run->context, (s->batch + 1) * sizeof *w->r.x);
     if (!w->r.x)
         return tmk_nomem(run->diag);
-    return w->cell->has_cell ? allocate_floats(run, s->batch, s->hidden, 1, &w->r.cell_state)
+    return w->cell->has_cell ? tmk_scratch_floats(run, s->batch, s->hidden, 1, &w->r.cell_state)
                              : TMK_OK;
 }
 

@@ -295,8 +295,7 @@ static enum tmk_status infer_reduction(struct tmk_infer *infer) {
     if (r->ending == MEAN && x->dtype != TMK_FLOAT32 && tmk_shape_count(&x->shape, &n_in) &&
         tmk_shape_count(&out, &n_out) && n_in == 0 && n_out > 0)
         return tmk_fail(infer->diag, TMK_SHAPE, "no integer is the mean of no elements");
-    tmk_infer_set(infer, 0, x->dtype, &out);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, x->dtype, &out);
 }
 
 /* ---- running ---- */
@@ -328,7 +327,6 @@ static enum tmk_status run_reduction(struct tmk_run *run) {
     bool reduced[TMK_MAX_RANK] = {false}, known = false;
     struct tmk_shape kept, shape;
     double *shift = NULL;
-    size_t bytes;
     TMK_TRY(read_axes(run->node, &x->shape, tmk_run_in(run, 1), reduced, &known, run->diag));
     shapes_of(run->node, &x->shape, reduced, &kept, &shape);
     struct tmk_tensor *out = tmk_run_out(run, 0);
@@ -339,11 +337,9 @@ static enum tmk_status run_reduction(struct tmk_run *run) {
     size_t n = tmk_tensor_count(out);
     if (n == 0)
         return TMK_OK;
-    if (!tmk_mul_size(n, sizeof(union cell), &bytes))
-        return tmk_nomem(run->diag);
-    union cell *acc = run->scratch(run->context, bytes), first = first_value(r, x->dtype);
+    union cell *acc = tmk_scratch(run, n, sizeof(union cell)), first = first_value(r, x->dtype);
     if (r->ending == LOG_SHIFTED)
-        shift = run->scratch(run->context, bytes);
+        shift = tmk_scratch(run, n, sizeof *shift);
     if (!acc || (r->ending == LOG_SHIFTED && !shift))
         return tmk_nomem(run->diag);
     if (shift)

@@ -97,8 +97,7 @@ static enum tmk_status infer_requantize(struct tmk_infer *infer) {
     TMK_TRY(tmk_want_dtype(infer->in[REAL], TMK_FLOAT32, "the real multiplier", infer->diag));
     TMK_TRY(tmk_want_scalar(x_zero, x->dtype, "x_zero_point", infer->diag));
     TMK_TRY(find_terms(infer->node, infer->in, &terms, infer->diag));
-    tmk_infer_set(infer, 0, infer->in[ZERO]->dtype, &x->shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, infer->in[ZERO]->dtype, &x->shape);
 }
 
 /* A multiplier and its shift are elements, which infer does not see. */

@@ -55,8 +55,7 @@ static enum tmk_status infer_reshape(struct tmk_infer *infer, const int64_t *ask
     if (count != have)
         return tmk_fail(diag, TMK_SHAPE, "%zu elements do not fit shape %s", have,
                         tmk_shape_text(&shape, text, sizeof text));
-    tmk_infer_set(infer, 0, infer->in[0]->dtype, &shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, infer->in[0]->dtype, &shape);
 }
 
 static enum tmk_status reshape_1_infer(struct tmk_infer *infer) {
@@ -89,8 +88,7 @@ static enum tmk_status flatten_infer(struct tmk_infer *infer) {
     for (int32_t i = 0; i < in->rank; i++)
         if (!tmk_mul_i64(shape.dim[i >= axis], in->dim[i], &shape.dim[i >= axis]))
             return tmk_fail(infer->diag, TMK_RANGE, "the flattened dimensions overflow");
-    tmk_infer_set(infer, 0, infer->in[0]->dtype, &shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, infer->in[0]->dtype, &shape);
 }
 
 /* ---- Squeeze and Unsqueeze ---- */
@@ -120,8 +118,7 @@ static enum tmk_status infer_squeeze(struct tmk_infer *infer, const int64_t *axe
             return tmk_fail(infer->diag, TMK_SHAPE, "axis %d is %lld long and cannot be squeezed",
                             i, (long long)in->dim[i]);
     }
-    tmk_infer_set(infer, 0, infer->in[0]->dtype, &shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, infer->in[0]->dtype, &shape);
 }
 
 static enum tmk_status infer_unsqueeze(struct tmk_infer *infer, const int64_t *axes, size_t n) {
@@ -134,8 +131,7 @@ static enum tmk_status infer_unsqueeze(struct tmk_infer *infer, const int64_t *a
     TMK_TRY(mark_axes(axes, n, shape.rank, added, infer->diag));
     for (int32_t i = 0, from = 0; i < shape.rank; i++)
         shape.dim[i] = added[i] ? 1 : in->dim[from++];
-    tmk_infer_set(infer, 0, infer->in[0]->dtype, &shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, infer->in[0]->dtype, &shape);
 }
 
 static enum tmk_status squeeze_1_infer(struct tmk_infer *infer) {

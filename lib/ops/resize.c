@@ -197,9 +197,7 @@ static enum tmk_status infer_common(struct tmk_infer *infer, const struct tmk_te
     TMK_TRY(want_roi(infer->node, &r, roi, infer->diag));
     struct tmk_shape shape = {.rank = r.rank};
     memcpy(shape.dim, r.out, sizeof shape.dim);
-    if (known)
-        tmk_infer_set(infer, 0, x->dtype, &shape);
-    return TMK_OK;
+    return known ? tmk_infer_set(infer, 0, x->dtype, &shape) : TMK_OK;
 }
 
 /* ---- running ---- */
@@ -207,12 +205,11 @@ static enum tmk_status infer_common(struct tmk_infer *infer, const struct tmk_te
 static enum tmk_status make_table(struct tmk_run *run, const struct tmk_resize *r, int32_t axis,
                                   struct tmk_resize_axis *out) {
     struct tmk_resize_axis table = {.taps = tmk_resize_taps(r, axis)};
-    size_t n = (size_t)r->out[axis], entries, bytes;
-    if (!tmk_mul_size(n, table.taps, &entries) ||
-        !tmk_mul_size(entries, sizeof *table.index, &bytes))
+    size_t n = (size_t)r->out[axis], entries;
+    if (!tmk_mul_size(n, table.taps, &entries))
         return tmk_nomem(run->diag);
-    table.index = run->scratch(run->context, bytes);
-    table.weight = run->scratch(run->context, entries * sizeof *table.weight);
+    table.index = tmk_scratch(run, entries, sizeof *table.index);
+    table.weight = tmk_scratch(run, entries, sizeof *table.weight);
     if (!table.index || !table.weight)
         return tmk_nomem(run->diag);
     if (r->place == TMK_PLACE_TF_CROP_AND_RESIZE) {
@@ -282,13 +279,11 @@ static enum tmk_status resample_axes(struct tmk_run *run, const struct tmk_resiz
         if (!tables[i].index)
             continue;
         size_t outer = dims_product(dim, 0, i), inner = dims_product(dim, i + 1, r->rank),
-               in = (size_t)dim[i], out = (size_t)r->out[i], bytes;
+               in = (size_t)dim[i], out = (size_t)r->out[i], lines;
         dim[i] = r->out[i];
         char *to = y;
         if (i != last) {
-            if (!tmk_mul_size(outer, out, &bytes) || !tmk_mul_size(bytes, inner * size, &bytes))
-                return tmk_nomem(run->diag);
-            to = run->scratch(run->context, bytes);
+            to = tmk_mul_size(outer, out, &lines) ? tmk_scratch(run, lines, inner * size) : NULL;
             if (!to)
                 return tmk_nomem(run->diag);
         }

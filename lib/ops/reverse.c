@@ -28,8 +28,7 @@ static enum tmk_status reverse_infer(struct tmk_infer *infer) {
         return tmk_fail(infer->diag, TMK_SHAPE,
                         "the lengths are not one for each of a batch of %lld",
                         (long long)in->shape.dim[batch]);
-    tmk_infer_set(infer, 0, in->dtype, &in->shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, in->dtype, &in->shape);
 }
 
 static enum tmk_status reverse_run(struct tmk_run *run) {

@@ -154,9 +154,8 @@ static enum tmk_status infer_align(struct tmk_infer *infer) {
     if (images->rank != 1 || images->dim[0] != rois->dim[0])
         return tmk_fail(infer->diag, TMK_SHAPE, "batch_indices of shape %s for %lld regions",
                         tmk_shape_text(images, a, sizeof a), (long long)rois->dim[0]);
-    tmk_infer_set(infer, 0, TMK_FLOAT32,
-                  &(struct tmk_shape){4, {rois->dim[0], x->dim[1], height, width}});
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, TMK_FLOAT32,
+                         &(struct tmk_shape){4, {rois->dim[0], x->dim[1], height, width}});
 }
 
 /* `sides`: of y and x. */
@@ -233,9 +232,8 @@ static enum tmk_status infer_pool(struct tmk_infer *infer) {
         return tmk_fail(infer->diag, TMK_ARGUMENT,
                         "attribute 'pooled_shape' has %zu elements instead of 2", n);
     TMK_TRY(check_regions(infer, 5, pooled[0], pooled[1]));
-    tmk_infer_set(infer, 0, TMK_FLOAT32,
-                  &(struct tmk_shape){4, {rois->dim[0], x->dim[1], pooled[0], pooled[1]}});
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, TMK_FLOAT32,
+                         &(struct tmk_shape){4, {rois->dim[0], x->dim[1], pooled[0], pooled[1]}});
 }
 
 /* Elements [from, to) of an axis. */

@@ -78,8 +78,7 @@ static enum tmk_status infer_rotary(struct tmk_infer *infer) {
             return tmk_fail(infer->diag, TMK_SHAPE,
                             "input 'position_ids' is not [batch, sequence]");
     }
-    tmk_infer_set(infer, 0, TMK_FLOAT32, &x->shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, TMK_FLOAT32, &x->shape);
 }
 
 void tmk_rotary_turn(size_t turned, size_t head, bool interleaved, const float *cosine,

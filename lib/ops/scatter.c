@@ -125,8 +125,7 @@ static enum tmk_status scatter_types(struct tmk_infer *infer) {
     TMK_TRY(tmk_want_dtype(updates, data->dtype, "the updates", infer->diag));
     if (how != REDUCE_NONE && !combine_for(data->dtype))
         return tmk_fail(infer->diag, TMK_TYPE, "%s cannot be reduced", tmk_dtype_name(data->dtype));
-    tmk_infer_set(infer, 0, data->dtype, &data->shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, data->dtype, &data->shape);
 }
 
 /* ---- Scatter, ScatterElements: one element for each of `indices` ---- */

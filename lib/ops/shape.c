@@ -23,8 +23,7 @@ static void slice_range(const struct tmk_node *node, int32_t rank, int32_t *star
 static enum tmk_status shape_infer(struct tmk_infer *infer) {
     int32_t start, n;
     slice_range(infer->node, infer->in[0]->shape.rank, &start, &n);
-    tmk_infer_set(infer, 0, TMK_INT64, &(struct tmk_shape){1, {n}});
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, TMK_INT64, &(struct tmk_shape){1, {n}});
 }
 
 static enum tmk_status shape_run(struct tmk_run *run) {
@@ -40,8 +39,7 @@ static enum tmk_status size_infer(struct tmk_infer *infer) {
     size_t n;
     if (!tmk_shape_count(&infer->in[0]->shape, &n) || n > INT64_MAX)
         return tmk_fail(infer->diag, TMK_RANGE, "the input is too large");
-    tmk_infer_set(infer, 0, TMK_INT64, &(struct tmk_shape){0});
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, TMK_INT64, &(struct tmk_shape){0});
 }
 
 static enum tmk_status size_run(struct tmk_run *run) {

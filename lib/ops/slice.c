@@ -121,8 +121,7 @@ static enum tmk_status infer_with(struct tmk_infer *infer, const struct request 
     if (!request->known)
         return TMK_OK;
     TMK_TRY(resolve_slice(request, &infer->in[0]->shape, &slice, infer->diag));
-    tmk_infer_set(infer, 0, infer->in[0]->dtype, &slice.shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, infer->in[0]->dtype, &slice.shape);
 }
 
 static enum tmk_status run_with(struct tmk_run *run, const struct request *request) {

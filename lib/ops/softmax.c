@@ -165,15 +165,12 @@ typedef void (*slice_function)(size_t n, size_t inner, const float *x, float *y,
 /* x and y are not empty. */
 static enum tmk_status each_slice(struct tmk_run *run, const struct tmk_extents *e,
                                   slice_function slice, const float *x, float *y) {
-    size_t bytes;
     if (e->inner == 1 && slice == softmax_block) {
         softmax_rows(e->outer, e->n, x, y);
         return TMK_OK;
     }
-    if (!tmk_mul_size(e->inner, sizeof(double), &bytes))
-        return tmk_nomem(run->diag);
-    float *max = run->scratch(run->context, bytes);
-    double *sum = run->scratch(run->context, bytes);
+    float *max = tmk_scratch(run, e->inner, sizeof *max);
+    double *sum = tmk_scratch(run, e->inner, sizeof *sum);
     if (!max || !sum)
         return tmk_nomem(run->diag);
     for (size_t i = 0; i < e->outer; i++)

@@ -75,11 +75,10 @@ static enum tmk_status infer_stft(struct tmk_infer *infer) {
     struct frames f;
     TMK_TRY(read_frames(infer->node, infer->in[0], infer->in[1], tmk_infer_in(infer, 2),
                         tmk_infer_in(infer, 3), &f, infer->diag));
-    if (f.known)
-        tmk_infer_set(
-            infer, 0, TMK_FLOAT32,
-            &(struct tmk_shape){4, {(int64_t)f.batch, (int64_t)f.count, (int64_t)f.bins, 2}});
-    return TMK_OK;
+    if (!f.known)
+        return TMK_OK;
+    const struct tmk_shape shape = {4, {(int64_t)f.batch, (int64_t)f.count, (int64_t)f.bins, 2}};
+    return tmk_infer_set(infer, 0, TMK_FLOAT32, &shape);
 }
 
 /* `in` holds a frame under its window (complex: pairs); circle holds the cosines and sines of the

@@ -23,8 +23,7 @@ static enum tmk_status infer_taper(struct tmk_infer *infer) {
     TMK_TRY(tmk_read_ints(size, "size", 1, &n, &count, infer->diag));
     if (n < 0)
         return tmk_fail(infer->diag, TMK_RANGE, "input 'size' is %lld", (long long)n);
-    tmk_infer_set(infer, 0, TMK_FLOAT32, &(struct tmk_shape){1, {n}});
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, TMK_FLOAT32, &(struct tmk_shape){1, {n}});
 }
 
 static void fill_window(struct tmk_run *run, double a0, double a1, double a2) {

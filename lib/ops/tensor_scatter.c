@@ -38,8 +38,7 @@ static enum tmk_status infer_tensor_scatter(struct tmk_infer *infer) {
         if (places->shape.rank != 1 || places->shape.dim[0] != cache->shape.dim[0])
             return tmk_fail(diag, TMK_SHAPE, "input 'write_indices' has not one entry a sample");
     }
-    tmk_infer_set(infer, 0, cache->dtype, &cache->shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, cache->dtype, &cache->shape);
 }
 
 static enum tmk_status run_tensor_scatter(struct tmk_run *run) {

@@ -92,8 +92,7 @@ static enum tmk_status tfidf_infer(struct tmk_infer *infer) {
     struct tmk_shape shape = {.rank = 1, .dim = {width}};
     if (x->shape.rank == 2)
         shape = (struct tmk_shape){.rank = 2, .dim = {x->shape.dim[0], width}};
-    tmk_infer_set(infer, 0, TMK_FLOAT32, &shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, TMK_FLOAT32, &shape);
 }
 
 /* Grams by their items: numbers + 1, 0 is empty; `size` is a power of two, twice the grams. */

@@ -114,8 +114,7 @@ static enum tmk_status infer_topk(struct tmk_infer *infer) {
     if (!known)
         return TMK_OK;
     tmk_infer_set(infer, 0, infer->in[0]->dtype, &shape);
-    tmk_infer_set(infer, 1, TMK_INT64, &shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 1, TMK_INT64, &shape);
 }
 
 static enum tmk_status prepare_output(struct tmk_run *run, uint32_t i, enum tmk_dtype dtype,
@@ -129,7 +128,6 @@ static enum tmk_status run_topk(struct tmk_run *run) {
     bool largest = tmk_node_int(run->node, "largest", 1) != 0, known = false;
     struct tmk_shape shape = {0};
     int32_t axis = 0;
-    size_t bytes;
     TMK_TRY(top_shape(run->node, x, tmk_run_in(run, 1), &axis, &known, &shape, run->diag));
     TMK_TRY(prepare_output(run, 0, x->dtype, &shape));
     TMK_TRY(prepare_output(run, 1, TMK_INT64, &shape));
@@ -138,9 +136,7 @@ static enum tmk_status run_topk(struct tmk_run *run) {
            size = tmk_dtype_size(x->dtype);
     if (!outer || !k || !inner)
         return TMK_OK;
-    if (!tmk_mul_size(k, sizeof(struct item), &bytes))
-        return tmk_nomem(run->diag);
-    struct item *heap = run->scratch(run->context, bytes);
+    struct item *heap = tmk_scratch(run, k, sizeof(struct item));
     if (!heap)
         return tmk_nomem(run->diag);
     char *values = tmk_run_out(run, 0) ? run->out[0]->data : NULL;

@@ -32,8 +32,7 @@ static enum tmk_status transpose_infer(struct tmk_infer *infer) {
     struct tmk_shape shape = {.rank = in->shape.rank};
     for (int32_t i = 0; i < shape.rank; i++)
         shape.dim[i] = in->shape.dim[perm[i]];
-    tmk_infer_set(infer, 0, in->dtype, &shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, in->dtype, &shape);
 }
 
 static enum tmk_status transpose_run(struct tmk_run *run) {

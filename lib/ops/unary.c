@@ -10,8 +10,7 @@
 enum tmk_status tmk_infer_unary_as(struct tmk_infer *infer, const struct tmk_unary *op) {
     const struct tmk_tensor *x = infer->in[0];
     TMK_WANT_ENTRY(op->row, x, "input 0", infer->diag);
-    tmk_infer_set(infer, 0, op->result == TMK_UNDEFINED ? x->dtype : op->result, &x->shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, op->result == TMK_UNDEFINED ? x->dtype : op->result, &x->shape);
 }
 
 enum tmk_status tmk_infer_unary(struct tmk_infer *infer) {

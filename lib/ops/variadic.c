@@ -45,8 +45,7 @@ static enum tmk_status infer_variadic(struct tmk_infer *infer) {
                 tmk_shape_text(&shape, first_text, sizeof first_text));
         TMK_TRY(tmk_broadcast(&shape, &infer->in[i]->shape, &shape, infer->diag));
     }
-    tmk_infer_set(infer, 0, first->dtype, &shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, first->dtype, &shape);
 }
 
 /* The first two go to the output, the others join it there. */

@@ -47,8 +47,7 @@ static enum tmk_status infer_where(struct tmk_infer *infer) {
                         tmk_dtype_name(x->dtype));
     TMK_TRY(tmk_broadcast(&x->shape, &y->shape, &shape, infer->diag));
     TMK_TRY(tmk_broadcast(&c->shape, &shape, &shape, infer->diag));
-    tmk_infer_set(infer, 0, x->dtype, &shape);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, x->dtype, &shape);
 }
 
 static enum tmk_status run_where(struct tmk_run *run) {
