@@ -123,18 +123,8 @@ TMK_NODISCARD enum tmk_status tmk_json_u64(const cJSON *object, const char *key,
                                            struct tmk_diag *diag);
 TMK_NODISCARD enum tmk_status tmk_json_u32(const cJSON *object, const char *key, uint32_t *out,
                                            struct tmk_diag *diag);
-TMK_NODISCARD enum tmk_status tmk_json_i64(const cJSON *object, const char *key, int64_t *out,
-                                           struct tmk_diag *diag);
 TMK_NODISCARD enum tmk_status tmk_json_bool_or(const cJSON *object, const char *key, bool *out,
                                                bool otherwise, struct tmk_diag *diag);
-/* A number or null (NaN). */
-TMK_NODISCARD enum tmk_status tmk_json_float(const cJSON *object, const char *key, float *out,
-                                             struct tmk_diag *diag);
-TMK_NODISCARD enum tmk_status tmk_json_double(const cJSON *object, const char *key, double *out,
-                                              struct tmk_diag *diag);
-/* 64 bits as 16 lower-case hex digits. */
-TMK_NODISCARD enum tmk_status tmk_json_hex64(const cJSON *object, const char *key, uint64_t *out,
-                                             struct tmk_diag *diag);
 
 /* The value of an item by itself; false when it is none. */
 bool tmk_json_as_u64(const cJSON *item, uint64_t *out);

@@ -230,15 +230,6 @@ static bool is_key(const char *text, const char *key) {
     return text[0] == key[0] && strcmp(text, key) == 0;
 }
 
-static enum tmk_status unknown_key(const char *key, const char *const *known, size_t n,
-                                   struct tmk_diag *diag) {
-    struct tmk_guess guess = {.wanted = key};
-    char meant[TMK_GUESS_SIZE];
-    for (size_t i = 0; i < n; i++)
-        tmk_guess_try(&guess, known[i]);
-    return tmk_fail(diag, TMK_FORMAT, "unknown key '%s'%s", key, tmk_guess_text(&guess, meant));
-}
-
 enum tmk_status tmk_json_keys(const cJSON *object, const char *const *known, size_t n, bool strict,
                               struct tmk_diag *diag) {
     uint64_t seen = 0;
@@ -250,8 +241,14 @@ enum tmk_status tmk_json_keys(const cJSON *object, const char *const *known, siz
         for (tried = 0; tried < n && !is_key(member->string, known[k]); tried++)
             k = k + 1 < n ? k + 1 : 0;
         if (tried == n) {
-            if (strict && strncmp(member->string, "x-", 2) != 0)
-                return unknown_key(member->string, known, n, diag);
+            if (strict && strncmp(member->string, "x-", 2) != 0) {
+                struct tmk_guess guess = {.wanted = member->string};
+                char meant[TMK_GUESS_SIZE];
+                for (size_t i = 0; i < n; i++)
+                    tmk_guess_try(&guess, known[i]);
+                return tmk_fail(diag, TMK_FORMAT, "unknown key '%s'%s", member->string,
+                                tmk_guess_text(&guess, meant));
+            }
             continue;
         }
         if (seen >> k & 1)
@@ -370,44 +367,11 @@ enum tmk_status tmk_json_u32(const cJSON *object, const char *key, uint32_t *out
     return TMK_OK;
 }
 
-enum tmk_status tmk_json_i64(const cJSON *object, const char *key, int64_t *out,
-                             struct tmk_diag *diag) {
-    return tmk_json_as_i64(tmk_json_member(object, key), out)
-               ? TMK_OK
-               : fail_expected(diag, key, "an integer");
-}
-
 enum tmk_status tmk_json_bool_or(const cJSON *object, const char *key, bool *out, bool otherwise,
                                  struct tmk_diag *diag) {
     const cJSON *item = tmk_json_member(object, key);
     if (item && !cJSON_IsBool(item))
         return fail_expected(diag, key, "true or false");
     *out = item ? cJSON_IsTrue(item) : otherwise;
-    return TMK_OK;
-}
-
-enum tmk_status tmk_json_float(const cJSON *object, const char *key, float *out,
-                               struct tmk_diag *diag) {
-    return tmk_json_as_float(tmk_json_member(object, key), out)
-               ? TMK_OK
-               : fail_expected(diag, key, "a float32 number or null");
-}
-
-enum tmk_status tmk_json_double(const cJSON *object, const char *key, double *out,
-                                struct tmk_diag *diag) {
-    const cJSON *item = tmk_json_member(object, key);
-    if (!cJSON_IsNull(item) && !(cJSON_IsNumber(item) && isfinite(item->valuedouble)))
-        return fail_expected(diag, key, "a number or null");
-    *out = cJSON_IsNull(item) ? NAN : item->valuedouble;
-    return TMK_OK;
-}
-
-enum tmk_status tmk_json_hex64(const cJSON *object, const char *key, uint64_t *out,
-                               struct tmk_diag *diag) {
-    const cJSON *item = tmk_json_member(object, key);
-    const char *text = cJSON_IsString(item) ? item->valuestring : "";
-    if (strlen(text) != 16 || strspn(text, "0123456789abcdef") != 16)
-        return fail_expected(diag, key, "16 hex digits");
-    *out = strtoull(text, NULL, 16);
     return TMK_OK;
 }

@@ -3,13 +3,11 @@
 #ifndef TMK_BASE_PTRMAP_H
 #define TMK_BASE_PTRMAP_H
 
-#include <stdbool.h>
-#include <stddef.h>
+#include "base/map.h"
 
 /* Zero-initialised is an empty map. */
 struct tmk_ptrmap {
-    struct tmk_ptrmap_slot *slots;
-    size_t used, size;
+    struct tmk_map map; /* keys are compared as they are */
 };
 
 /* Adds or replaces; key and value are not NULL. False when memory ran out; the map is as it was. */

@@ -8,31 +8,17 @@
 #include "base/json.h"
 #include "link/link.h"
 
-static struct tmk_json_out new_object(void) {
-    cJSON *item = cJSON_CreateObject();
-    return (struct tmk_json_out){item, !item};
-}
-
 static void put_id(struct tmk_json_out *to, const char *key, uint64_t id) {
     char text[24];
     snprintf(text, sizeof text, "p%" PRIu64, id);
     tmk_json_put_text(to, key, text);
 }
 
-static void put_candidates(struct tmk_json_out *to, const char *key,
-                           const struct tmk_link_match *match) {
-    cJSON *item = cJSON_CreateArray();
-    struct tmk_json_out array = {item, !item};
-    for (uint32_t i = 0; i < match->n_candidates; i++)
-        put_id(&array, NULL, match->candidates[i]);
-    tmk_json_put_child(to, key, &array);
-}
-
 static enum tmk_status put_original(const struct tmk_link *link, uint32_t id, struct tmk_text *out,
                                     struct tmk_diag *diag) {
     const struct tmk_lineage_original *o = &link->record->originals[id];
     const struct tmk_link_match *match = &link->matches[id];
-    struct tmk_json_out to = new_object();
+    struct tmk_json_out to = tmk_json_new_object();
     put_id(&to, "id", id);
     tmk_json_put_text(&to, "name", o->is.name);
     tmk_json_put_text(&to, "verdict", tmk_lineage_verdict_name(o->verdict));
@@ -46,18 +32,13 @@ static enum tmk_status put_original(const struct tmk_link *link, uint32_t id, st
         tmk_json_put_double(&to, "residual", match->residual);
         tmk_json_put_u64(&to, "points", match->points);
     }
-    if (match->n_candidates && !match->left_out)
-        put_candidates(&to, match->evidence == TMK_LINK_NONE ? "candidates" : "alternatives",
-                       match);
-    return tmk_json_finish(&to, out, diag);
-}
-
-static enum tmk_status put_value(const struct tmk_link *link, uint32_t id, struct tmk_text *out,
-                                 struct tmk_diag *diag) {
-    struct tmk_json_out to = new_object();
-    put_id(&to, "id", id);
-    tmk_json_put_text(&to, "name", link->record->values[id].is.name);
-    tmk_json_put_text(&to, "kind", tmk_profile_kind_name(link->record->values[id].is.kind));
+    if (match->n_candidates && !match->left_out) {
+        const char *key = match->evidence == TMK_LINK_NONE ? "candidates" : "alternatives";
+        struct tmk_json_out array = tmk_json_new_array();
+        for (uint32_t i = 0; i < match->n_candidates; i++)
+            put_id(&array, NULL, match->candidates[i]);
+        tmk_json_put_child(&to, key, &array);
+    }
     return tmk_json_finish(&to, out, diag);
 }
 
@@ -85,25 +66,10 @@ static enum tmk_status put_originals(const struct tmk_link *link, enum part part
     return TMK_OK;
 }
 
-static enum tmk_status put_values(const struct tmk_link *link, struct tmk_text *out,
-                                  struct tmk_diag *diag) {
-    const char *before = "\n";
-    tmk_text_puts(out, "\"unmatched_values\": [");
-    for (uint32_t i = 0; i < link->record->n_values; i++) {
-        if (link->record->values[i].n_originals)
-            continue;
-        tmk_text_puts(out, before);
-        TMK_TRY(put_value(link, i, out, diag));
-        before = ",\n";
-    }
-    tmk_text_puts(out, "]\n}\n");
-    return TMK_OK;
-}
-
-static enum tmk_status put_header(const struct tmk_link *link, struct tmk_text *out,
-                                  struct tmk_diag *diag) {
+static enum tmk_status print_table(const struct tmk_link *link, struct tmk_text *out,
+                                   struct tmk_diag *diag) {
     struct tmk_link_counts counts;
-    struct tmk_json_out models = new_object(), numbers = new_object();
+    struct tmk_json_out models = tmk_json_new_object(), numbers = tmk_json_new_object();
     tmk_link_count(link, &counts);
     tmk_json_put_text(&models, "original", link->record->original.file);
     tmk_json_put_text(&models, "model", link->record->transformed.file);
@@ -122,17 +88,25 @@ static enum tmk_status put_header(const struct tmk_link *link, struct tmk_text *
     tmk_text_puts(out, ",\n\"counts\": ");
     enum tmk_status then = tmk_json_finish(&numbers, out, diag);
     tmk_text_puts(out, ",\n");
-    return status != TMK_OK ? status : then;
-}
-
-static enum tmk_status print_table(const struct tmk_link *link, struct tmk_text *out,
-                                   struct tmk_diag *diag) {
-    TMK_TRY(put_header(link, out, diag));
+    TMK_TRY(status != TMK_OK ? status : then);
     TMK_TRY(put_originals(link, MATCHES, "matches", out, diag));
     TMK_TRY(put_originals(link, LEFT_OUT, "left_out", out, diag));
     TMK_TRY(put_originals(link, AMBIGUOUS, "ambiguous", out, diag));
     TMK_TRY(put_originals(link, UNMATCHED, "unmatched", out, diag));
-    TMK_TRY(put_values(link, out, diag));
+    const char *before = "\n";
+    tmk_text_puts(out, "\"unmatched_values\": [");
+    for (uint32_t i = 0; i < link->record->n_values; i++) {
+        if (link->record->values[i].n_originals)
+            continue;
+        tmk_text_puts(out, before);
+        struct tmk_json_out to = tmk_json_new_object();
+        put_id(&to, "id", i);
+        tmk_json_put_text(&to, "name", link->record->values[i].is.name);
+        tmk_json_put_text(&to, "kind", tmk_profile_kind_name(link->record->values[i].is.kind));
+        TMK_TRY(tmk_json_finish(&to, out, diag));
+        before = ",\n";
+    }
+    tmk_text_puts(out, "]\n}\n");
     return out->failed ? tmk_nomem(diag) : TMK_OK;
 }
 

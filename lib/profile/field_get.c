@@ -110,14 +110,6 @@ static bool as_hex_double(const cJSON *item, double *out) {
     return *end == '\0' && isfinite(*out);
 }
 
-static enum tmk_status get_natural(struct tmk_field_reader *r, const struct tmk_field *f,
-                                   const cJSON *item, int32_t *out) {
-    *out = -1;
-    if (!cJSON_IsNull(item) && (!as_int32(item, out) || *out < 0))
-        return fail_expected(r, f, "an integer that is not negative, or null");
-    return TMK_OK;
-}
-
 /* Space for `n` entries of an array: the capacity is the next power of two. */
 static void *new_array(struct tmk_field_reader *r, size_t n, size_t size) {
     size_t capacity = 1;
@@ -270,12 +262,24 @@ static enum tmk_status get_integer(struct tmk_field_reader *r, const struct tmk_
     case TMK_FIELD_I32:
         return as_int32(item, &TMK_MEMBER(int32_t, f, record)) ? TMK_OK
                                                                : fail_expected(r, f, "an integer");
-    case TMK_FIELD_NATURAL:
-        return get_natural(r, f, item, &TMK_MEMBER(int32_t, f, record));
+    case TMK_FIELD_NATURAL: {
+        int32_t *out = &TMK_MEMBER(int32_t, f, record);
+        *out = -1;
+        if (!cJSON_IsNull(item) && (!as_int32(item, out) || *out < 0))
+            return fail_expected(r, f, "an integer that is not negative, or null");
+        return TMK_OK;
+    }
     case TMK_FIELD_I64:
-        return tmk_json_i64(object, f->key, &TMK_MEMBER(int64_t, f, record), r->diag);
-    case TMK_FIELD_HEX:
-        return tmk_json_hex64(object, f->key, &TMK_MEMBER(uint64_t, f, record), r->diag);
+        return tmk_json_as_i64(item, &TMK_MEMBER(int64_t, f, record))
+                   ? TMK_OK
+                   : fail_expected(r, f, "an integer");
+    case TMK_FIELD_HEX: {
+        const char *text = cJSON_IsString(item) ? item->valuestring : "";
+        if (strlen(text) != 16 || strspn(text, "0123456789abcdef") != 16)
+            return fail_expected(r, f, "16 hex digits");
+        TMK_MEMBER(uint64_t, f, record) = strtoull(text, NULL, 16);
+        return TMK_OK;
+    }
     case TMK_FIELD_ID:
         return get_id(r, f, object, &TMK_MEMBER(uint32_t, f, record));
     case TMK_FIELD_MAYBE_ID:
@@ -295,7 +299,9 @@ static enum tmk_status get_real(struct tmk_field_reader *r, const struct tmk_fie
     const cJSON *item = tmk_json_member(object, f->key);
     switch (f->type) {
     case TMK_FIELD_F32:
-        return tmk_json_float(object, f->key, &TMK_MEMBER(float, f, record), r->diag);
+        return tmk_json_as_float(item, &TMK_MEMBER(float, f, record))
+                   ? TMK_OK
+                   : fail_expected(r, f, "a float32 number or null");
     case TMK_FIELD_FINITE:
         return as_number(TMK_FIELD_FLOATS, item, &TMK_MEMBER(float, f, record))
                    ? TMK_OK
@@ -305,11 +311,14 @@ static enum tmk_status get_real(struct tmk_field_reader *r, const struct tmk_fie
                    ? TMK_OK
                    : fail_expected(r, f, "a finite number that is not negative");
     default:
-        if (f->flags & TMK_FIELD_OMIT) /* rather than null */
-            return as_finite(item, &TMK_MEMBER(double, f, record))
-                       ? TMK_OK
-                       : fail_expected(r, f, "a finite number");
-        return tmk_json_double(object, f->key, &TMK_MEMBER(double, f, record), r->diag);
+        if (cJSON_IsNull(item) && !(f->flags & TMK_FIELD_OMIT)) { /* which stands for null */
+            TMK_MEMBER(double, f, record) = NAN;
+            return TMK_OK;
+        }
+        return as_finite(item, &TMK_MEMBER(double, f, record))
+                   ? TMK_OK
+                   : fail_expected(
+                         r, f, f->flags & TMK_FIELD_OMIT ? "a finite number" : "a number or null");
     }
 }
 
@@ -364,27 +373,6 @@ static enum tmk_status get_value(struct tmk_field_reader *r, const struct tmk_fi
     }
 }
 
-static void set_absent(const struct tmk_field *f, void *record) {
-    switch (f->type) {
-    case TMK_FIELD_TEXT:
-        TMK_MEMBER(const char *, f, record) = f->of ? f->of : "";
-        break;
-    case TMK_FIELD_F32:
-    case TMK_FIELD_FINITE:
-        TMK_MEMBER(float, f, record) = NAN;
-        break;
-    case TMK_FIELD_F64:
-    case TMK_FIELD_SHARE:
-        TMK_MEMBER(double, f, record) = NAN;
-        break;
-    case TMK_FIELD_NATURAL:
-        TMK_MEMBER(int32_t, f, record) = -1;
-        break;
-    default:
-        break;
-    }
-}
-
 enum tmk_status tmk_field_get(struct tmk_field_reader *r, const struct tmk_field *f,
                               const cJSON *object, void *record) {
     if (!f->key || f->type == TMK_FIELD_ELSEWHERE)
@@ -395,7 +383,24 @@ enum tmk_status tmk_field_get(struct tmk_field_reader *r, const struct tmk_field
     if (item)
         return get_value(r, f, object, record);
     if (f->flags & TMK_FIELD_OPTIONAL) {
-        set_absent(f, record);
+        switch (f->type) {
+        case TMK_FIELD_TEXT:
+            TMK_MEMBER(const char *, f, record) = f->of ? f->of : "";
+            break;
+        case TMK_FIELD_F32:
+        case TMK_FIELD_FINITE:
+            TMK_MEMBER(float, f, record) = NAN;
+            break;
+        case TMK_FIELD_F64:
+        case TMK_FIELD_SHARE:
+            TMK_MEMBER(double, f, record) = NAN;
+            break;
+        case TMK_FIELD_NATURAL:
+            TMK_MEMBER(int32_t, f, record) = -1;
+            break;
+        default:
+            break;
+        }
         return TMK_OK;
     }
     if (f->type == TMK_FIELD_CODEC || f->type == TMK_FIELD_OBJECT)

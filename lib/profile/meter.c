@@ -55,34 +55,6 @@ void tmk_meter_destroy(struct tmk_meter **slot) {
 
 /* ---- taking ---- */
 
-static enum tmk_status list_values(struct tmk_meter *meter, const struct tmk_profile *profile,
-                                   struct tmk_diag *diag) {
-    meter->values = calloc(profile->n_tensors + 1u, sizeof *meter->values);
-    if (!meter->values)
-        return tmk_nomem(diag);
-    for (uint32_t i = 0; i < profile->n_tensors; i++) {
-        struct value value = {profile->tensors[i].id, strdup(profile->tensors[i].name)};
-        if (!value.name)
-            return tmk_nomem(diag);
-        meter->values[meter->n_values++] = value;
-    }
-    return TMK_OK;
-}
-
-static enum tmk_status grow_snapshots(struct tmk_meter *meter, struct tmk_diag *diag) {
-    size_t n = meter->n + 1, entries, bytes;
-    if (!tmk_mul_size(n, meter->n_values, &entries) ||
-        !tmk_mul_size(entries, sizeof *meter->thresholds, &bytes))
-        return tmk_nomem(diag);
-    uint64_t *offered = realloc(meter->offered, n * sizeof *offered);
-    meter->offered = offered ? offered : meter->offered;
-    uint64_t *run = realloc(meter->run, n * sizeof *run);
-    meter->run = run ? run : meter->run;
-    struct thresholds *thresholds = realloc(meter->thresholds, bytes ? bytes : 1);
-    meter->thresholds = thresholds ? thresholds : meter->thresholds;
-    return offered && run && thresholds ? TMK_OK : tmk_nomem(diag);
-}
-
 static double quantile_of(const struct tmk_stats *stats, double share) {
     double low, high, mid;
     return tmk_stats_quantile(stats, share, false, &low, &high, &mid, NULL) == TMK_OK ? mid : NAN;
@@ -99,9 +71,29 @@ static struct thresholds thresholds_of(const struct tmk_profile_tensor *tensor) 
 
 enum tmk_status tmk_meter_take(struct tmk_meter *meter, const struct tmk_profile *profile,
                                struct tmk_diag *diag) {
-    if (!meter->values)
-        TMK_TRY(list_values(meter, profile, diag));
-    TMK_TRY(grow_snapshots(meter, diag));
+    if (!meter->values) {
+        meter->values = calloc(profile->n_tensors + 1u, sizeof *meter->values);
+        if (!meter->values)
+            return tmk_nomem(diag);
+        for (uint32_t i = 0; i < profile->n_tensors; i++) {
+            struct value value = {profile->tensors[i].id, strdup(profile->tensors[i].name)};
+            if (!value.name)
+                return tmk_nomem(diag);
+            meter->values[meter->n_values++] = value;
+        }
+    }
+    size_t n = meter->n + 1, entries, bytes;
+    if (!tmk_mul_size(n, meter->n_values, &entries) ||
+        !tmk_mul_size(entries, sizeof *meter->thresholds, &bytes))
+        return tmk_nomem(diag);
+    uint64_t *offered = realloc(meter->offered, n * sizeof *offered);
+    meter->offered = offered ? offered : meter->offered;
+    uint64_t *run = realloc(meter->run, n * sizeof *run);
+    meter->run = run ? run : meter->run;
+    struct thresholds *thresholds = realloc(meter->thresholds, bytes ? bytes : 1);
+    meter->thresholds = thresholds ? thresholds : meter->thresholds;
+    if (!offered || !run || !thresholds)
+        return tmk_nomem(diag);
     meter->offered[meter->n] = profile->ledger.offered;
     meter->run[meter->n] = profile->ledger.run;
     struct thresholds *to = meter->thresholds + meter->n * meter->n_values;
@@ -185,39 +177,6 @@ bool tmk_meter_is_stable(const struct tmk_meter *meter, double share) {
 
 /* ---- writing ---- */
 
-static struct tmk_json_out new_item(cJSON *item) {
-    return (struct tmk_json_out){item, !item};
-}
-
-static enum tmk_status put_value(const struct tmk_meter *meter, uint32_t i, struct tmk_text *out,
-                                 struct tmk_diag *diag) {
-    struct tmk_json_out value = new_item(cJSON_CreateObject()),
-                        moved = new_item(cJSON_CreateArray());
-    char id[16];
-    snprintf(id, sizeof id, "p%" PRIu32, meter->values[i].id);
-    tmk_json_put_text(&value, "id", id);
-    tmk_json_put_text(&value, "name", meter->values[i].name);
-    for (int t = 0; t < THRESHOLDS; t++) {
-        struct tmk_json_out list = new_item(cJSON_CreateArray());
-        for (size_t s = 0; s < meter->n; s++)
-            if (t == MIN || t == MAX)
-                tmk_json_put_float(&list, NULL, (float)thresholds_at(meter, s, i)->value[t]);
-            else
-                tmk_json_put_double(&list, NULL, thresholds_at(meter, s, i)->value[t]);
-        tmk_json_put_child(&value, names[t], &list);
-    }
-    for (size_t s = 0; s < meter->n; s++) {
-        int which = 0;
-        bool known = s > 0 && !isnan(thresholds_at(meter, s, i)->value[MIN]);
-        tmk_json_put_double(&moved, NULL,
-                            known ? movement_between(thresholds_at(meter, s - 1, i),
-                                                     thresholds_at(meter, s, i), &which)
-                                  : NAN);
-    }
-    tmk_json_put_child(&value, "moved", &moved);
-    return tmk_json_finish(&value, out, diag);
-}
-
 static enum tmk_status put_all(const struct tmk_meter *meter, struct tmk_text *out,
                                struct tmk_diag *diag) {
     bool first = true;
@@ -231,7 +190,28 @@ static enum tmk_status put_all(const struct tmk_meter *meter, struct tmk_text *o
             continue;
         tmk_text_puts(out, first ? "\n" : ",\n");
         first = false;
-        TMK_TRY(put_value(meter, i, out, diag));
+        struct tmk_json_out value = tmk_json_new_object(), moved = tmk_json_new_array();
+        tmk_json_put_id(&value, "id", meter->values[i].id);
+        tmk_json_put_text(&value, "name", meter->values[i].name);
+        for (int t = 0; t < THRESHOLDS; t++) {
+            struct tmk_json_out list = tmk_json_new_array();
+            for (size_t s = 0; s < meter->n; s++)
+                if (t == MIN || t == MAX)
+                    tmk_json_put_float(&list, NULL, (float)thresholds_at(meter, s, i)->value[t]);
+                else
+                    tmk_json_put_double(&list, NULL, thresholds_at(meter, s, i)->value[t]);
+            tmk_json_put_child(&value, names[t], &list);
+        }
+        for (size_t s = 0; s < meter->n; s++) {
+            int which = 0;
+            bool known = s > 0 && !isnan(thresholds_at(meter, s, i)->value[MIN]);
+            tmk_json_put_double(&moved, NULL,
+                                known ? movement_between(thresholds_at(meter, s - 1, i),
+                                                         thresholds_at(meter, s, i), &which)
+                                      : NAN);
+        }
+        tmk_json_put_child(&value, "moved", &moved);
+        TMK_TRY(tmk_json_finish(&value, out, diag));
     }
     tmk_text_puts(out, "\n]\n}\n");
     return out->failed ? tmk_nomem(diag) : TMK_OK;

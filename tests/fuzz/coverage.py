@@ -40,8 +40,8 @@ ABOUT = {
     "options": ["tools/options.c"],
     "params": ["lib/relay/params.c"],
     "passes": ["lib/pass/*.c", "lib/graph/rewrite.c", "lib/graph/verify.c"],
-    "profile": ["lib/profile/artefact.c", "lib/profile/coverage.c", "lib/profile/fields.c", "lib/profile/file.c",
-                "lib/profile/flags.c", "lib/profile/json_read.c", "lib/profile/hdf5*.c", "lib/profile/profile.c"],
+    "profile": ["lib/profile/coverage.c", "lib/profile/field*.c", "lib/profile/*_fields.c", "lib/profile/file.c",
+                "lib/profile/flags.c", "lib/profile/json.c", "lib/profile/hdf5*.c", "lib/profile/profile.c"],
     "ranges": ["lib/export/ranges.c", "lib/export/read_*.c"],
     "relay": ["lib/relay/*.c"],
     "stream": ["lib/data/source_stream.c"],
@@ -49,12 +49,10 @@ ABOUT = {
 # Their own targets.
 APART = {"relay": ["lib/relay/params.c"], "ranges": ["lib/export/read_onert.c"]}
 
-
 def files_of(target):
     def named(patterns):
         return {path for pattern in patterns for path in ROOT.glob(pattern)}
     return sorted(named(ABOUT[target]) - named(APART.get(target, [])))
-
 
 def build(folder):
     flags = "-fprofile-instr-generate -fcoverage-mapping"
@@ -66,13 +64,11 @@ def build(folder):
                        check=True, env=environment, stdout=subprocess.DEVNULL)
     subprocess.run(["ninja", "-C", folder, "tests/fuzz/replay"], check=True, env=environment, stdout=subprocess.DEVNULL)
 
-
 def inputs_of(target, corpus):
     # The fixtures of profiles and encodings are seeds of theirs.
     folders = [HERE / "corpus" / target, HERE / "regressions" / target, *([GOLDEN] if target in GOLDEN_TOO else []),
                *([corpus / target] if corpus else [])]
     return [folder for folder in folders if folder.is_dir()]
-
 
 def measure(folder, target, corpus):
     """How many inputs there were, how it ended, llvm-cov's account of the files, and functions that nothing reached."""
@@ -91,7 +87,6 @@ def measure(folder, target, corpus):
     missed = {each["name"].split(":")[-1] for each in data["functions"]
               if not each["count"] and Path(each["filenames"][0]).resolve() in ours}
     return sum(len(list(each.iterdir())) for each in folders), done.returncode, files, sorted(missed)
-
 
 def main():
     parser = argparse.ArgumentParser(usage="coverage.py BUILD [--corpus FOLDER] [--missed] [TARGET...]")
@@ -120,7 +115,6 @@ def main():
     if unknown:
         print(f"not in the table of {Path(__file__).name}: {' '.join(unknown)}", file=sys.stderr)
     sys.exit(1 if bad or unknown else 0)
-
 
 if __name__ == "__main__":
     main()
