@@ -89,18 +89,8 @@ static const struct tmk_unary shrinking = {
         TMK_ROW_ENTRY, SHRINK_SIGNED) TMK_EACH_UNSIGNED(TMK_ROW_ENTRY, SHRINK_UNSIGNED)},
     .param = {{"bias", 0.0f}, {"lambd", 0.5f}}};
 
-static const struct tmk_attr_rule alpha_attrs[] = {
-    {"alpha", TMK_ATTR_FLOAT, false}, {"consumed_inputs", TMK_ATTR_INTS, false}, {0}};
-static const struct tmk_attr_rule selu_attrs[] = {{"alpha", TMK_ATTR_FLOAT, false},
-                                                  {"gamma", TMK_ATTR_FLOAT, false},
-                                                  {"consumed_inputs", TMK_ATTR_INTS, false},
-                                                  {0}};
-static const struct tmk_attr_rule hard_sigmoid_attrs[] = {{"alpha", TMK_ATTR_FLOAT, false},
-                                                          {"beta", TMK_ATTR_FLOAT, false},
-                                                          {"consumed_inputs", TMK_ATTR_INTS, false},
-                                                          {0}};
-static const struct tmk_attr_rule shrink_attrs[] = {
-    {"bias", TMK_ATTR_FLOAT, false}, {"lambd", TMK_ATTR_FLOAT, false}, {0}};
+static const char alpha_attrs[] = "alpha:float consumed_inputs:ints";
+static const char selu_attrs[] = "alpha:float gamma:float consumed_inputs:ints";
 
 /* ---- by name, for operators that end with an activation ---- */
 
@@ -146,8 +136,6 @@ static enum tmk_status run_gelu(struct tmk_run *run) {
     return tmk_run_unary_as(run, exact ? &tmk_gelu_exact : &tmk_gelu_tanh);
 }
 
-static const struct tmk_attr_rule gelu_attrs[] = {{"approximate", TMK_ATTR_STRING, false}, {0}};
-
 const struct tmk_op tmk_ops_activation[] = {
     TMK_UNARY("Relu", 1, INT32_MAX, &relu, tmk_attrs_consumed),
     TMK_UNARY("LeakyRelu", 1, INT32_MAX, &leaky_relu, alpha_attrs),
@@ -156,7 +144,8 @@ const struct tmk_op tmk_ops_activation[] = {
     TMK_UNARY("Selu", 6, INT32_MAX, &selu_6, selu_attrs),
     TMK_UNARY("Celu", 12, INT32_MAX, &celu, alpha_attrs),
     TMK_UNARY("Sigmoid", 1, INT32_MAX, &logistic, tmk_attrs_consumed),
-    TMK_UNARY("HardSigmoid", 1, INT32_MAX, &hard_sigmoid, hard_sigmoid_attrs),
+    TMK_UNARY("HardSigmoid", 1, INT32_MAX, &hard_sigmoid,
+              "alpha:float beta:float consumed_inputs:ints"),
     TMK_UNARY("HardSwish", 14, INT32_MAX, &hard_swish, NULL),
     TMK_UNARY("Tanh", 1, INT32_MAX, &hyperbolic_tangent, tmk_attrs_consumed),
     TMK_UNARY("Softplus", 1, INT32_MAX, &soft_plus, NULL),
@@ -164,7 +153,7 @@ const struct tmk_op tmk_ops_activation[] = {
     TMK_UNARY("Mish", 18, INT32_MAX, &mish, NULL),
     TMK_UNARY("Swish", 24, INT32_MAX, &swish, alpha_attrs),
     TMK_UNARY("ThresholdedRelu", 1, INT32_MAX, &thresholded, alpha_attrs),
-    TMK_UNARY("Shrink", 9, INT32_MAX, &shrinking, shrink_attrs),
-    {TMK_UNARY_ROW("Gelu", 20, INT32_MAX), .attrs = gelu_attrs, .infer = infer_gelu,
+    TMK_UNARY("Shrink", 9, INT32_MAX, &shrinking, "bias:float lambd:float"),
+    {TMK_UNARY_ROW("Gelu", 20, INT32_MAX), .attrs = "approximate:string", .infer = infer_gelu,
      .run = run_gelu},
     {NULL}};

@@ -68,10 +68,8 @@ static enum tmk_status run_affine_grid(struct tmk_run *run) {
     return TMK_OK;
 }
 
-static const struct tmk_attr_rule attrs[] = {{"align_corners", TMK_ATTR_INT, false}, {NULL}};
-
-const struct tmk_op tmk_ops_affine_grid[] = {{TMK_OP_ONNX("AffineGrid", 20, INT32_MAX),
-                                              TMK_OP_COUNTS(2, 2, 1, 1),
-                                              .channel = TMK_CHANNEL_LAST, .attrs = attrs,
-                                              .infer = infer_affine_grid, .run = run_affine_grid},
-                                             {NULL}};
+const struct tmk_op tmk_ops_affine_grid[] = {
+    {TMK_OP_ONNX("AffineGrid", 20, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1),
+     .channel = TMK_CHANNEL_LAST, .attrs = "align_corners:int", .infer = infer_affine_grid,
+     .run = run_affine_grid},
+    {NULL}};

@@ -87,10 +87,7 @@ static enum tmk_status run_arg(struct tmk_run *run) {
     return TMK_OK;
 }
 
-static const struct tmk_attr_rule attrs[] = {{"axis", TMK_ATTR_INT, false},
-                                             {"keepdims", TMK_ATTR_INT, false},
-                                             {"select_last_index", TMK_ATTR_INT, false},
-                                             {0}};
+static const char attrs[] = "axis:int keepdims:int select_last_index:int";
 
 const struct tmk_op tmk_ops_arg[] = {
     {TMK_OP_ONNX("ArgMax", 1, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1), .attrs = attrs,

@@ -394,24 +394,18 @@ static enum tmk_status run_attention(struct tmk_run *run) {
 /* ---- rows ---- */
 
 #define TMK_ATTENTION_ATTRS                                                                        \
-    {"is_causal", TMK_ATTR_INT, false}, {"kv_num_heads", TMK_ATTR_INT, false},                     \
-        {"q_num_heads", TMK_ATTR_INT, false}, {"qk_matmul_output_mode", TMK_ATTR_INT, false},      \
-        {"scale", TMK_ATTR_FLOAT, false}, {"softcap", TMK_ATTR_FLOAT, false}, {                    \
-        "softmax_precision", TMK_ATTR_INT, false                                                   \
-    }
-
-static const struct tmk_attr_rule attrs_23[] = {TMK_ATTENTION_ATTRS, {NULL}};
-static const struct tmk_attr_rule attrs_25[] = {TMK_ATTENTION_ATTRS,
-                                                {"left_window_size", TMK_ATTR_INT, false},
-                                                {"right_window_size", TMK_ATTR_INT, false},
-                                                {NULL}};
+    "is_causal:int kv_num_heads:int q_num_heads:int qk_matmul_output_mode:int scale:float "        \
+    "softcap:float softmax_precision:int"
 
 const struct tmk_op tmk_ops_attention[] = {
     {TMK_OP_ONNX("Attention", 23, 23), TMK_OP_COUNTS(3, 6, 1, 4), .channel = TMK_CHANNEL_LAST,
-     .attrs = attrs_23, .infer = infer_attention, .run = run_attention, .cost = tmk_cost_attention},
-    {TMK_OP_ONNX("Attention", 24, 24), TMK_OP_COUNTS(3, 7, 1, 4), .channel = TMK_CHANNEL_LAST,
-     .attrs = attrs_23, .infer = infer_attention, .run = run_attention, .cost = tmk_cost_attention},
-    {TMK_OP_ONNX("Attention", 25, INT32_MAX), TMK_OP_COUNTS(3, 7, 1, 4),
-     .channel = TMK_CHANNEL_LAST, .attrs = attrs_25, .infer = infer_attention, .run = run_attention,
+     .attrs = TMK_ATTENTION_ATTRS, .infer = infer_attention, .run = run_attention,
      .cost = tmk_cost_attention},
+    {TMK_OP_ONNX("Attention", 24, 24), TMK_OP_COUNTS(3, 7, 1, 4), .channel = TMK_CHANNEL_LAST,
+     .attrs = TMK_ATTENTION_ATTRS, .infer = infer_attention, .run = run_attention,
+     .cost = tmk_cost_attention},
+    {TMK_OP_ONNX("Attention", 25, INT32_MAX), TMK_OP_COUNTS(3, 7, 1, 4),
+     .channel = TMK_CHANNEL_LAST,
+     .attrs = TMK_ATTENTION_ATTRS " left_window_size:int right_window_size:int",
+     .infer = infer_attention, .run = run_attention, .cost = tmk_cost_attention},
     {NULL}};

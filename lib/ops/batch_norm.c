@@ -122,28 +122,18 @@ static enum tmk_status run_batch_norm(struct tmk_run *run) {
     return TMK_OK;
 }
 
-#define TMK_BATCH_NORM_ATTRS                                                                       \
-    {"epsilon", TMK_ATTR_FLOAT, false}, {                                                          \
-        "momentum", TMK_ATTR_FLOAT, false                                                          \
-    }
-
-static const struct tmk_attr_rule attrs_1[] = {TMK_BATCH_NORM_ATTRS,
-                                               {"consumed_inputs", TMK_ATTR_INTS, false},
-                                               {"is_test", TMK_ATTR_INT, false},
-                                               {"spatial", TMK_ATTR_INT, false},
-                                               {NULL}};
-static const struct tmk_attr_rule attrs_9[] = {TMK_BATCH_NORM_ATTRS, {NULL}};
-static const struct tmk_attr_rule attrs_14[] = {
-    TMK_BATCH_NORM_ATTRS, {"training_mode", TMK_ATTR_INT, false}, {NULL}};
+#define TMK_BATCH_NORM_ATTRS "epsilon:float momentum:float"
 
 const struct tmk_op tmk_ops_batch_norm[] = {
     {TMK_OP_ONNX("BatchNormalization", 1, 8), TMK_OP_COUNTS(5, 5, 1, 5), .flags = TMK_OP_INPLACE,
-     .channel = TMK_CHANNEL_AXIS1, .attrs = attrs_1, .infer = infer_batch_norm,
-     .run = run_batch_norm},
+     .channel = TMK_CHANNEL_AXIS1,
+     .attrs = TMK_BATCH_NORM_ATTRS " consumed_inputs:ints is_test:int spatial:int",
+     .infer = infer_batch_norm, .run = run_batch_norm},
     {TMK_OP_ONNX("BatchNormalization", 9, 13), TMK_OP_COUNTS(5, 5, 1, 5), .flags = TMK_OP_INPLACE,
-     .channel = TMK_CHANNEL_AXIS1, .attrs = attrs_9, .infer = infer_batch_norm,
+     .channel = TMK_CHANNEL_AXIS1, .attrs = TMK_BATCH_NORM_ATTRS, .infer = infer_batch_norm,
      .run = run_batch_norm},
     {TMK_OP_ONNX("BatchNormalization", 14, INT32_MAX), TMK_OP_COUNTS(5, 5, 1, 3),
-     .flags = TMK_OP_INPLACE, .channel = TMK_CHANNEL_AXIS1, .attrs = attrs_14,
-     .infer = infer_batch_norm, .run = run_batch_norm},
+     .flags = TMK_OP_INPLACE, .channel = TMK_CHANNEL_AXIS1,
+     .attrs = TMK_BATCH_NORM_ATTRS " training_mode:int", .infer = infer_batch_norm,
+     .run = run_batch_norm},
     {NULL}};

@@ -153,8 +153,6 @@ static enum tmk_status run_mod(struct tmk_run *run) {
     return tmk_run_binary_as(run, mod_kind(run->node));
 }
 
-static const struct tmk_attr_rule mod_attrs[] = {{"fmod", TMK_ATTR_INT, false}, {0}};
-
 /* ---- PRelu: the slope broadcasts to the input, never the other way round ---- */
 
 /* Before operator set 7: one slope, a slope a channel (axis 1), or one an element. */
@@ -221,7 +219,7 @@ const struct tmk_op tmk_ops_binary[] = {
      .infer = tmk_infer_binary_legacy, .run = run_div_1},
     {TMK_BINARY_ROW("Div", 7, INT32_MAX), .table = &divide, .infer = tmk_infer_binary,
      .run = run_div_7},
-    {TMK_BINARY_ROW("Mod", 10, INT32_MAX), .attrs = mod_attrs, .infer = infer_mod, .run = run_mod},
+    {TMK_BINARY_ROW("Mod", 10, INT32_MAX), .attrs = "fmod:int", .infer = infer_mod, .run = run_mod},
     {TMK_BINARY_ROW("PRelu", 1, 6), .attrs = tmk_attrs_consumed, .infer = infer_prelu_1,
      .run = run_prelu_1},
     {TMK_BINARY_ROW("PRelu", 7, INT32_MAX), .table = &prelu, .infer = infer_prelu_7,

@@ -122,20 +122,13 @@ static enum tmk_status infer_like(struct tmk_infer *infer) {
     return infer_to(infer, infer->in[1]->dtype);
 }
 
-static const struct tmk_attr_rule attrs_1[] = {{"to", TMK_ATTR_STRING, true}, {0}};
 /* saturate and round_mode speak of 8-bit floats only. */
-static const struct tmk_attr_rule attrs_6[] = {{"to", TMK_ATTR_INT, true},
-                                               {"saturate", TMK_ATTR_INT, false},
-                                               {"round_mode", TMK_ATTR_STRING, false},
-                                               {0}};
-static const struct tmk_attr_rule attrs_like[] = {
-    {"saturate", TMK_ATTR_INT, false}, {"round_mode", TMK_ATTR_STRING, false}, {0}};
-
 const struct tmk_op tmk_ops_cast[] = {
     {TMK_OP_ONNX("Cast", 1, 5), TMK_OP_COUNTS(1, 1, 1, 1), .channel = TMK_CHANNEL_INHERIT,
-     .attrs = attrs_1, .infer = infer_1, .run = run_to},
+     .attrs = "to:string!", .infer = infer_1, .run = run_to},
     {TMK_OP_ONNX("Cast", 6, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1), .channel = TMK_CHANNEL_INHERIT,
-     .attrs = attrs_6, .infer = infer_6, .run = run_to},
+     .attrs = "to:int! saturate:int round_mode:string", .infer = infer_6, .run = run_to},
     {TMK_OP_ONNX("CastLike", 15, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1),
-     .channel = TMK_CHANNEL_INHERIT, .attrs = attrs_like, .infer = infer_like, .run = run_to},
+     .channel = TMK_CHANNEL_INHERIT, .attrs = "saturate:int round_mode:string", .infer = infer_like,
+     .run = run_to},
     {NULL}};

@@ -77,10 +77,8 @@ static enum tmk_status run_causal(struct tmk_run *run) {
     return TMK_OK;
 }
 
-static const struct tmk_attr_rule attrs[] = {{"activation", TMK_ATTR_STRING, false}, {NULL}};
-
 const struct tmk_op tmk_ops_causal_conv[] = {
     {TMK_OP_ONNX("CausalConvWithState", 27, INT32_MAX), TMK_OP_COUNTS(2, 4, 1, 2),
-     .channel = TMK_CHANNEL_AXIS1, .attrs = attrs, .infer = infer_causal, .run = run_causal,
-     .cost = tmk_cost_conv},
+     .channel = TMK_CHANNEL_AXIS1, .attrs = "activation:string", .infer = infer_causal,
+     .run = run_causal, .cost = tmk_cost_conv},
     {NULL}};

@@ -84,10 +84,7 @@ static enum tmk_status run_inputs(struct tmk_run *run) {
     return TMK_OK;
 }
 
-static const struct tmk_attr_rule attrs[] = {{"max", TMK_ATTR_FLOAT, false},
-                                             {"min", TMK_ATTR_FLOAT, false},
-                                             {"consumed_inputs", TMK_ATTR_INTS, false},
-                                             {0}};
+static const char attrs[] = "max:float min:float consumed_inputs:ints";
 
 const struct tmk_op tmk_ops_clip[] = {
     {TMK_OP_ONNX("Clip", 1, 5), TMK_OP_COUNTS(1, 1, 1, 1), .flags = TMK_OP_INPLACE,

@@ -166,12 +166,7 @@ static enum tmk_status col2im_run(struct tmk_run *run) {
     return TMK_OK;
 }
 
-static const struct tmk_attr_rule attrs[] = {{"dilations", TMK_ATTR_INTS, false},
-                                             {"pads", TMK_ATTR_INTS, false},
-                                             {"strides", TMK_ATTR_INTS, false},
-                                             {NULL}};
-
-const struct tmk_op tmk_ops_col2im[] = {{TMK_OP_ONNX("Col2Im", 18, INT32_MAX),
-                                         TMK_OP_COUNTS(3, 3, 1, 1), .attrs = attrs,
-                                         .infer = col2im_infer, .run = col2im_run},
-                                        {NULL}};
+const struct tmk_op tmk_ops_col2im[] = {
+    {TMK_OP_ONNX("Col2Im", 18, INT32_MAX), TMK_OP_COUNTS(3, 3, 1, 1),
+     .attrs = "dilations:ints pads:ints strides:ints", .infer = col2im_infer, .run = col2im_run},
+    {NULL}};

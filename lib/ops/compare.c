@@ -83,8 +83,6 @@ static enum tmk_status run_shift(struct tmk_run *run) {
     return tmk_run_binary_as(run, shifts_left(run->node) ? &shift_left : &shift_right);
 }
 
-static const struct tmk_attr_rule shift_attrs[] = {{"direction", TMK_ATTR_STRING, true}, {0}};
-
 const struct tmk_op tmk_ops_compare[] = {TMK_BINARY_LEGACY("Equal", &equal),
                                          TMK_BINARY_LEGACY("Greater", &greater),
                                          TMK_BINARY_LEGACY("Less", &less),
@@ -103,6 +101,6 @@ const struct tmk_op tmk_ops_compare[] = {TMK_BINARY_LEGACY("Equal", &equal),
                                          TMK_BINARY("BitwiseOr", 18, &bit_or),
                                          TMK_BINARY("BitwiseXor", 18, &bit_xor),
                                          {TMK_BINARY_ROW("BitShift", 11, INT32_MAX),
-                                          .attrs = shift_attrs, .infer = infer_shift,
+                                          .attrs = "direction:string!", .infer = infer_shift,
                                           .run = run_shift},
                                          {NULL}};

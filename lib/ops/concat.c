@@ -55,12 +55,9 @@ enum tmk_status tmk_concat_run(struct tmk_run *run) {
     return TMK_OK;
 }
 
-static const struct tmk_attr_rule attrs_1[] = {{"axis", TMK_ATTR_INT, false}, {NULL}};
-static const struct tmk_attr_rule attrs_4[] = {{"axis", TMK_ATTR_INT, true}, {NULL}};
-
 const struct tmk_op tmk_ops_concat[] = {
-    {TMK_OP_ONNX("Concat", 1, 3), TMK_OP_COUNTS(1, TMK_VARIADIC, 1, 1), .attrs = attrs_1,
+    {TMK_OP_ONNX("Concat", 1, 3), TMK_OP_COUNTS(1, TMK_VARIADIC, 1, 1), .attrs = "axis:int",
      .infer = tmk_concat_infer, .run = tmk_concat_run},
-    {TMK_OP_ONNX("Concat", 4, INT32_MAX), TMK_OP_COUNTS(1, TMK_VARIADIC, 1, 1), .attrs = attrs_4,
-     .infer = tmk_concat_infer, .run = tmk_concat_run},
+    {TMK_OP_ONNX("Concat", 4, INT32_MAX), TMK_OP_COUNTS(1, TMK_VARIADIC, 1, 1),
+     .attrs = "axis:int!", .infer = tmk_concat_infer, .run = tmk_concat_run},
     {NULL}};

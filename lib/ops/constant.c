@@ -119,19 +119,13 @@ static enum tmk_status of_shape_run(struct tmk_run *run) {
     return TMK_OK;
 }
 
-static const struct tmk_attr_rule constant_1_attrs[] = {{"value", TMK_ATTR_TENSOR, true}, {NULL}};
-static const struct tmk_attr_rule constant_12_attrs[] = {
-    {"value", TMK_ATTR_TENSOR, false},          {"value_float", TMK_ATTR_FLOAT, false},
-    {"value_floats", TMK_ATTR_FLOATS, false},   {"value_int", TMK_ATTR_INT, false},
-    {"value_ints", TMK_ATTR_INTS, false},       {"value_string", TMK_ATTR_STRING, false},
-    {"value_strings", TMK_ATTR_STRINGS, false}, {NULL}};
-static const struct tmk_attr_rule of_shape_attrs[] = {{"value", TMK_ATTR_TENSOR, false}, {NULL}};
-
 const struct tmk_op tmk_ops_constant[] = {
-    {TMK_OP_ONNX("Constant", 1, 11), TMK_OP_COUNTS(0, 0, 1, 1), .attrs = constant_1_attrs,
+    {TMK_OP_ONNX("Constant", 1, 11), TMK_OP_COUNTS(0, 0, 1, 1), .attrs = "value:tensor!",
      .infer = constant_infer, .run = constant_run},
-    {TMK_OP_ONNX("Constant", 12, INT32_MAX), TMK_OP_COUNTS(0, 0, 1, 1), .attrs = constant_12_attrs,
+    {TMK_OP_ONNX("Constant", 12, INT32_MAX), TMK_OP_COUNTS(0, 0, 1, 1),
+     .attrs = "value:tensor value_float:float value_floats:floats value_int:int value_ints:ints "
+              "value_string:string value_strings:strings",
      .infer = constant_infer, .run = constant_run},
     {TMK_OP_ONNX("ConstantOfShape", 9, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
-     .attrs = of_shape_attrs, .infer = of_shape_infer, .run = of_shape_run},
+     .attrs = "value:tensor", .infer = of_shape_infer, .run = of_shape_run},
     {NULL}};

@@ -151,17 +151,9 @@ static enum tmk_status run_attention(struct tmk_run *run) {
     return tmk_project_run(run, &p, &in, qkv);
 }
 
-static const struct tmk_attr_rule attrs[] = {{"do_rotary", TMK_ATTR_INT, false},
-                                             {"mask_filter_value", TMK_ATTR_FLOAT, false},
-                                             {"num_heads", TMK_ATTR_INT, true},
-                                             {"past_present_share_buffer", TMK_ATTR_INT, false},
-                                             {"qkv_hidden_sizes", TMK_ATTR_INTS, false},
-                                             {"rotary_embedding_dim", TMK_ATTR_INT, false},
-                                             {"scale", TMK_ATTR_FLOAT, false},
-                                             {"unidirectional", TMK_ATTR_INT, false},
-                                             {NULL}};
-
 const struct tmk_op tmk_ops_contrib_attention[] = {
     {TMK_OP_CONTRIB("Attention"), TMK_OP_COUNTS(2, 6, 1, 2), .channel = TMK_CHANNEL_LAST,
-     .attrs = attrs, .infer = infer_attention, .run = run_attention, .cost = tmk_cost_projection},
+     .attrs = "do_rotary:int mask_filter_value:float num_heads:int! past_present_share_buffer:int "
+              "qkv_hidden_sizes:ints rotary_embedding_dim:int scale:float unidirectional:int",
+     .infer = infer_attention, .run = run_attention, .cost = tmk_cost_projection},
     {NULL}};

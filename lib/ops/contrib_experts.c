@@ -351,32 +351,17 @@ static double cost_experts(const struct tmk_node *node, const struct tmk_tensor 
 }
 
 #define SHARED_ATTRS                                                                               \
-    {"activation_alpha", TMK_ATTR_FLOAT, false}, {"activation_beta", TMK_ATTR_FLOAT, false},       \
-        {"activation_type", TMK_ATTR_STRING, false}, {"k", TMK_ATTR_INT, false},                   \
-        {"normalize_routing_weights", TMK_ATTR_INT, false},                                        \
-        {"swiglu_fusion", TMK_ATTR_INT, false}, {"swiglu_limit", TMK_ATTR_FLOAT, false},           \
-        {"swiglu_limit_after_activation", TMK_ATTR_INT, false}, {                                  \
-        "use_sparse_mixer", TMK_ATTR_INT, false                                                    \
-    }
-
-static const struct tmk_attr_rule float_attrs[] = {SHARED_ATTRS, {NULL}};
-static const struct tmk_attr_rule quantized_attrs[] = {
-    SHARED_ATTRS,
-    {"accuracy_level", TMK_ATTR_INT, false},
-    {"block_size", TMK_ATTR_INT, false},
-    {"expert_weight_bits", TMK_ATTR_INT, false},
-    {"fc1_expert_weight_bits", TMK_ATTR_INT, false},
-    {"fc2_expert_weight_bits", TMK_ATTR_INT, false},
-    {"fc3_expert_weight_bits", TMK_ATTR_INT, false},
-    {"quant_type", TMK_ATTR_STRING, false},
-    {"weights_prepacked", TMK_ATTR_INT, false},
-    {NULL}};
+    "activation_alpha:float activation_beta:float activation_type:string k:int "                   \
+    "normalize_routing_weights:int swiglu_fusion:int swiglu_limit:float "                          \
+    "swiglu_limit_after_activation:int use_sparse_mixer:int"
 
 const struct tmk_op tmk_ops_contrib_experts[] = {
     {TMK_OP_CONTRIB("MoE"), TMK_OP_COUNTS(3, 8, 1, 1), .channel = TMK_CHANNEL_LAST,
-     .attrs = float_attrs, .infer = infer_float_experts, .run = run_float_experts,
+     .attrs = SHARED_ATTRS, .infer = infer_float_experts, .run = run_float_experts,
      .cost = cost_experts},
     {TMK_OP_CONTRIB("QMoE"), TMK_OP_COUNTS(3, 19, 1, 1), .channel = TMK_CHANNEL_LAST,
-     .attrs = quantized_attrs, .infer = infer_quantized_experts, .run = run_quantized_experts,
-     .cost = cost_experts},
+     .attrs = SHARED_ATTRS " accuracy_level:int block_size:int expert_weight_bits:int "
+                           "fc1_expert_weight_bits:int fc2_expert_weight_bits:int "
+                           "fc3_expert_weight_bits:int quant_type:string weights_prepacked:int",
+     .infer = infer_quantized_experts, .run = run_quantized_experts, .cost = cost_experts},
     {NULL}};

@@ -244,35 +244,18 @@ static enum tmk_status run_bias_softmax(struct tmk_run *run) {
     return tmk_softmax(run, &e, y->data, y->data);
 }
 
-static const struct tmk_attr_rule conv_attrs[] = {TMK_CONV_ATTRS,
-                                                  {"activation", TMK_ATTR_STRING, false},
-                                                  {"activation_params", TMK_ATTR_FLOATS, false},
-                                                  {NULL}};
-static const struct tmk_attr_rule gemm_attrs[] = {{"activation", TMK_ATTR_STRING, false},
-                                                  {"activation_alpha", TMK_ATTR_FLOAT, false},
-                                                  {"activation_beta", TMK_ATTR_FLOAT, false},
-                                                  {"activation_gamma", TMK_ATTR_FLOAT, false},
-                                                  {"alpha", TMK_ATTR_FLOAT, false},
-                                                  {"beta", TMK_ATTR_FLOAT, false},
-                                                  {"transA", TMK_ATTR_INT, false},
-                                                  {"transB", TMK_ATTR_INT, false},
-                                                  {NULL}};
-static const struct tmk_attr_rule matmul_attrs[] = {
-    {"alpha", TMK_ATTR_FLOAT, false},     {"transA", TMK_ATTR_INT, false},
-    {"transB", TMK_ATTR_INT, false},      {"transBatchA", TMK_ATTR_INT, false},
-    {"transBatchB", TMK_ATTR_INT, false}, {NULL}};
-static const struct tmk_attr_rule softmax_attrs[] = {
-    {"axis", TMK_ATTR_INT, false}, {"is_inner_broadcast", TMK_ATTR_INT, true}, {NULL}};
-
 const struct tmk_op tmk_ops_contrib_fused[] = {
     {TMK_OP_CONTRIB("FusedConv"), TMK_OP_COUNTS(2, 4, 1, 1), .channel = TMK_CHANNEL_AXIS1,
-     .attrs = conv_attrs, .infer = infer_fused_conv, .run = run_fused_conv, .cost = tmk_cost_conv},
+     .attrs = TMK_CONV_ATTRS " activation:string activation_params:floats",
+     .infer = infer_fused_conv, .run = run_fused_conv, .cost = tmk_cost_conv},
     {TMK_OP_CONTRIB("FusedGemm"), TMK_OP_COUNTS(2, 3, 1, 1), .channel = TMK_CHANNEL_LAST,
-     .attrs = gemm_attrs, .infer = infer_fused_gemm, .run = run_fused_gemm,
-     .cost = tmk_cost_product},
+     .attrs = "activation:string activation_alpha:float activation_beta:float "
+              "activation_gamma:float alpha:float beta:float transA:int transB:int",
+     .infer = infer_fused_gemm, .run = run_fused_gemm, .cost = tmk_cost_product},
     {TMK_OP_CONTRIB("FusedMatMul"), TMK_OP_COUNTS(2, 2, 1, 1), .channel = TMK_CHANNEL_LAST,
-     .attrs = matmul_attrs, .infer = infer_fused_matmul, .run = run_fused_matmul,
-     .cost = tmk_cost_product},
+     .attrs = "alpha:float transA:int transB:int transBatchA:int transBatchB:int",
+     .infer = infer_fused_matmul, .run = run_fused_matmul, .cost = tmk_cost_product},
     {TMK_OP_CONTRIB("BiasSoftmax"), TMK_OP_COUNTS(2, 2, 1, 1), .channel = TMK_CHANNEL_INHERIT,
-     .attrs = softmax_attrs, .infer = infer_bias_softmax, .run = run_bias_softmax},
+     .attrs = "axis:int is_inner_broadcast:int!", .infer = infer_bias_softmax,
+     .run = run_bias_softmax},
     {NULL}};

@@ -93,8 +93,7 @@ static enum tmk_status infer_gather(struct tmk_infer *infer) {
         else
             for (int32_t j = 0; j < indices->shape.rank; j++)
                 y.dim[to++] = indices->shape.dim[j];
-    tmk_infer_set(infer, 0, TMK_FLOAT32, &y);
-    return TMK_OK;
+    return tmk_infer_set(infer, 0, TMK_FLOAT32, &y);
 }
 
 /* Element i, counted in codes, of codes in rows of `row` of them. */
@@ -152,13 +151,8 @@ static enum tmk_status run_gather(struct tmk_run *run) {
     return TMK_OK;
 }
 
-static const struct tmk_attr_rule attrs[] = {{"bits", TMK_ATTR_INT, false},
-                                             {"block_size", TMK_ATTR_INT, false},
-                                             {"gather_axis", TMK_ATTR_INT, false},
-                                             {"quantize_axis", TMK_ATTR_INT, false},
-                                             {NULL}};
-
 const struct tmk_op tmk_ops_contrib_gather[] = {
     {TMK_OP_CONTRIB("GatherBlockQuantized"), TMK_OP_COUNTS(3, 4, 1, 1), .channel = TMK_CHANNEL_LAST,
-     .attrs = attrs, .infer = infer_gather, .run = run_gather},
+     .attrs = "bits:int block_size:int gather_axis:int quantize_axis:int", .infer = infer_gather,
+     .run = run_gather},
     {NULL}};

@@ -39,8 +39,6 @@ static enum tmk_status run_biased(struct tmk_run *run) {
     return TMK_OK;
 }
 
-static const struct tmk_attr_rule quick_attrs[] = {{"alpha", TMK_ATTR_FLOAT, false}, {NULL}};
-
 const struct tmk_op tmk_ops_contrib_gelu[] = {
     {TMK_OP_CONTRIB("Gelu"), TMK_OP_COUNTS(1, 1, 1, 1), .flags = TMK_OP_INPLACE,
      .channel = TMK_CHANNEL_INHERIT, .table = &tmk_gelu_exact, .infer = tmk_infer_unary,
@@ -52,6 +50,6 @@ const struct tmk_op tmk_ops_contrib_gelu[] = {
      .channel = TMK_CHANNEL_INHERIT, .table = &tmk_gelu_tanh, .infer = infer_biased,
      .run = run_biased},
     {TMK_OP_CONTRIB("QuickGelu"), TMK_OP_COUNTS(1, 1, 1, 1), .flags = TMK_OP_INPLACE,
-     .channel = TMK_CHANNEL_INHERIT, .attrs = quick_attrs, .table = &quick_gelu,
+     .channel = TMK_CHANNEL_INHERIT, .attrs = "alpha:float", .table = &quick_gelu,
      .infer = tmk_infer_unary, .run = tmk_run_unary},
     {NULL}};

@@ -393,22 +393,10 @@ static enum tmk_status run_group_query(struct tmk_run *run) {
     return TMK_OK;
 }
 
-static const struct tmk_attr_rule attrs[] = {{"do_rotary", TMK_ATTR_INT, false},
-                                             {"k_quant_type", TMK_ATTR_STRING, false},
-                                             {"kv_cache_bit_width", TMK_ATTR_INT, false},
-                                             {"kv_num_heads", TMK_ATTR_INT, true},
-                                             {"local_window_size", TMK_ATTR_INT, false},
-                                             {"num_heads", TMK_ATTR_INT, true},
-                                             {"qk_output", TMK_ATTR_INT, false},
-                                             {"rotary_interleaved", TMK_ATTR_INT, false},
-                                             {"scale", TMK_ATTR_FLOAT, false},
-                                             {"smooth_softmax", TMK_ATTR_INT, false},
-                                             {"softcap", TMK_ATTR_FLOAT, false},
-                                             {"v_quant_type", TMK_ATTR_STRING, false},
-                                             {NULL}};
-
 const struct tmk_op tmk_ops_contrib_group_query[] = {
     {TMK_OP_CONTRIB("GroupQueryAttention"), TMK_OP_COUNTS(1, 14, 1, 3), .channel = TMK_CHANNEL_LAST,
-     .attrs = attrs, .infer = infer_group_query, .run = run_group_query,
-     .cost = tmk_cost_attention},
+     .attrs = "do_rotary:int k_quant_type:string kv_cache_bit_width:int kv_num_heads:int! "
+              "local_window_size:int num_heads:int! qk_output:int rotary_interleaved:int "
+              "scale:float smooth_softmax:int softcap:float v_quant_type:string",
+     .infer = infer_group_query, .run = run_group_query, .cost = tmk_cost_attention},
     {NULL}};

@@ -229,13 +229,8 @@ static enum tmk_status run_multihead(struct tmk_run *run) {
     return tmk_attend(run, &a);
 }
 
-static const struct tmk_attr_rule attrs[] = {{"mask_filter_value", TMK_ATTR_FLOAT, false},
-                                             {"num_heads", TMK_ATTR_INT, true},
-                                             {"scale", TMK_ATTR_FLOAT, false},
-                                             {"unidirectional", TMK_ATTR_INT, false},
-                                             {NULL}};
-
 const struct tmk_op tmk_ops_contrib_multihead[] = {
     {TMK_OP_CONTRIB("MultiHeadAttention"), TMK_OP_COUNTS(1, 8, 1, 4), .channel = TMK_CHANNEL_LAST,
-     .attrs = attrs, .infer = infer_multihead, .run = run_multihead, .cost = tmk_cost_attention},
+     .attrs = "mask_filter_value:float num_heads:int! scale:float unidirectional:int",
+     .infer = infer_multihead, .run = run_multihead, .cost = tmk_cost_attention},
     {NULL}};

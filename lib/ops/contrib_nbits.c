@@ -151,15 +151,8 @@ static double cost_nbits(const struct tmk_node *node, const struct tmk_tensor *c
     return tmk_cost_count(in[IN_A]) * (double)tmk_node_int(node, "N", 0) * 2;
 }
 
-static const struct tmk_attr_rule attrs[] = {{"K", TMK_ATTR_INT, true},
-                                             {"N", TMK_ATTR_INT, true},
-                                             {"accuracy_level", TMK_ATTR_INT, false},
-                                             {"bits", TMK_ATTR_INT, false},
-                                             {"block_size", TMK_ATTR_INT, true},
-                                             {"weight_prepacked", TMK_ATTR_INT, false},
-                                             {NULL}};
-
 const struct tmk_op tmk_ops_contrib_nbits[] = {
     {TMK_OP_CONTRIB("MatMulNBits"), TMK_OP_COUNTS(3, 6, 1, 1), .channel = TMK_CHANNEL_LAST,
-     .attrs = attrs, .infer = infer_nbits, .run = run_nbits, .cost = cost_nbits},
+     .attrs = "K:int! N:int! accuracy_level:int bits:int block_size:int! weight_prepacked:int",
+     .infer = infer_nbits, .run = run_nbits, .cost = cost_nbits},
     {NULL}};

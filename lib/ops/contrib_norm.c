@@ -253,13 +253,8 @@ static enum tmk_status run_embed(struct tmk_run *run) {
 
 /* ---- rows ---- */
 
-static const struct tmk_attr_rule simplified_attrs[] = {{"axis", TMK_ATTR_INT, false},
-                                                        {"epsilon", TMK_ATTR_FLOAT, false},
-                                                        {"stash_type", TMK_ATTR_INT, false},
-                                                        {NULL}};
-static const struct tmk_attr_rule skip_attrs[] = {{"epsilon", TMK_ATTR_FLOAT, false}, {NULL}};
-static const struct tmk_attr_rule embed_attrs[] = {
-    {"epsilon", TMK_ATTR_FLOAT, false}, {"mask_index_type", TMK_ATTR_INT, false}, {NULL}};
+static const char simplified_attrs[] = "axis:int epsilon:float stash_type:int";
+static const char skip_attrs[] = "epsilon:float";
 
 const struct tmk_op tmk_ops_contrib_norm[] = {
     {TMK_OP_ONNX("SimplifiedLayerNormalization", 1, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 2),
@@ -273,5 +268,6 @@ const struct tmk_op tmk_ops_contrib_norm[] = {
     {TMK_OP_CONTRIB("SkipSimplifiedLayerNormalization"), TMK_OP_COUNTS(3, 4, 1, 4),
      .channel = TMK_CHANNEL_LAST, .attrs = skip_attrs, .infer = infer_skip, .run = run_skip},
     {TMK_OP_CONTRIB("EmbedLayerNormalization"), TMK_OP_COUNTS(1, 9, 1, 3),
-     .channel = TMK_CHANNEL_LAST, .attrs = embed_attrs, .infer = infer_embed, .run = run_embed},
+     .channel = TMK_CHANNEL_LAST, .attrs = "epsilon:float mask_index_type:int",
+     .infer = infer_embed, .run = run_embed},
     {NULL}};

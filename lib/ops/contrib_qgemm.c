@@ -128,12 +128,8 @@ static enum tmk_status run_gemm(struct tmk_run *run) {
     return TMK_OK;
 }
 
-static const struct tmk_attr_rule attrs[] = {{"alpha", TMK_ATTR_FLOAT, false},
-                                             {"transA", TMK_ATTR_INT, false},
-                                             {"transB", TMK_ATTR_INT, false},
-                                             {NULL}};
-
 const struct tmk_op tmk_ops_contrib_qgemm[] = {
     {TMK_OP_CONTRIB("QGemm"), TMK_OP_COUNTS(6, 9, 1, 1), .channel = TMK_CHANNEL_LAST,
-     .attrs = attrs, .infer = infer_gemm, .run = run_gemm, .cost = tmk_cost_product},
+     .attrs = "alpha:float transA:int transB:int", .infer = infer_gemm, .run = run_gemm,
+     .cost = tmk_cost_product},
     {NULL}};

@@ -176,9 +176,6 @@ static enum tmk_status run_concat(struct tmk_run *run) {
 
 /* ---- rows ---- */
 
-static const struct tmk_attr_rule leaky_attrs[] = {{"alpha", TMK_ATTR_FLOAT, false}, {NULL}};
-static const struct tmk_attr_rule concat_attrs[] = {{"axis", TMK_ATTR_INT, true}, {NULL}};
-
 const struct tmk_op tmk_ops_contrib_qlinear[] = {
     {TMK_OP_CONTRIB("QLinearAdd"), TMK_OP_COUNTS(2, 8, 1, 1), .channel = TMK_CHANNEL_INHERIT,
      .infer = infer_binary, .run = run_add},
@@ -187,7 +184,8 @@ const struct tmk_op tmk_ops_contrib_qlinear[] = {
     {TMK_OP_CONTRIB("QLinearSigmoid"), TMK_OP_COUNTS(2, 5, 1, 1), .flags = TMK_OP_INPLACE,
      .channel = TMK_CHANNEL_INHERIT, .infer = infer_unary, .run = run_sigmoid},
     {TMK_OP_CONTRIB("QLinearLeakyRelu"), TMK_OP_COUNTS(2, 5, 1, 1), .flags = TMK_OP_INPLACE,
-     .channel = TMK_CHANNEL_INHERIT, .attrs = leaky_attrs, .infer = infer_unary, .run = run_leaky},
-    {TMK_OP_CONTRIB("QLinearConcat"), TMK_OP_COUNTS(2, TMK_VARIADIC, 1, 1), .attrs = concat_attrs,
+     .channel = TMK_CHANNEL_INHERIT, .attrs = "alpha:float", .infer = infer_unary,
+     .run = run_leaky},
+    {TMK_OP_CONTRIB("QLinearConcat"), TMK_OP_COUNTS(2, TMK_VARIADIC, 1, 1), .attrs = "axis:int!",
      .infer = infer_concat, .run = run_concat},
     {NULL}};

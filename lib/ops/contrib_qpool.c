@@ -227,29 +227,17 @@ static enum tmk_status run_softmax(struct tmk_run *run) {
 
 /* ---- rows ---- */
 
-#define TMK_WINDOW_ATTRS                                                                           \
-    {"auto_pad", TMK_ATTR_STRING, false}, {"ceil_mode", TMK_ATTR_INT, false},                      \
-        {"kernel_shape", TMK_ATTR_INTS, true}, {"pads", TMK_ATTR_INTS, false}, {                   \
-        "strides", TMK_ATTR_INTS, false                                                            \
-    }
-
-static const struct tmk_attr_rule average_attrs[] = {TMK_WINDOW_ATTRS,
-                                                     {"channels_last", TMK_ATTR_INT, false},
-                                                     {"count_include_pad", TMK_ATTR_INT, false},
-                                                     {NULL}};
-static const struct tmk_attr_rule global_attrs[] = {{"channels_last", TMK_ATTR_INT, false}, {NULL}};
-static const struct tmk_attr_rule max_attrs[] = {
-    TMK_WINDOW_ATTRS, {"dilations", TMK_ATTR_INTS, false}, {NULL}};
-static const struct tmk_attr_rule softmax_attrs[] = {
-    {"axis", TMK_ATTR_INT, false}, {"opset", TMK_ATTR_INT, true}, {NULL}};
+#define TMK_WINDOW_ATTRS "auto_pad:string ceil_mode:int kernel_shape:ints! pads:ints strides:ints"
 
 const struct tmk_op tmk_ops_contrib_qpool[] = {
-    {TMK_OP_CONTRIB("QLinearAveragePool"), TMK_OP_COUNTS(2, 5, 1, 1), .attrs = average_attrs,
-     .infer = infer_average, .run = run_average, .cost = tmk_cost_window},
-    {TMK_OP_CONTRIB("QLinearGlobalAveragePool"), TMK_OP_COUNTS(2, 5, 1, 1), .attrs = global_attrs,
-     .infer = infer_global, .run = run_global},
+    {TMK_OP_CONTRIB("QLinearAveragePool"), TMK_OP_COUNTS(2, 5, 1, 1),
+     .attrs = TMK_WINDOW_ATTRS " channels_last:int count_include_pad:int", .infer = infer_average,
+     .run = run_average, .cost = tmk_cost_window},
+    {TMK_OP_CONTRIB("QLinearGlobalAveragePool"), TMK_OP_COUNTS(2, 5, 1, 1),
+     .attrs = "channels_last:int", .infer = infer_global, .run = run_global},
     {TMK_OP_CONTRIB("QLinearSoftmax"), TMK_OP_COUNTS(2, 5, 1, 1), .channel = TMK_CHANNEL_INHERIT,
-     .attrs = softmax_attrs, .infer = infer_softmax, .run = run_softmax},
+     .attrs = "axis:int opset:int!", .infer = infer_softmax, .run = run_softmax},
     {TMK_OP_CONTRIB("NhwcMaxPool"), TMK_OP_COUNTS(1, 1, 1, 1), .channel = TMK_CHANNEL_LAST,
-     .attrs = max_attrs, .infer = infer_max, .run = run_max, .cost = tmk_cost_window},
+     .attrs = TMK_WINDOW_ATTRS " dilations:ints", .infer = infer_max, .run = run_max,
+     .cost = tmk_cost_window},
     {NULL}};

@@ -182,15 +182,7 @@ static enum tmk_status run_attention(struct tmk_run *run) {
 
 /* ---- rows ---- */
 
-static const struct tmk_attr_rule axis_attrs[] = {{"axis", TMK_ATTR_INT, false}, {NULL}};
-static const struct tmk_attr_rule attention_attrs[] = {
-    {"do_rotary", TMK_ATTR_INT, false},
-    {"mask_filter_value", TMK_ATTR_FLOAT, false},
-    {"num_heads", TMK_ATTR_INT, true},
-    {"past_present_share_buffer", TMK_ATTR_INT, false},
-    {"scale", TMK_ATTR_FLOAT, false},
-    {"unidirectional", TMK_ATTR_INT, false},
-    {NULL}};
+static const char axis_attrs[] = "axis:int";
 
 const struct tmk_op tmk_ops_contrib_quantize[] = {
     {TMK_OP_CONTRIB("QuantizeLinear"), TMK_OP_COUNTS(2, 3, 1, 1), .channel = TMK_CHANNEL_INHERIT,
@@ -203,6 +195,7 @@ const struct tmk_op tmk_ops_contrib_quantize[] = {
     {TMK_OP_CONTRIB("MatMulIntegerToFloat"), TMK_OP_COUNTS(4, 7, 1, 1), .channel = TMK_CHANNEL_LAST,
      .infer = infer_to_float, .run = run_to_float, .cost = tmk_cost_product},
     {TMK_OP_CONTRIB("QAttention"), TMK_OP_COUNTS(5, 9, 1, 2), .channel = TMK_CHANNEL_LAST,
-     .attrs = attention_attrs, .infer = infer_attention, .run = run_attention,
-     .cost = tmk_cost_projection},
+     .attrs = "do_rotary:int mask_filter_value:float num_heads:int! past_present_share_buffer:int "
+              "scale:float unidirectional:int",
+     .infer = infer_attention, .run = run_attention, .cost = tmk_cost_projection},
     {NULL}};

@@ -104,12 +104,9 @@ static enum tmk_status run_rotary(struct tmk_run *run) {
     return TMK_OK;
 }
 
-static const struct tmk_attr_rule attrs[] = {
-    {"interleaved", TMK_ATTR_INT, false}, {"is_packed_batching", TMK_ATTR_INT, false},
-    {"num_heads", TMK_ATTR_INT, false},   {"rotary_embedding_dim", TMK_ATTR_INT, false},
-    {"scale", TMK_ATTR_FLOAT, false},     {NULL}};
-
 const struct tmk_op tmk_ops_contrib_rotary[] = {
     {TMK_OP_CONTRIB("RotaryEmbedding"), TMK_OP_COUNTS(4, 4, 1, 1), .channel = TMK_CHANNEL_LAST,
-     .attrs = attrs, .infer = infer_rotary, .run = run_rotary},
+     .attrs = "interleaved:int is_packed_batching:int num_heads:int rotary_embedding_dim:int "
+              "scale:float",
+     .infer = infer_rotary, .run = run_rotary},
     {NULL}};

@@ -182,15 +182,11 @@ static enum tmk_status loop_run(struct tmk_run *run) {
     return status;
 }
 
-static const struct tmk_attr_rule if_attrs[] = {
-    {"then_branch", TMK_ATTR_GRAPH, true}, {"else_branch", TMK_ATTR_GRAPH, true}, {0}};
-static const struct tmk_attr_rule loop_attrs[] = {{"body", TMK_ATTR_GRAPH, true}, {0}};
-
 const struct tmk_op tmk_ops_control[] = {
     {TMK_OP_ONNX("If", 1, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, TMK_VARIADIC),
-     .flags = TMK_OP_IMPURE | TMK_OP_SIZES_ITSELF | TMK_OP_RUNS_GRAPHS, .attrs = if_attrs,
-     .infer = tmk_infer_nothing, .run = if_run},
+     .flags = TMK_OP_IMPURE | TMK_OP_SIZES_ITSELF | TMK_OP_RUNS_GRAPHS,
+     .attrs = "then_branch:graph! else_branch:graph!", .infer = tmk_infer_nothing, .run = if_run},
     {TMK_OP_ONNX("Loop", 1, INT32_MAX), TMK_OP_COUNTS(0, TMK_VARIADIC, 1, TMK_VARIADIC),
      .flags = TMK_OP_IMPURE | TMK_OP_SIZES_ITSELF | TMK_OP_RUNS_GRAPHS | TMK_OP_TAKES_ANY,
-     .attrs = loop_attrs, .infer = tmk_infer_nothing, .run = loop_run},
+     .attrs = "body:graph!", .infer = tmk_infer_nothing, .run = loop_run},
     {NULL}};

@@ -138,9 +138,7 @@ enum tmk_status tmk_run_conv(struct tmk_run *run) {
     return tmk_convolve(&conv, run);
 }
 
-static const struct tmk_attr_rule conv_attrs[] = {TMK_CONV_ATTRS, {NULL}};
-
 const struct tmk_op tmk_ops_conv[] = {
     {TMK_OP_ONNX("Conv", 1, INT32_MAX), TMK_OP_COUNTS(2, 3, 1, 1), .channel = TMK_CHANNEL_AXIS1,
-     .attrs = conv_attrs, .infer = tmk_infer_conv, .run = tmk_run_conv, .cost = tmk_cost_conv},
+     .attrs = TMK_CONV_ATTRS, .infer = tmk_infer_conv, .run = tmk_run_conv, .cost = tmk_cost_conv},
     {NULL}};

@@ -8,11 +8,7 @@
 
 /* `auto_pad` and the other attributes of a window over weights, for a row's list. */
 #define TMK_CONV_ATTRS                                                                             \
-    {"auto_pad", TMK_ATTR_STRING, false}, {"dilations", TMK_ATTR_INTS, false},                     \
-        {"group", TMK_ATTR_INT, false}, {"kernel_shape", TMK_ATTR_INTS, false},                    \
-        {"pads", TMK_ATTR_INTS, false}, {                                                          \
-        "strides", TMK_ATTR_INTS, false                                                            \
-    }
+    "auto_pad:string dilations:ints group:int kernel_shape:ints pads:ints strides:ints"
 
 struct tmk_conv {
     struct tmk_window window;

@@ -158,13 +158,11 @@ static enum tmk_status run_qlinear_conv(struct tmk_run *run) {
     return TMK_OK;
 }
 
-static const struct tmk_attr_rule conv_attrs[] = {TMK_CONV_ATTRS, {NULL}};
-
 const struct tmk_op tmk_ops_conv_integer[] = {
     {TMK_OP_ONNX("ConvInteger", 10, INT32_MAX), TMK_OP_COUNTS(2, 4, 1, 1),
-     .channel = TMK_CHANNEL_AXIS1, .attrs = conv_attrs, .infer = infer_conv_integer,
+     .channel = TMK_CHANNEL_AXIS1, .attrs = TMK_CONV_ATTRS, .infer = infer_conv_integer,
      .run = run_conv_integer, .cost = tmk_cost_conv},
     {TMK_OP_ONNX("QLinearConv", 10, INT32_MAX), TMK_OP_COUNTS(8, 9, 1, 1),
-     .channel = TMK_CHANNEL_AXIS1, .attrs = conv_attrs, .infer = infer_qlinear_conv,
+     .channel = TMK_CHANNEL_AXIS1, .attrs = TMK_CONV_ATTRS, .infer = infer_qlinear_conv,
      .run = run_qlinear_conv, .cost = tmk_cost_conv_quantized},
     {NULL}};

@@ -56,15 +56,8 @@ static enum tmk_status run_conv_transpose(struct tmk_run *run) {
     return tmk_convolve(&conv, run);
 }
 
-static const struct tmk_attr_rule conv_transpose_attrs[] = {
-    TMK_CONV_ATTRS,
-    {"output_padding", TMK_ATTR_INTS, false},
-    {"output_shape", TMK_ATTR_INTS, false},
-    {NULL},
-};
-
 const struct tmk_op tmk_ops_conv_transpose[] = {
     {TMK_OP_ONNX("ConvTranspose", 1, INT32_MAX), TMK_OP_COUNTS(2, 3, 1, 1),
-     .channel = TMK_CHANNEL_AXIS1, .attrs = conv_transpose_attrs, .infer = infer_conv_transpose,
-     .run = run_conv_transpose, .cost = tmk_cost_conv_transpose},
+     .channel = TMK_CHANNEL_AXIS1, .attrs = TMK_CONV_ATTRS " output_padding:ints output_shape:ints",
+     .infer = infer_conv_transpose, .run = run_conv_transpose, .cost = tmk_cost_conv_transpose},
     {NULL}};

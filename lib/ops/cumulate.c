@@ -89,8 +89,7 @@ static enum tmk_status cumulate_run(struct tmk_run *run) {
     return TMK_OK;
 }
 
-static const struct tmk_attr_rule attrs[] = {
-    {"exclusive", TMK_ATTR_INT, false}, {"reverse", TMK_ATTR_INT, false}, {NULL}};
+static const char attrs[] = "exclusive:int reverse:int";
 
 const struct tmk_op tmk_ops_cumulate[] = {
     {TMK_OP_ONNX("CumSum", 11, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1),

@@ -194,16 +194,9 @@ static enum tmk_status run_deform(struct tmk_run *run) {
     return TMK_OK;
 }
 
-static const struct tmk_attr_rule attrs[] = {{"dilations", TMK_ATTR_INTS, false},
-                                             {"group", TMK_ATTR_INT, false},
-                                             {"kernel_shape", TMK_ATTR_INTS, false},
-                                             {"offset_group", TMK_ATTR_INT, false},
-                                             {"pads", TMK_ATTR_INTS, false},
-                                             {"strides", TMK_ATTR_INTS, false},
-                                             {NULL}};
-
 const struct tmk_op tmk_ops_deform_conv[] = {
     {TMK_OP_ONNX("DeformConv", 19, INT32_MAX), TMK_OP_COUNTS(3, 5, 1, 1),
-     .channel = TMK_CHANNEL_AXIS1, .attrs = attrs, .infer = infer_deform, .run = run_deform,
-     .cost = tmk_cost_conv},
+     .channel = TMK_CHANNEL_AXIS1,
+     .attrs = "dilations:ints group:int kernel_shape:ints offset_group:int pads:ints strides:ints",
+     .infer = infer_deform, .run = run_deform, .cost = tmk_cost_conv},
     {NULL}};

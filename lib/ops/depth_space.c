@@ -84,9 +84,8 @@ static enum tmk_status run_space_to_depth(struct tmk_run *run) {
     return rearrange_blocks(run, &run->in[0]->shape, false);
 }
 
-static const struct tmk_attr_rule attrs[] = {{"blocksize", TMK_ATTR_INT, true}, {NULL}};
-static const struct tmk_attr_rule attrs_mode[] = {
-    {"blocksize", TMK_ATTR_INT, true}, {"mode", TMK_ATTR_STRING, false}, {NULL}};
+static const char attrs[] = "blocksize:int!";
+static const char attrs_mode[] = "blocksize:int! mode:string";
 
 const struct tmk_op tmk_ops_depth_space[] = {
     {TMK_OP_ONNX("DepthToSpace", 1, 10), TMK_OP_COUNTS(1, 1, 1, 1), .channel = TMK_CHANNEL_AXIS1,

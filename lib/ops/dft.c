@@ -155,16 +155,10 @@ static double dft_cost(const struct tmk_node *node, const struct tmk_tensor *con
     return 2 * tmk_cost_count(out) * (double)t.length;
 }
 
-static const struct tmk_attr_rule attrs_17[] = {{"axis", TMK_ATTR_INT, false},
-                                                {"inverse", TMK_ATTR_INT, false},
-                                                {"onesided", TMK_ATTR_INT, false},
-                                                {NULL}};
-static const struct tmk_attr_rule attrs_20[] = {
-    {"inverse", TMK_ATTR_INT, false}, {"onesided", TMK_ATTR_INT, false}, {NULL}};
-
-const struct tmk_op tmk_ops_dft[] = {
-    {TMK_OP_ONNX("DFT", 17, 19), TMK_OP_COUNTS(1, 2, 1, 1), .attrs = attrs_17, .infer = infer_dft,
-     .run = run_dft, .cost = dft_cost},
-    {TMK_OP_ONNX("DFT", 20, INT32_MAX), TMK_OP_COUNTS(1, 3, 1, 1), .attrs = attrs_20,
-     .infer = infer_dft, .run = run_dft, .cost = dft_cost},
-    {NULL}};
+const struct tmk_op tmk_ops_dft[] = {{TMK_OP_ONNX("DFT", 17, 19), TMK_OP_COUNTS(1, 2, 1, 1),
+                                      .attrs = "axis:int inverse:int onesided:int",
+                                      .infer = infer_dft, .run = run_dft, .cost = dft_cost},
+                                     {TMK_OP_ONNX("DFT", 20, INT32_MAX), TMK_OP_COUNTS(1, 3, 1, 1),
+                                      .attrs = "inverse:int onesided:int", .infer = infer_dft,
+                                      .run = run_dft, .cost = dft_cost},
+                                     {NULL}};

@@ -106,13 +106,9 @@ static enum tmk_status trilu_run(struct tmk_run *run) {
     return TMK_OK;
 }
 
-static const struct tmk_attr_rule eye_attrs[] = {
-    {"dtype", TMK_ATTR_INT, false}, {"k", TMK_ATTR_INT, false}, {NULL}};
-static const struct tmk_attr_rule trilu_attrs[] = {{"upper", TMK_ATTR_INT, false}, {NULL}};
-
 const struct tmk_op tmk_ops_diagonal[] = {
-    {TMK_OP_ONNX("EyeLike", 9, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1), .attrs = eye_attrs,
+    {TMK_OP_ONNX("EyeLike", 9, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1), .attrs = "dtype:int k:int",
      .infer = eye_infer, .run = eye_run},
     {TMK_OP_ONNX("Trilu", 14, INT32_MAX), TMK_OP_COUNTS(1, 2, 1, 1), .flags = TMK_OP_INPLACE,
-     .attrs = trilu_attrs, .infer = trilu_infer, .run = trilu_run},
+     .attrs = "upper:int", .infer = trilu_infer, .run = trilu_run},
     {NULL}};

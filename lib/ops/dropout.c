@@ -54,20 +54,17 @@ static enum tmk_status run_dropout(struct tmk_run *run) {
     return TMK_OK;
 }
 
-static const struct tmk_attr_rule attrs_1[] = {{"consumed_inputs", TMK_ATTR_INTS, false},
-                                               {"is_test", TMK_ATTR_INT, false},
-                                               {"ratio", TMK_ATTR_FLOAT, false},
-                                               {NULL}};
-static const struct tmk_attr_rule attrs_7[] = {{"ratio", TMK_ATTR_FLOAT, false}, {NULL}};
-static const struct tmk_attr_rule attrs_12[] = {{"seed", TMK_ATTR_INT, false}, {NULL}};
+static const char attrs_7[] = "ratio:float";
 
 const struct tmk_op tmk_ops_dropout[] = {
     {TMK_OP_ONNX("Dropout", 1, 6), TMK_OP_COUNTS(1, 1, 1, 2), .flags = TMK_OP_VIEW,
-     .channel = TMK_CHANNEL_INHERIT, .attrs = attrs_1, .infer = infer_dropout, .run = run_dropout},
+     .channel = TMK_CHANNEL_INHERIT, .attrs = "consumed_inputs:ints is_test:int ratio:float",
+     .infer = infer_dropout, .run = run_dropout},
     {TMK_OP_ONNX("Dropout", 7, 9), TMK_OP_COUNTS(1, 1, 1, 2), .flags = TMK_OP_VIEW,
      .channel = TMK_CHANNEL_INHERIT, .attrs = attrs_7, .infer = infer_dropout, .run = run_dropout},
     {TMK_OP_ONNX("Dropout", 10, 11), TMK_OP_COUNTS(1, 1, 1, 2), .flags = TMK_OP_VIEW,
      .channel = TMK_CHANNEL_INHERIT, .attrs = attrs_7, .infer = infer_dropout, .run = run_dropout},
     {TMK_OP_ONNX("Dropout", 12, INT32_MAX), TMK_OP_COUNTS(1, 3, 1, 2), .flags = TMK_OP_VIEW,
-     .channel = TMK_CHANNEL_INHERIT, .attrs = attrs_12, .infer = infer_dropout, .run = run_dropout},
+     .channel = TMK_CHANNEL_INHERIT, .attrs = "seed:int", .infer = infer_dropout,
+     .run = run_dropout},
     {NULL}};

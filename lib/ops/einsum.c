@@ -387,9 +387,7 @@ static double einsum_cost(const struct tmk_node *node, const struct tmk_tensor *
     return cost * e.n;
 }
 
-static const struct tmk_attr_rule attrs[] = {{"equation", TMK_ATTR_STRING, true}, {NULL}};
-
 const struct tmk_op tmk_ops_einsum[] = {
-    {TMK_OP_ONNX("Einsum", 12, INT32_MAX), TMK_OP_COUNTS(1, TMK_VARIADIC, 1, 1), .attrs = attrs,
-     .infer = einsum_infer, .run = einsum_run, .cost = einsum_cost},
+    {TMK_OP_ONNX("Einsum", 12, INT32_MAX), TMK_OP_COUNTS(1, TMK_VARIADIC, 1, 1),
+     .attrs = "equation:string!", .infer = einsum_infer, .run = einsum_run, .cost = einsum_cost},
     {NULL}};

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/elementwise.h"
 
-const struct tmk_attr_rule tmk_attrs_consumed[] = {{"consumed_inputs", TMK_ATTR_INTS, false}, {0}};
-const struct tmk_attr_rule tmk_attrs_legacy[] = {{"axis", TMK_ATTR_INT, false},
-                                                 {"broadcast", TMK_ATTR_INT, false},
-                                                 {"consumed_inputs", TMK_ATTR_INTS, false},
-                                                 {0}};
+const char tmk_attrs_consumed[] = "consumed_inputs:ints";
+const char tmk_attrs_legacy[] = "axis:int broadcast:int consumed_inputs:ints";
 
 void tmk_walk_init(struct tmk_walk *walk, const struct tmk_shape *out, uint32_t operands,
                    const struct tmk_shape *const *in) {

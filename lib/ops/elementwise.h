@@ -150,9 +150,9 @@ enum tmk_status tmk_infer_binary_legacy(struct tmk_infer *infer);
 enum tmk_status tmk_run_binary_legacy(struct tmk_run *run);
 
 /* Attributes of the legacy rows. */
-extern const struct tmk_attr_rule tmk_attrs_legacy[];
+extern const char tmk_attrs_legacy[];
 /* Only `consumed_inputs`, which has had no effect since operator set 6. */
-extern const struct tmk_attr_rule tmk_attrs_consumed[];
+extern const char tmk_attrs_consumed[];
 
 /* Rows of two operands, by NumPy's broadcasting and as operator sets 1 to 6 did. */
 #define TMK_BINARY_ROW(name_, since_, until_)                                                      \

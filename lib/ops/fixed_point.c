@@ -118,11 +118,8 @@ static enum tmk_status run_fixed(struct tmk_run *run) {
     return TMK_OK;
 }
 
-static const struct tmk_attr_rule attrs[] = {
-    {"axis", TMK_ATTR_INT, false}, {"rounding", TMK_ATTR_STRING, false}, {0}};
-
 const struct tmk_op tmk_ops_fixed_point[] = {
     {TMK_OP_KEY(TMK_DOMAIN_TIDEMARK, "FixedPointMultiply", 1, INT32_MAX), TMK_OP_COUNTS(3, 3, 1, 1),
-     .flags = TMK_OP_INPLACE, .channel = TMK_CHANNEL_INHERIT, .attrs = attrs, .infer = infer_fixed,
-     .run = run_fixed},
+     .flags = TMK_OP_INPLACE, .channel = TMK_CHANNEL_INHERIT, .attrs = "axis:int rounding:string",
+     .infer = infer_fixed, .run = run_fixed},
     {NULL}};

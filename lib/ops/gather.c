@@ -167,8 +167,7 @@ static enum tmk_status nd_run(struct tmk_run *run) {
     return TMK_OK;
 }
 
-static const struct tmk_attr_rule axis_attrs[] = {{"axis", TMK_ATTR_INT, false}, {NULL}};
-static const struct tmk_attr_rule nd_12_attrs[] = {{"batch_dims", TMK_ATTR_INT, false}, {NULL}};
+static const char axis_attrs[] = "axis:int";
 
 const struct tmk_op tmk_ops_gather[] = {
     {TMK_OP_ONNX("Gather", 1, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1), .attrs = axis_attrs,
@@ -176,6 +175,6 @@ const struct tmk_op tmk_ops_gather[] = {
     {TMK_OP_ONNX("GatherElements", 11, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1), .attrs = axis_attrs,
      .infer = elements_infer, .run = elements_run},
     {TMK_OP_ONNX("GatherND", 11, 11), TMK_OP_COUNTS(2, 2, 1, 1), .infer = nd_infer, .run = nd_run},
-    {TMK_OP_ONNX("GatherND", 12, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1), .attrs = nd_12_attrs,
+    {TMK_OP_ONNX("GatherND", 12, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1), .attrs = "batch_dims:int",
      .infer = nd_infer, .run = nd_run},
     {NULL}};

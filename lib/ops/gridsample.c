@@ -202,10 +202,7 @@ static enum tmk_status sample_run(struct tmk_run *run) {
     return TMK_OK;
 }
 
-static const struct tmk_attr_rule attrs[] = {{"align_corners", TMK_ATTR_INT, false},
-                                             {"mode", TMK_ATTR_STRING, false},
-                                             {"padding_mode", TMK_ATTR_STRING, false},
-                                             {NULL}};
+static const char attrs[] = "align_corners:int mode:string padding_mode:string";
 
 const struct tmk_op tmk_ops_gridsample[] = {
     {TMK_OP_ONNX("GridSample", 16, 19), TMK_OP_COUNTS(2, 2, 1, 1), .attrs = attrs,

@@ -85,17 +85,13 @@ static enum tmk_status run_group_norm(struct tmk_run *run) {
                             run->node->row->since < 21);
 }
 
-static const struct tmk_attr_rule instance_attrs[] = {
-    {"consumed_inputs", TMK_ATTR_INTS, false}, {"epsilon", TMK_ATTR_FLOAT, false}, {NULL}};
-static const struct tmk_attr_rule group_attrs[] = {{"epsilon", TMK_ATTR_FLOAT, false},
-                                                   {"num_groups", TMK_ATTR_INT, true},
-                                                   {"stash_type", TMK_ATTR_INT, false},
-                                                   {NULL}};
+static const char group_attrs[] = "epsilon:float num_groups:int! stash_type:int";
 
 const struct tmk_op tmk_ops_group_norm[] = {
     {TMK_OP_ONNX("InstanceNormalization", 1, INT32_MAX), TMK_OP_COUNTS(3, 3, 1, 1),
-     .flags = TMK_OP_INPLACE, .channel = TMK_CHANNEL_AXIS1, .attrs = instance_attrs,
-     .infer = infer_instance_norm, .run = run_instance_norm},
+     .flags = TMK_OP_INPLACE, .channel = TMK_CHANNEL_AXIS1,
+     .attrs = "consumed_inputs:ints epsilon:float", .infer = infer_instance_norm,
+     .run = run_instance_norm},
     {TMK_OP_ONNX("GroupNormalization", 18, 20), TMK_OP_COUNTS(3, 3, 1, 1), .flags = TMK_OP_INPLACE,
      .channel = TMK_CHANNEL_AXIS1, .attrs = group_attrs, .infer = infer_group_norm,
      .run = run_group_norm},

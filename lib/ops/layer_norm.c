@@ -132,10 +132,7 @@ static enum tmk_status run_rms_norm(struct tmk_run *run) {
     return normalize_rows(run, false);
 }
 
-static const struct tmk_attr_rule attrs[] = {{"axis", TMK_ATTR_INT, false},
-                                             {"epsilon", TMK_ATTR_FLOAT, false},
-                                             {"stash_type", TMK_ATTR_INT, false},
-                                             {NULL}};
+static const char attrs[] = "axis:int epsilon:float stash_type:int";
 
 const struct tmk_op tmk_ops_layer_norm[] = {
     {TMK_OP_ONNX("LayerNormalization", 17, INT32_MAX), TMK_OP_COUNTS(2, 3, 1, 3),

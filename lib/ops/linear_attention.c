@@ -209,13 +209,9 @@ static double linear_cost(const struct tmk_node *node, const struct tmk_tensor *
     return (tmk_cost_count(in[0]) + tmk_cost_count(out)) * tmk_cost_dim(in[0], -1);
 }
 
-static const struct tmk_attr_rule attrs[] = {
-    {"chunk_size", TMK_ATTR_INT, false},     {"kv_num_heads", TMK_ATTR_INT, true},
-    {"q_num_heads", TMK_ATTR_INT, true},     {"scale", TMK_ATTR_FLOAT, false},
-    {"update_rule", TMK_ATTR_STRING, false}, {NULL}};
-
 const struct tmk_op tmk_ops_linear_attention[] = {
     {TMK_OP_ONNX("LinearAttention", 27, INT32_MAX), TMK_OP_COUNTS(3, 6, 1, 2),
-     .channel = TMK_CHANNEL_LAST, .attrs = attrs, .infer = infer_attention, .run = run_attention,
-     .cost = linear_cost},
+     .channel = TMK_CHANNEL_LAST,
+     .attrs = "chunk_size:int kv_num_heads:int! q_num_heads:int! scale:float update_rule:string",
+     .infer = infer_attention, .run = run_attention, .cost = linear_cost},
     {NULL}};

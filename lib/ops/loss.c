@@ -113,8 +113,7 @@ static enum tmk_status run_cross_entropy(struct tmk_run *run) {
     return run_loss(run, true);
 }
 
-static const struct tmk_attr_rule attrs[] = {
-    {"ignore_index", TMK_ATTR_INT, false}, {"reduction", TMK_ATTR_STRING, false}, {NULL}};
+static const char attrs[] = "ignore_index:int reduction:string";
 
 const struct tmk_op tmk_ops_loss[] = {
     {TMK_OP_ONNX("NegativeLogLikelihoodLoss", 12, INT32_MAX), TMK_OP_COUNTS(2, 3, 1, 1),

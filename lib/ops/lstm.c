@@ -63,23 +63,15 @@ static const struct tmk_cell cell = {
     .step = step_lstm};
 
 #define TMK_LSTM_ATTRS                                                                             \
-    {"activation_alpha", TMK_ATTR_FLOATS, false}, {"activation_beta", TMK_ATTR_FLOATS, false},     \
-        {"activations", TMK_ATTR_STRINGS, false}, {"clip", TMK_ATTR_FLOAT, false},                 \
-        {"direction", TMK_ATTR_STRING, false}, {"hidden_size", TMK_ATTR_INT, false}, {             \
-        "input_forget", TMK_ATTR_INT, false                                                        \
-    }
+    "activation_alpha:floats activation_beta:floats activations:strings clip:float "               \
+    "direction:string hidden_size:int input_forget:int"
 
 /* output_sequence: an older form of whether output 0 is wanted */
-static const struct tmk_attr_rule attrs_1[] = {
-    TMK_LSTM_ATTRS, {"output_sequence", TMK_ATTR_INT, false}, {NULL}};
-static const struct tmk_attr_rule attrs_14[] = {
-    TMK_LSTM_ATTRS, {"layout", TMK_ATTR_INT, false}, {NULL}};
-
 const struct tmk_op tmk_ops_lstm[] = {
     {TMK_OP_ONNX("LSTM", 1, 13), TMK_OP_COUNTS(3, 8, 0, 3), .channel = TMK_CHANNEL_LAST,
-     .attrs = attrs_1, .table = &cell, .infer = tmk_recurrent_infer, .run = tmk_recurrent_run,
-     .cost = tmk_cost_recurrent},
+     .attrs = TMK_LSTM_ATTRS " output_sequence:int", .table = &cell, .infer = tmk_recurrent_infer,
+     .run = tmk_recurrent_run, .cost = tmk_cost_recurrent},
     {TMK_OP_ONNX("LSTM", 14, INT32_MAX), TMK_OP_COUNTS(3, 8, 0, 3), .channel = TMK_CHANNEL_LAST,
-     .attrs = attrs_14, .table = &cell, .infer = tmk_recurrent_infer, .run = tmk_recurrent_run,
-     .cost = tmk_cost_recurrent},
+     .attrs = TMK_LSTM_ATTRS " layout:int", .table = &cell, .infer = tmk_recurrent_infer,
+     .run = tmk_recurrent_run, .cost = tmk_cost_recurrent},
     {NULL}};

@@ -254,23 +254,18 @@ enum tmk_status tmk_run_gemm(struct tmk_run *run) {
     return TMK_OK;
 }
 
-#define TMK_GEMM_ATTRS                                                                             \
-    {"alpha", TMK_ATTR_FLOAT, false}, {"beta", TMK_ATTR_FLOAT, false},                             \
-        {"transA", TMK_ATTR_INT, false}, {                                                         \
-        "transB", TMK_ATTR_INT, false                                                              \
-    }
-
-static const struct tmk_attr_rule gemm_1_attrs[] = {
-    TMK_GEMM_ATTRS, {"broadcast", TMK_ATTR_INT, false}, {NULL}};
-static const struct tmk_attr_rule gemm_attrs[] = {TMK_GEMM_ATTRS, {NULL}};
+#define TMK_GEMM_ATTRS "alpha:float beta:float transA:int transB:int"
 
 const struct tmk_op tmk_ops_matmul[] = {
     {TMK_OP_ONNX("MatMul", 1, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1), .channel = TMK_CHANNEL_LAST,
      .infer = infer_matmul, .run = run_matmul, .cost = tmk_cost_product},
     {TMK_OP_ONNX("Gemm", 1, 6), TMK_OP_COUNTS(3, 3, 1, 1), .channel = TMK_CHANNEL_LAST,
-     .attrs = gemm_1_attrs, .infer = tmk_infer_gemm, .run = tmk_run_gemm, .cost = tmk_cost_product},
+     .attrs = TMK_GEMM_ATTRS " broadcast:int", .infer = tmk_infer_gemm, .run = tmk_run_gemm,
+     .cost = tmk_cost_product},
     {TMK_OP_ONNX("Gemm", 7, 10), TMK_OP_COUNTS(3, 3, 1, 1), .channel = TMK_CHANNEL_LAST,
-     .attrs = gemm_attrs, .infer = tmk_infer_gemm, .run = tmk_run_gemm, .cost = tmk_cost_product},
+     .attrs = TMK_GEMM_ATTRS, .infer = tmk_infer_gemm, .run = tmk_run_gemm,
+     .cost = tmk_cost_product},
     {TMK_OP_ONNX("Gemm", 11, INT32_MAX), TMK_OP_COUNTS(2, 3, 1, 1), .channel = TMK_CHANNEL_LAST,
-     .attrs = gemm_attrs, .infer = tmk_infer_gemm, .run = tmk_run_gemm, .cost = tmk_cost_product},
+     .attrs = TMK_GEMM_ATTRS, .infer = tmk_infer_gemm, .run = tmk_run_gemm,
+     .cost = tmk_cost_product},
     {NULL}};

@@ -105,12 +105,8 @@ static enum tmk_status run_unpool(struct tmk_run *run) {
     return TMK_OK;
 }
 
-static const struct tmk_attr_rule attrs[] = {{"kernel_shape", TMK_ATTR_INTS, true},
-                                             {"pads", TMK_ATTR_INTS, false},
-                                             {"strides", TMK_ATTR_INTS, false},
-                                             {NULL}};
-
 const struct tmk_op tmk_ops_max_unpool[] = {
     {TMK_OP_ONNX("MaxUnpool", 9, INT32_MAX), TMK_OP_COUNTS(2, 3, 1, 1),
-     .channel = TMK_CHANNEL_AXIS1, .attrs = attrs, .infer = infer_unpool, .run = run_unpool},
+     .channel = TMK_CHANNEL_AXIS1, .attrs = "kernel_shape:ints! pads:ints strides:ints",
+     .infer = infer_unpool, .run = run_unpool},
     {NULL}};

@@ -112,9 +112,7 @@ static enum tmk_status run_mel(struct tmk_run *run) {
     return TMK_OK;
 }
 
-static const struct tmk_attr_rule attrs[] = {{"output_datatype", TMK_ATTR_INT, false}, {NULL}};
-
 const struct tmk_op tmk_ops_mel[] = {{TMK_OP_ONNX("MelWeightMatrix", 17, INT32_MAX),
-                                      TMK_OP_COUNTS(5, 5, 1, 1), .attrs = attrs, .infer = infer_mel,
-                                      .run = run_mel},
+                                      TMK_OP_COUNTS(5, 5, 1, 1), .attrs = "output_datatype:int",
+                                      .infer = infer_mel, .run = run_mel},
                                      {NULL}};

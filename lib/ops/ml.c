@@ -146,21 +146,15 @@ static enum tmk_status extractor_run(struct tmk_run *run) {
     return TMK_OK;
 }
 
-static const struct tmk_attr_rule binarizer_attrs[] = {{"threshold", TMK_ATTR_FLOAT, false},
-                                                       {NULL}};
-static const struct tmk_attr_rule scaler_attrs[] = {
-    {"offset", TMK_ATTR_FLOATS, false}, {"scale", TMK_ATTR_FLOATS, false}, {NULL}};
-static const struct tmk_attr_rule normalizer_attrs[] = {{"norm", TMK_ATTR_STRING, false}, {NULL}};
-
 const struct tmk_op tmk_ops_ml[] = {
     {TMK_OP_KEY(DOMAIN_ML, "Binarizer", 1, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
-     .flags = TMK_OP_INPLACE, .channel = TMK_CHANNEL_INHERIT, .attrs = binarizer_attrs,
+     .flags = TMK_OP_INPLACE, .channel = TMK_CHANNEL_INHERIT, .attrs = "threshold:float",
      .infer = float_infer, .run = binarizer_run},
     {TMK_OP_KEY(DOMAIN_ML, "Scaler", 1, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
-     .flags = TMK_OP_INPLACE, .channel = TMK_CHANNEL_INHERIT, .attrs = scaler_attrs,
+     .flags = TMK_OP_INPLACE, .channel = TMK_CHANNEL_INHERIT, .attrs = "offset:floats scale:floats",
      .infer = scaler_infer, .run = scaler_run},
     {TMK_OP_KEY(DOMAIN_ML, "Normalizer", 1, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
-     .channel = TMK_CHANNEL_INHERIT, .attrs = normalizer_attrs, .infer = normalizer_infer,
+     .channel = TMK_CHANNEL_INHERIT, .attrs = "norm:string", .infer = normalizer_infer,
      .run = normalizer_run},
     {TMK_OP_KEY(DOMAIN_ML, "ArrayFeatureExtractor", 1, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1),
      .infer = extractor_infer, .run = extractor_run},

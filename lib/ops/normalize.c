@@ -196,17 +196,6 @@ static enum tmk_status run_lrn(struct tmk_run *run) {
 
 /* ---- rows ---- */
 
-static const struct tmk_attr_rule lp_norm_attrs[] = {
-    {"axis", TMK_ATTR_INT, false}, {"p", TMK_ATTR_INT, false}, {NULL}};
-static const struct tmk_attr_rule mvn_1_attrs[] = {
-    {"across_channels", TMK_ATTR_INT, false}, {"normalize_variance", TMK_ATTR_INT, false}, {NULL}};
-static const struct tmk_attr_rule mvn_attrs[] = {{"axes", TMK_ATTR_INTS, false}, {NULL}};
-static const struct tmk_attr_rule lrn_attrs[] = {{"alpha", TMK_ATTR_FLOAT, false},
-                                                 {"beta", TMK_ATTR_FLOAT, false},
-                                                 {"bias", TMK_ATTR_FLOAT, false},
-                                                 {"size", TMK_ATTR_INT, true},
-                                                 {NULL}};
-
 /* A sum over `size` channels for each element. */
 static double lrn_cost(const struct tmk_node *node, const struct tmk_tensor *const *in,
                        const struct tmk_tensor *out) {
@@ -216,14 +205,15 @@ static double lrn_cost(const struct tmk_node *node, const struct tmk_tensor *con
 
 const struct tmk_op tmk_ops_normalize[] = {
     {TMK_OP_ONNX("LpNormalization", 1, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
-     .flags = TMK_OP_INPLACE, .channel = TMK_CHANNEL_INHERIT, .attrs = lp_norm_attrs,
+     .flags = TMK_OP_INPLACE, .channel = TMK_CHANNEL_INHERIT, .attrs = "axis:int p:int",
      .infer = infer_lp_norm, .run = run_lp_norm},
     {TMK_OP_ONNX("MeanVarianceNormalization", 1, 8), TMK_OP_COUNTS(1, 1, 1, 1),
-     .flags = TMK_OP_INPLACE, .channel = TMK_CHANNEL_AXIS1, .attrs = mvn_1_attrs,
-     .infer = infer_mvn, .run = run_mvn},
+     .flags = TMK_OP_INPLACE, .channel = TMK_CHANNEL_AXIS1,
+     .attrs = "across_channels:int normalize_variance:int", .infer = infer_mvn, .run = run_mvn},
     {TMK_OP_ONNX("MeanVarianceNormalization", 9, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
-     .flags = TMK_OP_INPLACE, .channel = TMK_CHANNEL_AXIS1, .attrs = mvn_attrs, .infer = infer_mvn,
-     .run = run_mvn},
+     .flags = TMK_OP_INPLACE, .channel = TMK_CHANNEL_AXIS1, .attrs = "axes:ints",
+     .infer = infer_mvn, .run = run_mvn},
     {TMK_OP_ONNX("LRN", 1, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1), .channel = TMK_CHANNEL_AXIS1,
-     .attrs = lrn_attrs, .infer = infer_lrn, .run = run_lrn, .cost = lrn_cost},
+     .attrs = "alpha:float beta:float bias:float size:int!", .infer = infer_lrn, .run = run_lrn,
+     .cost = lrn_cost},
     {NULL}};

@@ -10,14 +10,9 @@ static enum tmk_status observer_infer(struct tmk_infer *infer) {
     return tmk_infer_same(infer);
 }
 
-static const struct tmk_attr_rule attrs[] = {{"kind", TMK_ATTR_STRING, true},
-                                             {"profile_id", TMK_ATTR_INT, true},
-                                             {"tensor_name", TMK_ATTR_STRING, true},
-                                             {"relation", TMK_ATTR_STRING, false},
-                                             {NULL}};
-
 const struct tmk_op tmk_ops_observer[] = {
     {TMK_OP_KEY(TMK_DOMAIN_TIDEMARK, "EdgeObserver", 1, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
-     .flags = TMK_OP_VIEW | TMK_OP_INPLACE, .channel = TMK_CHANNEL_INHERIT, .attrs = attrs,
+     .flags = TMK_OP_VIEW | TMK_OP_INPLACE, .channel = TMK_CHANNEL_INHERIT,
+     .attrs = "kind:string! profile_id:int! tensor_name:string! relation:string",
      .infer = observer_infer, .run = tmk_run_view},
     {NULL}};

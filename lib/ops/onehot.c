@@ -83,7 +83,7 @@ static enum tmk_status onehot_11_run(struct tmk_run *run) {
     return run_with(run, true);
 }
 
-static const struct tmk_attr_rule attrs[] = {{"axis", TMK_ATTR_INT, false}, {NULL}};
+static const char attrs[] = "axis:int";
 
 const struct tmk_op tmk_ops_onehot[] = {
     {TMK_OP_ONNX("OneHot", 9, 10), TMK_OP_COUNTS(3, 3, 1, 1), .attrs = attrs, .infer = onehot_infer,

@@ -40,9 +40,30 @@ const struct tmk_op *tmk_op_find(const char *domain, const char *name, int64_t v
     return find_from(lists, domain, name, version);
 }
 
+static const char *const attr_kinds[] = {"int",    "float",   "string",  "tensor", "graph", "ints",
+                                         "floats", "strings", "tensors", "graphs", "type"};
+
+bool tmk_attr_rule_next(const char **at, struct tmk_attr_rule *rule) {
+    const char *colon = *at ? strchr(*at, ':') : NULL;
+    if (!colon || (size_t)(colon - *at) >= sizeof rule->name)
+        return false;
+    const size_t kind = strcspn(colon + 1, "! ");
+    const char *end = colon + 1 + kind;
+    *rule = (struct tmk_attr_rule){.required = *end == '!'};
+    memcpy(rule->name, *at, (size_t)(colon - *at));
+    for (; rule->kind < TMK_COUNT(attr_kinds); rule->kind++)
+        if (strlen(attr_kinds[rule->kind]) == kind &&
+            memcmp(attr_kinds[rule->kind], colon + 1, kind) == 0) {
+            *at = end + strspn(end, "! ");
+            return true;
+        }
+    return false;
+}
+
 bool tmk_op_takes_attr(const struct tmk_op *row, const char *name) {
-    for (const struct tmk_attr_rule *rule = row->attrs; rule && rule->name; rule++)
-        if (strcmp(rule->name, name) == 0)
+    struct tmk_attr_rule rule;
+    for (const char *at = row->attrs; tmk_attr_rule_next(&at, &rule);)
+        if (strcmp(rule.name, name) == 0)
             return true;
     return false;
 }
@@ -75,16 +96,14 @@ static enum tmk_status check_known(const struct tmk_node *node, struct tmk_diag 
 }
 
 static enum tmk_status check_attrs(const struct tmk_node *node, struct tmk_diag *diag) {
-    static const char *const kinds[] = {"int",    "float",   "string",  "tensor", "graph", "ints",
-                                        "floats", "strings", "tensors", "graphs", "type"};
-    for (const struct tmk_attr_rule *rule = node->row->attrs; rule && rule->name; rule++) {
-        const struct tmk_attr *attr = tmk_node_attr(node, rule->name);
-        if (!attr && rule->required)
-            return tmk_fail(diag, TMK_GRAPH, "lacks its attribute '%s'", rule->name);
-        if (!attr || attr->kind == rule->kind)
-            continue;
-        return tmk_fail(diag, TMK_GRAPH, "attribute '%s' must be of kind %s, but is %s", rule->name,
-                        kinds[rule->kind], kinds[attr->kind]);
+    struct tmk_attr_rule rule;
+    for (const char *at = node->row->attrs; tmk_attr_rule_next(&at, &rule);) {
+        const struct tmk_attr *attr = tmk_node_attr(node, rule.name);
+        if (!attr && rule.required)
+            return tmk_fail(diag, TMK_GRAPH, "lacks its attribute '%s'", rule.name);
+        if (attr && attr->kind != rule.kind)
+            return tmk_fail(diag, TMK_GRAPH, "attribute '%s' must be of kind %s, but is %s",
+                            rule.name, attr_kinds[rule.kind], attr_kinds[attr->kind]);
     }
     return TMK_OK;
 }

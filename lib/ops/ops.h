@@ -39,7 +39,7 @@ enum tmk_channel_rule {
 
 /* An attribute of an operator. Kinds are checked when a graph is bound. */
 struct tmk_attr_rule {
-    const char *name; /* NULL ends the list */
+    char name[48];
     enum tmk_attr_kind kind;
     bool required;
 };
@@ -96,7 +96,9 @@ struct tmk_op {
     int32_t min_in, max_in, min_out, max_out; /* TMK_VARIADIC: no limit but TMK_MAX_* */
     unsigned flags;
     enum tmk_channel_rule channel;
-    const struct tmk_attr_rule *attrs; /* NULL: none */
+    /* Attributes and their kinds, "!" behind one that must be there: "axis:int pads:ints!". NULL:
+     * none. */
+    const char *attrs;
     /* What the row's infer and run read, where rows that differ in it share them. */
     const void *table;
     /* May assume: n_in, n_out within limits, required inputs present, attributes of the right kind.
@@ -118,6 +120,8 @@ struct tmk_op {
 #define TMK_OP_COUNTS(min_in_, max_in_, min_out_, max_out_)                                        \
     .min_in = min_in_, .max_in = max_in_, .min_out = min_out_, .max_out = max_out_
 
+/* Reads an attribute of a row's `attrs`, and moves *at behind it; false, at the end. */
+bool tmk_attr_rule_next(const char **at, struct tmk_attr_rule *rule);
 /* One of the row's attributes has the name. */
 bool tmk_op_takes_attr(const struct tmk_op *row, const char *name);
 

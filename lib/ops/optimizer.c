@@ -145,30 +145,18 @@ static enum tmk_status run_momentum(struct tmk_run *run) {
     return TMK_OK;
 }
 
-static const struct tmk_attr_rule adagrad_attrs[] = {{"decay_factor", TMK_ATTR_FLOAT, false},
-                                                     {"epsilon", TMK_ATTR_FLOAT, false},
-                                                     {"norm_coefficient", TMK_ATTR_FLOAT, false},
-                                                     {NULL}};
-static const struct tmk_attr_rule adam_attrs[] = {{"alpha", TMK_ATTR_FLOAT, false},
-                                                  {"beta", TMK_ATTR_FLOAT, false},
-                                                  {"epsilon", TMK_ATTR_FLOAT, false},
-                                                  {"norm_coefficient", TMK_ATTR_FLOAT, false},
-                                                  {"norm_coefficient_post", TMK_ATTR_FLOAT, false},
-                                                  {NULL}};
-static const struct tmk_attr_rule momentum_attrs[] = {{"alpha", TMK_ATTR_FLOAT, true},
-                                                      {"beta", TMK_ATTR_FLOAT, true},
-                                                      {"mode", TMK_ATTR_STRING, true},
-                                                      {"norm_coefficient", TMK_ATTR_FLOAT, true},
-                                                      {NULL}};
-
 const struct tmk_op tmk_ops_optimizer[] = {
     {TMK_OP_KEY(DOMAIN_TRAINING, "Adagrad", 1, INT32_MAX),
-     TMK_OP_COUNTS(4 + (1), TMK_VARIADIC, 1 + (1), TMK_VARIADIC), .attrs = adagrad_attrs,
-     .infer = infer_one_state, .run = run_adagrad},
+     TMK_OP_COUNTS(4 + (1), TMK_VARIADIC, 1 + (1), TMK_VARIADIC),
+     .attrs = "decay_factor:float epsilon:float norm_coefficient:float", .infer = infer_one_state,
+     .run = run_adagrad},
     {TMK_OP_KEY(DOMAIN_TRAINING, "Adam", 1, INT32_MAX),
-     TMK_OP_COUNTS(4 + (2), TMK_VARIADIC, 1 + (2), TMK_VARIADIC), .attrs = adam_attrs,
+     TMK_OP_COUNTS(4 + (2), TMK_VARIADIC, 1 + (2), TMK_VARIADIC),
+     .attrs =
+         "alpha:float beta:float epsilon:float norm_coefficient:float norm_coefficient_post:float",
      .infer = infer_two_states, .run = run_adam},
     {TMK_OP_KEY(DOMAIN_TRAINING, "Momentum", 1, INT32_MAX),
-     TMK_OP_COUNTS(4 + (1), TMK_VARIADIC, 1 + (1), TMK_VARIADIC), .attrs = momentum_attrs,
+     TMK_OP_COUNTS(4 + (1), TMK_VARIADIC, 1 + (1), TMK_VARIADIC),
+     .attrs = "alpha:float! beta:float! mode:string! norm_coefficient:float!",
      .infer = infer_one_state, .run = run_momentum},
     {NULL}};

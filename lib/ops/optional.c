@@ -53,11 +53,9 @@ static enum tmk_status get_run(struct tmk_run *run) {
     return hand_on(run);
 }
 
-static const struct tmk_attr_rule optional_attrs[] = {{"type", TMK_ATTR_TYPE, false}, {0}};
-
 const struct tmk_op tmk_ops_optional[] = {
     {TMK_OP_ONNX("Optional", 15, INT32_MAX), TMK_OP_COUNTS(0, 1, 1, 1),
-     .flags = TMK_OP_IMPURE | TMK_OP_SIZES_ITSELF | TMK_OP_TAKES_ANY, .attrs = optional_attrs,
+     .flags = TMK_OP_IMPURE | TMK_OP_SIZES_ITSELF | TMK_OP_TAKES_ANY, .attrs = "type:type",
      .infer = optional_infer, .run = optional_run},
     {TMK_OP_ONNX("OptionalHasElement", 15, 17), TMK_OP_COUNTS(1, 1, 1, 1),
      .flags = TMK_OP_IMPURE | TMK_OP_TAKES_ANY, .infer = has_infer, .run = has_run},

@@ -293,26 +293,17 @@ static enum tmk_status crop_run(struct tmk_run *run) {
     return run_padding(run, &p, zeros);
 }
 
-static const struct tmk_attr_rule pad_1_attrs[] = {{"mode", TMK_ATTR_STRING, false},
-                                                   {"paddings", TMK_ATTR_INTS, true},
-                                                   {"value", TMK_ATTR_FLOAT, false},
-                                                   {NULL}};
-static const struct tmk_attr_rule pad_2_attrs[] = {{"mode", TMK_ATTR_STRING, false},
-                                                   {"pads", TMK_ATTR_INTS, true},
-                                                   {"value", TMK_ATTR_FLOAT, false},
-                                                   {NULL}};
-static const struct tmk_attr_rule pad_11_attrs[] = {{"mode", TMK_ATTR_STRING, false}, {NULL}};
-static const struct tmk_attr_rule crop_attrs[] = {{"axes", TMK_ATTR_INTS, false}, {NULL}};
+static const char pad_11_attrs[] = "mode:string";
 
 const struct tmk_op tmk_ops_pad[] = {
-    {TMK_OP_ONNX("Pad", 1, 1), TMK_OP_COUNTS(1, 1, 1, 1), .attrs = pad_1_attrs,
-     .infer = pad_1_infer, .run = pad_1_run},
-    {TMK_OP_ONNX("Pad", 2, 10), TMK_OP_COUNTS(1, 1, 1, 1), .attrs = pad_2_attrs,
-     .infer = pad_1_infer, .run = pad_1_run},
+    {TMK_OP_ONNX("Pad", 1, 1), TMK_OP_COUNTS(1, 1, 1, 1),
+     .attrs = "mode:string paddings:ints! value:float", .infer = pad_1_infer, .run = pad_1_run},
+    {TMK_OP_ONNX("Pad", 2, 10), TMK_OP_COUNTS(1, 1, 1, 1),
+     .attrs = "mode:string pads:ints! value:float", .infer = pad_1_infer, .run = pad_1_run},
     {TMK_OP_ONNX("Pad", 11, 17), TMK_OP_COUNTS(2, 3, 1, 1), .attrs = pad_11_attrs,
      .infer = pad_11_infer, .run = pad_11_run},
     {TMK_OP_ONNX("Pad", 18, INT32_MAX), TMK_OP_COUNTS(2, 4, 1, 1), .attrs = pad_11_attrs,
      .infer = pad_11_infer, .run = pad_11_run},
-    {TMK_OP_ONNX("CenterCropPad", 18, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1), .attrs = crop_attrs,
+    {TMK_OP_ONNX("CenterCropPad", 18, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1), .attrs = "axes:ints",
      .infer = crop_infer, .run = crop_run},
     {NULL}};

@@ -276,60 +276,38 @@ static enum tmk_status run_lp_pool(struct tmk_run *run) {
 
 /* ---- rows ---- */
 
-#define TMK_POOL_ATTRS                                                                             \
-    {"auto_pad", TMK_ATTR_STRING, false}, {"kernel_shape", TMK_ATTR_INTS, true},                   \
-        {"pads", TMK_ATTR_INTS, false}, {                                                          \
-        "strides", TMK_ATTR_INTS, false                                                            \
-    }
-#define TMK_POOL_CEIL                                                                              \
-    { "ceil_mode", TMK_ATTR_INT, false }
-#define TMK_POOL_DILATIONS                                                                         \
-    { "dilations", TMK_ATTR_INTS, false }
-#define TMK_POOL_ORDER                                                                             \
-    { "storage_order", TMK_ATTR_INT, false }
-#define TMK_POOL_COUNT                                                                             \
-    { "count_include_pad", TMK_ATTR_INT, false }
-
-static const struct tmk_attr_rule max_1_attrs[] = {TMK_POOL_ATTRS, {NULL}};
-static const struct tmk_attr_rule max_8_attrs[] = {TMK_POOL_ATTRS, TMK_POOL_ORDER, {NULL}};
-static const struct tmk_attr_rule max_10_attrs[] = {
-    TMK_POOL_ATTRS, TMK_POOL_ORDER, TMK_POOL_CEIL, TMK_POOL_DILATIONS, {NULL}};
-static const struct tmk_attr_rule average_1_attrs[] = {TMK_POOL_ATTRS, {NULL}};
-static const struct tmk_attr_rule average_7_attrs[] = {TMK_POOL_ATTRS, TMK_POOL_COUNT, {NULL}};
-static const struct tmk_attr_rule average_10_attrs[] = {
-    TMK_POOL_ATTRS, TMK_POOL_COUNT, TMK_POOL_CEIL, {NULL}};
-static const struct tmk_attr_rule average_19_attrs[] = {
-    TMK_POOL_ATTRS, TMK_POOL_COUNT, TMK_POOL_CEIL, TMK_POOL_DILATIONS, {NULL}};
-static const struct tmk_attr_rule lp_1_attrs[] = {
-    TMK_POOL_ATTRS, {"p", TMK_ATTR_FLOAT, false}, {NULL}};
-static const struct tmk_attr_rule lp_2_attrs[] = {
-    TMK_POOL_ATTRS, {"p", TMK_ATTR_INT, false}, {NULL}};
-static const struct tmk_attr_rule lp_18_attrs[] = {
-    TMK_POOL_ATTRS, TMK_POOL_CEIL, TMK_POOL_DILATIONS, {"p", TMK_ATTR_INT, false}, {NULL}};
+#define TMK_POOL_ATTRS "auto_pad:string kernel_shape:ints! pads:ints strides:ints"
 
 const struct tmk_op tmk_ops_pool[] = {
     {TMK_OP_ONNX("MaxPool", 1, 7), TMK_OP_COUNTS(1, 1, 1, 1), .channel = TMK_CHANNEL_AXIS1,
-     .attrs = max_1_attrs, .infer = infer_max_pool, .run = run_max_pool, .cost = tmk_cost_window},
+     .attrs = TMK_POOL_ATTRS, .infer = infer_max_pool, .run = run_max_pool,
+     .cost = tmk_cost_window},
     {TMK_OP_ONNX("MaxPool", 8, 9), TMK_OP_COUNTS(1, 1, 1, 2), .channel = TMK_CHANNEL_AXIS1,
-     .attrs = max_8_attrs, .infer = infer_max_pool, .run = run_max_pool, .cost = tmk_cost_window},
+     .attrs = TMK_POOL_ATTRS " storage_order:int", .infer = infer_max_pool, .run = run_max_pool,
+     .cost = tmk_cost_window},
     {TMK_OP_ONNX("MaxPool", 10, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 2), .channel = TMK_CHANNEL_AXIS1,
-     .attrs = max_10_attrs, .infer = infer_max_pool, .run = run_max_pool, .cost = tmk_cost_window},
+     .attrs = TMK_POOL_ATTRS " storage_order:int ceil_mode:int dilations:ints",
+     .infer = infer_max_pool, .run = run_max_pool, .cost = tmk_cost_window},
     {TMK_OP_ONNX("AveragePool", 1, 6), TMK_OP_COUNTS(1, 1, 1, 1), .channel = TMK_CHANNEL_AXIS1,
-     .attrs = average_1_attrs, .infer = infer_average_pool, .run = run_average_pool,
+     .attrs = TMK_POOL_ATTRS, .infer = infer_average_pool, .run = run_average_pool,
      .cost = tmk_cost_window},
     {TMK_OP_ONNX("AveragePool", 7, 9), TMK_OP_COUNTS(1, 1, 1, 1), .channel = TMK_CHANNEL_AXIS1,
-     .attrs = average_7_attrs, .infer = infer_average_pool, .run = run_average_pool,
-     .cost = tmk_cost_window},
-    {TMK_OP_ONNX("AveragePool", 10, 18), TMK_OP_COUNTS(1, 1, 1, 1), .channel = TMK_CHANNEL_AXIS1,
-     .attrs = average_10_attrs, .infer = infer_average_pool, .run = run_average_pool,
-     .cost = tmk_cost_window},
-    {TMK_OP_ONNX("AveragePool", 19, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
-     .channel = TMK_CHANNEL_AXIS1, .attrs = average_19_attrs, .infer = infer_average_pool,
+     .attrs = TMK_POOL_ATTRS " count_include_pad:int", .infer = infer_average_pool,
      .run = run_average_pool, .cost = tmk_cost_window},
+    {TMK_OP_ONNX("AveragePool", 10, 18), TMK_OP_COUNTS(1, 1, 1, 1), .channel = TMK_CHANNEL_AXIS1,
+     .attrs = TMK_POOL_ATTRS " count_include_pad:int ceil_mode:int", .infer = infer_average_pool,
+     .run = run_average_pool, .cost = tmk_cost_window},
+    {TMK_OP_ONNX("AveragePool", 19, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
+     .channel = TMK_CHANNEL_AXIS1,
+     .attrs = TMK_POOL_ATTRS " count_include_pad:int ceil_mode:int dilations:ints",
+     .infer = infer_average_pool, .run = run_average_pool, .cost = tmk_cost_window},
     {TMK_OP_ONNX("LpPool", 1, 1), TMK_OP_COUNTS(1, 1, 1, 1), .channel = TMK_CHANNEL_AXIS1,
-     .attrs = lp_1_attrs, .infer = infer_lp_pool, .run = run_lp_pool, .cost = tmk_cost_window},
+     .attrs = TMK_POOL_ATTRS " p:float", .infer = infer_lp_pool, .run = run_lp_pool,
+     .cost = tmk_cost_window},
     {TMK_OP_ONNX("LpPool", 2, 17), TMK_OP_COUNTS(1, 1, 1, 1), .channel = TMK_CHANNEL_AXIS1,
-     .attrs = lp_2_attrs, .infer = infer_lp_pool, .run = run_lp_pool, .cost = tmk_cost_window},
+     .attrs = TMK_POOL_ATTRS " p:int", .infer = infer_lp_pool, .run = run_lp_pool,
+     .cost = tmk_cost_window},
     {TMK_OP_ONNX("LpPool", 18, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1), .channel = TMK_CHANNEL_AXIS1,
-     .attrs = lp_18_attrs, .infer = infer_lp_pool, .run = run_lp_pool, .cost = tmk_cost_window},
+     .attrs = TMK_POOL_ATTRS " ceil_mode:int dilations:ints p:int", .infer = infer_lp_pool,
+     .run = run_lp_pool, .cost = tmk_cost_window},
     {NULL}};

@@ -81,16 +81,13 @@ static enum tmk_status run_lp(struct tmk_run *run) {
     return each_plane(run, norm_of, exponent_of(run->node));
 }
 
-static const struct tmk_attr_rule lp_1_attrs[] = {{"p", TMK_ATTR_FLOAT, false}, {NULL}};
-static const struct tmk_attr_rule lp_2_attrs[] = {{"p", TMK_ATTR_INT, false}, {NULL}};
-
 const struct tmk_op tmk_ops_pool_global[] = {
     {TMK_OP_ONNX("GlobalAveragePool", 1, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
      .channel = TMK_CHANNEL_AXIS1, .infer = infer_global, .run = run_average},
     {TMK_OP_ONNX("GlobalMaxPool", 1, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
      .channel = TMK_CHANNEL_AXIS1, .infer = infer_global, .run = run_max},
     {TMK_OP_ONNX("GlobalLpPool", 1, 1), TMK_OP_COUNTS(1, 1, 1, 1), .channel = TMK_CHANNEL_AXIS1,
-     .attrs = lp_1_attrs, .infer = infer_lp, .run = run_lp},
+     .attrs = "p:float", .infer = infer_lp, .run = run_lp},
     {TMK_OP_ONNX("GlobalLpPool", 2, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
-     .channel = TMK_CHANNEL_AXIS1, .attrs = lp_2_attrs, .infer = infer_lp, .run = run_lp},
+     .channel = TMK_CHANNEL_AXIS1, .attrs = "p:int", .infer = infer_lp, .run = run_lp},
     {NULL}};

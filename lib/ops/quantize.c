@@ -330,13 +330,10 @@ static enum tmk_status run_dynamic(struct tmk_run *run) {
 
 /* ---- rows ---- */
 
-static const struct tmk_attr_rule attrs_13[] = {
-    {"axis", TMK_ATTR_INT, false}, {"saturate", TMK_ATTR_INT, false}, {0}};
+static const char attrs_13[] = "axis:int saturate:int";
 /* saturate speaks of 8-bit floats, precision of the 16-bit ones. */
-static const struct tmk_attr_rule attrs_21[] = {
-    {"axis", TMK_ATTR_INT, false},       {"saturate", TMK_ATTR_INT, false},
-    {"block_size", TMK_ATTR_INT, false}, {"output_dtype", TMK_ATTR_INT, false},
-    {"precision", TMK_ATTR_INT, false},  {0}};
+static const char attrs_21[] =
+    "axis:int saturate:int block_size:int output_dtype:int precision:int";
 
 const struct tmk_op tmk_ops_quantize[] = {
     {TMK_OP_ONNX("QuantizeLinear", 10, 12), TMK_OP_COUNTS(2, 3, 1, 1),

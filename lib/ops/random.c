@@ -235,42 +235,24 @@ static enum tmk_status run_multinomial(struct tmk_run *run) {
 /* ---- the rows: neither pure nor of shapes only, so nothing is drawn when a model is planned ----
  */
 
-#define SEED_AND_TYPE                                                                              \
-    {"dtype", TMK_ATTR_INT, false}, {                                                              \
-        "seed", TMK_ATTR_FLOAT, false                                                              \
-    }
-#define UNIFORM_RULES                                                                              \
-    SEED_AND_TYPE, {"low", TMK_ATTR_FLOAT, false}, {                                               \
-        "high", TMK_ATTR_FLOAT, false                                                              \
-    }
-#define NORMAL_RULES                                                                               \
-    SEED_AND_TYPE, {"mean", TMK_ATTR_FLOAT, false}, {                                              \
-        "scale", TMK_ATTR_FLOAT, false                                                             \
-    }
-static const struct tmk_attr_rule attrs_uniform[] = {
-    UNIFORM_RULES, {"shape", TMK_ATTR_INTS, true}, {NULL}};
-static const struct tmk_attr_rule attrs_normal[] = {
-    NORMAL_RULES, {"shape", TMK_ATTR_INTS, true}, {NULL}};
-static const struct tmk_attr_rule attrs_uniform_like[] = {UNIFORM_RULES, {NULL}};
-static const struct tmk_attr_rule attrs_normal_like[] = {NORMAL_RULES, {NULL}};
-static const struct tmk_attr_rule attrs_bernoulli[] = {SEED_AND_TYPE, {NULL}};
-static const struct tmk_attr_rule attrs_multinomial[] = {
-    SEED_AND_TYPE, {"sample_size", TMK_ATTR_INT, false}, {NULL}};
+#define SEED_AND_TYPE "dtype:int seed:float"
+#define UNIFORM_RULES SEED_AND_TYPE " low:float high:float"
+#define NORMAL_RULES SEED_AND_TYPE " mean:float scale:float"
 
 const struct tmk_op tmk_ops_random[] = {
     {TMK_OP_ONNX("RandomUniform", 1, INT32_MAX), TMK_OP_COUNTS(0, 0, 1, 1), .flags = TMK_OP_IMPURE,
-     .attrs = attrs_uniform, .infer = infer_shape, .run = run_uniform},
+     .attrs = UNIFORM_RULES " shape:ints!", .infer = infer_shape, .run = run_uniform},
     {TMK_OP_ONNX("RandomNormal", 1, INT32_MAX), TMK_OP_COUNTS(0, 0, 1, 1), .flags = TMK_OP_IMPURE,
-     .attrs = attrs_normal, .infer = infer_shape, .run = run_normal},
+     .attrs = NORMAL_RULES " shape:ints!", .infer = infer_shape, .run = run_normal},
     {TMK_OP_ONNX("RandomUniformLike", 1, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
-     .flags = TMK_OP_IMPURE, .channel = TMK_CHANNEL_INHERIT, .attrs = attrs_uniform_like,
+     .flags = TMK_OP_IMPURE, .channel = TMK_CHANNEL_INHERIT, .attrs = UNIFORM_RULES,
      .infer = infer_like, .run = run_uniform},
     {TMK_OP_ONNX("RandomNormalLike", 1, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
-     .flags = TMK_OP_IMPURE, .channel = TMK_CHANNEL_INHERIT, .attrs = attrs_normal_like,
+     .flags = TMK_OP_IMPURE, .channel = TMK_CHANNEL_INHERIT, .attrs = NORMAL_RULES,
      .infer = infer_like, .run = run_normal},
     {TMK_OP_ONNX("Bernoulli", 15, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1), .flags = TMK_OP_IMPURE,
-     .channel = TMK_CHANNEL_INHERIT, .attrs = attrs_bernoulli, .infer = infer_bernoulli,
+     .channel = TMK_CHANNEL_INHERIT, .attrs = SEED_AND_TYPE, .infer = infer_bernoulli,
      .run = run_bernoulli},
     {TMK_OP_ONNX("Multinomial", 7, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1), .flags = TMK_OP_IMPURE,
-     .attrs = attrs_multinomial, .infer = infer_multinomial, .run = run_multinomial},
+     .attrs = SEED_AND_TYPE " sample_size:int", .infer = infer_multinomial, .run = run_multinomial},
     {NULL}};

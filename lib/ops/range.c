@@ -91,9 +91,7 @@ static enum tmk_status range_run(struct tmk_run *run) {
 }
 
 /* stash_type (27) states in which type 16-bit floats are counted up; ours are float32 */
-static const struct tmk_attr_rule attrs[] = {{"stash_type", TMK_ATTR_INT, false}, {NULL}};
-
 const struct tmk_op tmk_ops_range[] = {{TMK_OP_ONNX("Range", 11, INT32_MAX),
-                                        TMK_OP_COUNTS(3, 3, 1, 1), .attrs = attrs,
+                                        TMK_OP_COUNTS(3, 3, 1, 1), .attrs = "stash_type:int",
                                         .infer = range_infer, .run = range_run},
                                        {NULL}};

@@ -354,19 +354,14 @@ static enum tmk_status run_reduction(struct tmk_run *run) {
 /* ---- rows: the axes are an attribute, and then (ReduceSum from operator set 13, the others from
  * 18) an input ---- */
 
-static const struct tmk_attr_rule attrs_1[] = {
-    {"axes", TMK_ATTR_INTS, false}, {"keepdims", TMK_ATTR_INT, false}, {0}};
-static const struct tmk_attr_rule attrs_13[] = {
-    {"keepdims", TMK_ATTR_INT, false}, {"noop_with_empty_axes", TMK_ATTR_INT, false}, {0}};
-
 #define REDUCTION(name_, since_, until_, max_in_, attrs_, table_)                                  \
     {                                                                                              \
         TMK_OP_ONNX(name_, since_, until_), TMK_OP_COUNTS(1, max_in_, 1, 1),                       \
             .attrs = attrs_, .table = table_, .infer = infer_reduction, .run = run_reduction       \
     }
 #define REDUCTIONS(name_, table_, since_)                                                          \
-    REDUCTION(name_, 1, since_ - 1, 1, attrs_1, table_),                                           \
-        REDUCTION(name_, since_, INT32_MAX, 2, attrs_13, table_)
+    REDUCTION(name_, 1, since_ - 1, 1, "axes:ints keepdims:int", table_),                          \
+        REDUCTION(name_, since_, INT32_MAX, 2, "keepdims:int noop_with_empty_axes:int", table_)
 
 const struct tmk_op tmk_ops_reduce[] = {REDUCTIONS("ReduceSum", &sum, 13),
                                         REDUCTIONS("ReduceMean", &mean, 18),

@@ -148,14 +148,8 @@ static enum tmk_status run_requantize(struct tmk_run *run) {
     return TMK_OK;
 }
 
-static const struct tmk_attr_rule attrs[] = {{"axis", TMK_ATTR_INT, false},
-                                             {"highest", TMK_ATTR_INT, false},
-                                             {"lowest", TMK_ATTR_INT, false},
-                                             {"rounding", TMK_ATTR_STRING, true},
-                                             {NULL}};
-
 const struct tmk_op tmk_ops_requantize[] = {
     {TMK_OP_KEY(TMK_DOMAIN_TIDEMARK, "Requantize", 1, INT32_MAX), TMK_OP_COUNTS(5, 6, 1, 1),
-     .channel = TMK_CHANNEL_INHERIT, .attrs = attrs, .infer = infer_requantize,
-     .run = run_requantize},
+     .channel = TMK_CHANNEL_INHERIT, .attrs = "axis:int highest:int lowest:int rounding:string!",
+     .infer = infer_requantize, .run = run_requantize},
     {NULL}};

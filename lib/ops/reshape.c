@@ -173,13 +173,6 @@ static enum tmk_status unsqueeze_13_infer(struct tmk_infer *infer) {
     return known ? infer_unsqueeze(infer, axes, n) : TMK_OK;
 }
 
-static const struct tmk_attr_rule reshape_1_attrs[] = {
-    {"consumed_inputs", TMK_ATTR_INTS, false}, {"shape", TMK_ATTR_INTS, false}, {NULL}};
-static const struct tmk_attr_rule reshape_14_attrs[] = {{"allowzero", TMK_ATTR_INT, false}, {NULL}};
-static const struct tmk_attr_rule flatten_attrs[] = {{"axis", TMK_ATTR_INT, false}, {NULL}};
-static const struct tmk_attr_rule squeeze_1_attrs[] = {{"axes", TMK_ATTR_INTS, false}, {NULL}};
-static const struct tmk_attr_rule unsqueeze_1_attrs[] = {{"axes", TMK_ATTR_INTS, true}, {NULL}};
-
 /* ---- Identity ---- */
 
 static enum tmk_status identity_infer(struct tmk_infer *infer) {
@@ -197,22 +190,22 @@ static enum tmk_status identity_run(struct tmk_run *run) {
 
 const struct tmk_op tmk_ops_reshape[] = {
     {TMK_OP_ONNX("Reshape", 1, 4), TMK_OP_COUNTS(1, 1, 1, 1), .flags = TMK_OP_VIEW | TMK_OP_INPLACE,
-     .attrs = reshape_1_attrs, .infer = reshape_1_infer, .run = tmk_run_view},
+     .attrs = "consumed_inputs:ints shape:ints", .infer = reshape_1_infer, .run = tmk_run_view},
     {TMK_OP_ONNX("Reshape", 5, 13), TMK_OP_COUNTS(2, 2, 1, 1),
      .flags = TMK_OP_VIEW | TMK_OP_INPLACE, .infer = reshape_5_infer, .run = tmk_run_view},
     {TMK_OP_ONNX("Reshape", 14, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1),
-     .flags = TMK_OP_VIEW | TMK_OP_INPLACE, .attrs = reshape_14_attrs, .infer = reshape_5_infer,
+     .flags = TMK_OP_VIEW | TMK_OP_INPLACE, .attrs = "allowzero:int", .infer = reshape_5_infer,
      .run = tmk_run_view},
     {TMK_OP_ONNX("Flatten", 1, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
-     .flags = TMK_OP_VIEW | TMK_OP_INPLACE, .attrs = flatten_attrs, .infer = flatten_infer,
+     .flags = TMK_OP_VIEW | TMK_OP_INPLACE, .attrs = "axis:int", .infer = flatten_infer,
      .run = tmk_run_view},
     {TMK_OP_ONNX("Squeeze", 1, 12), TMK_OP_COUNTS(1, 1, 1, 1),
-     .flags = TMK_OP_VIEW | TMK_OP_INPLACE, .attrs = squeeze_1_attrs, .infer = squeeze_1_infer,
+     .flags = TMK_OP_VIEW | TMK_OP_INPLACE, .attrs = "axes:ints", .infer = squeeze_1_infer,
      .run = tmk_run_view},
     {TMK_OP_ONNX("Squeeze", 13, INT32_MAX), TMK_OP_COUNTS(1, 2, 1, 1),
      .flags = TMK_OP_VIEW | TMK_OP_INPLACE, .infer = squeeze_13_infer, .run = tmk_run_view},
     {TMK_OP_ONNX("Unsqueeze", 1, 12), TMK_OP_COUNTS(1, 1, 1, 1),
-     .flags = TMK_OP_VIEW | TMK_OP_INPLACE, .attrs = unsqueeze_1_attrs, .infer = unsqueeze_1_infer,
+     .flags = TMK_OP_VIEW | TMK_OP_INPLACE, .attrs = "axes:ints!", .infer = unsqueeze_1_infer,
      .run = tmk_run_view},
     {TMK_OP_ONNX("Unsqueeze", 13, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1),
      .flags = TMK_OP_VIEW | TMK_OP_INPLACE, .infer = unsqueeze_13_infer, .run = tmk_run_view},

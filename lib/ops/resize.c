@@ -451,43 +451,26 @@ static enum tmk_status run_attr_scales(struct tmk_run *run) {
 
 /* ---- rows ---- */
 
-#define TMK_RESIZE_MODE                                                                            \
-    { "mode", TMK_ATTR_STRING, false }
+#define TMK_RESIZE_MODE "mode:string"
 #define TMK_RESIZE_ATTRS                                                                           \
-    TMK_RESIZE_MODE, {"coordinate_transformation_mode", TMK_ATTR_STRING, false},                   \
-        {"cubic_coeff_a", TMK_ATTR_FLOAT, false}, {"exclude_outside", TMK_ATTR_INT, false},        \
-        {"extrapolation_value", TMK_ATTR_FLOAT, false}, {                                          \
-        "nearest_mode", TMK_ATTR_STRING, false                                                     \
-    }
-
-static const struct tmk_attr_rule upsample_1_attrs[] = {TMK_RESIZE_MODE,
-                                                        {"height_scale", TMK_ATTR_FLOAT, true},
-                                                        {"width_scale", TMK_ATTR_FLOAT, true},
-                                                        {NULL}};
-static const struct tmk_attr_rule upsample_7_attrs[] = {
-    TMK_RESIZE_MODE, {"scales", TMK_ATTR_FLOATS, true}, {NULL}};
-static const struct tmk_attr_rule mode_attrs[] = {TMK_RESIZE_MODE, {NULL}};
-static const struct tmk_attr_rule resize_11_attrs[] = {TMK_RESIZE_ATTRS, {NULL}};
-static const struct tmk_attr_rule resize_18_attrs[] = {
-    TMK_RESIZE_ATTRS,
-    {"antialias", TMK_ATTR_INT, false},
-    {"axes", TMK_ATTR_INTS, false},
-    {"keep_aspect_ratio_policy", TMK_ATTR_STRING, false},
-    {NULL}};
+    TMK_RESIZE_MODE " coordinate_transformation_mode:string cubic_coeff_a:float "                  \
+                    "exclude_outside:int extrapolation_value:float nearest_mode:string"
 
 /* Operator set 11 requires roi and scales too, but files leave them out. */
-
 const struct tmk_op tmk_ops_resize[] = {
     {TMK_OP_ONNX("Upsample", 1, 6), TMK_OP_COUNTS(1, 1, 1, 1), .channel = TMK_CHANNEL_AXIS1,
-     .attrs = upsample_1_attrs, .infer = infer_attr_scales, .run = run_attr_scales},
+     .attrs = TMK_RESIZE_MODE " height_scale:float! width_scale:float!", .infer = infer_attr_scales,
+     .run = run_attr_scales},
     {TMK_OP_ONNX("Upsample", 7, 8), TMK_OP_COUNTS(1, 1, 1, 1), .channel = TMK_CHANNEL_AXIS1,
-     .attrs = upsample_7_attrs, .infer = infer_attr_scales, .run = run_attr_scales},
+     .attrs = TMK_RESIZE_MODE " scales:floats!", .infer = infer_attr_scales,
+     .run = run_attr_scales},
     {TMK_OP_ONNX("Upsample", 9, 9), TMK_OP_COUNTS(2, 2, 1, 1), .channel = TMK_CHANNEL_AXIS1,
-     .attrs = mode_attrs, .infer = infer_scales, .run = run_scales},
+     .attrs = TMK_RESIZE_MODE, .infer = infer_scales, .run = run_scales},
     {TMK_OP_ONNX("Resize", 10, 10), TMK_OP_COUNTS(2, 2, 1, 1), .channel = TMK_CHANNEL_AXIS1,
-     .attrs = mode_attrs, .infer = infer_scales, .run = run_scales},
+     .attrs = TMK_RESIZE_MODE, .infer = infer_scales, .run = run_scales},
     {TMK_OP_ONNX("Resize", 11, 17), TMK_OP_COUNTS(1, 4, 1, 1), .channel = TMK_CHANNEL_AXIS1,
-     .attrs = resize_11_attrs, .infer = infer_resize, .run = run_resize},
+     .attrs = TMK_RESIZE_ATTRS, .infer = infer_resize, .run = run_resize},
     {TMK_OP_ONNX("Resize", 18, INT32_MAX), TMK_OP_COUNTS(1, 4, 1, 1), .channel = TMK_CHANNEL_AXIS1,
-     .attrs = resize_18_attrs, .infer = infer_resize, .run = run_resize},
+     .attrs = TMK_RESIZE_ATTRS " antialias:int axes:ints keep_aspect_ratio_policy:string",
+     .infer = infer_resize, .run = run_resize},
     {NULL}};

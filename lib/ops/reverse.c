@@ -54,10 +54,7 @@ static enum tmk_status reverse_run(struct tmk_run *run) {
     return TMK_OK;
 }
 
-static const struct tmk_attr_rule attrs[] = {
-    {"batch_axis", TMK_ATTR_INT, false}, {"time_axis", TMK_ATTR_INT, false}, {NULL}};
-
-const struct tmk_op tmk_ops_reverse[] = {{TMK_OP_ONNX("ReverseSequence", 10, INT32_MAX),
-                                          TMK_OP_COUNTS(2, 2, 1, 1), .attrs = attrs,
-                                          .infer = reverse_infer, .run = reverse_run},
-                                         {NULL}};
+const struct tmk_op tmk_ops_reverse[] = {
+    {TMK_OP_ONNX("ReverseSequence", 10, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1),
+     .attrs = "batch_axis:int time_axis:int", .infer = reverse_infer, .run = reverse_run},
+    {NULL}};

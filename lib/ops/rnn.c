@@ -80,37 +80,21 @@ static const struct tmk_cell gru_cell = {.gates = GRU_GATES,
 /* ---- rows ---- */
 
 #define TMK_RNN_ATTRS                                                                              \
-    {"activation_alpha", TMK_ATTR_FLOATS, false}, {"activation_beta", TMK_ATTR_FLOATS, false},     \
-        {"activations", TMK_ATTR_STRINGS, false}, {"clip", TMK_ATTR_FLOAT, false},                 \
-        {"direction", TMK_ATTR_STRING, false}, {                                                   \
-        "hidden_size", TMK_ATTR_INT, false                                                         \
-    }
+    "activation_alpha:floats activation_beta:floats activations:strings clip:float "               \
+    "direction:string hidden_size:int"
 
 /* output_sequence: an older form of whether output 0 is wanted */
-static const struct tmk_attr_rule rnn_1_attrs[] = {
-    TMK_RNN_ATTRS, {"output_sequence", TMK_ATTR_INT, false}, {NULL}};
-static const struct tmk_attr_rule rnn_14_attrs[] = {
-    TMK_RNN_ATTRS, {"layout", TMK_ATTR_INT, false}, {NULL}};
-static const struct tmk_attr_rule gru_1_attrs[] = {TMK_RNN_ATTRS,
-                                                   {"linear_before_reset", TMK_ATTR_INT, false},
-                                                   {"output_sequence", TMK_ATTR_INT, false},
-                                                   {NULL}};
-static const struct tmk_attr_rule gru_14_attrs[] = {TMK_RNN_ATTRS,
-                                                    {"layout", TMK_ATTR_INT, false},
-                                                    {"linear_before_reset", TMK_ATTR_INT, false},
-                                                    {NULL}};
-
 const struct tmk_op tmk_ops_rnn[] = {
     {TMK_OP_ONNX("RNN", 1, 13), TMK_OP_COUNTS(3, 6, 0, 2), .channel = TMK_CHANNEL_LAST,
-     .attrs = rnn_1_attrs, .table = &rnn_cell, .infer = tmk_recurrent_infer,
-     .run = tmk_recurrent_run, .cost = tmk_cost_recurrent},
+     .attrs = TMK_RNN_ATTRS " output_sequence:int", .table = &rnn_cell,
+     .infer = tmk_recurrent_infer, .run = tmk_recurrent_run, .cost = tmk_cost_recurrent},
     {TMK_OP_ONNX("RNN", 14, INT32_MAX), TMK_OP_COUNTS(3, 6, 0, 2), .channel = TMK_CHANNEL_LAST,
-     .attrs = rnn_14_attrs, .table = &rnn_cell, .infer = tmk_recurrent_infer,
+     .attrs = TMK_RNN_ATTRS " layout:int", .table = &rnn_cell, .infer = tmk_recurrent_infer,
      .run = tmk_recurrent_run, .cost = tmk_cost_recurrent},
     {TMK_OP_ONNX("GRU", 1, 13), TMK_OP_COUNTS(3, 6, 0, 2), .channel = TMK_CHANNEL_LAST,
-     .attrs = gru_1_attrs, .table = &gru_cell, .infer = tmk_recurrent_infer,
-     .run = tmk_recurrent_run, .cost = tmk_cost_recurrent},
+     .attrs = TMK_RNN_ATTRS " linear_before_reset:int output_sequence:int", .table = &gru_cell,
+     .infer = tmk_recurrent_infer, .run = tmk_recurrent_run, .cost = tmk_cost_recurrent},
     {TMK_OP_ONNX("GRU", 14, INT32_MAX), TMK_OP_COUNTS(3, 6, 0, 2), .channel = TMK_CHANNEL_LAST,
-     .attrs = gru_14_attrs, .table = &gru_cell, .infer = tmk_recurrent_infer,
-     .run = tmk_recurrent_run, .cost = tmk_cost_recurrent},
+     .attrs = TMK_RNN_ATTRS " layout:int linear_before_reset:int", .table = &gru_cell,
+     .infer = tmk_recurrent_infer, .run = tmk_recurrent_run, .cost = tmk_cost_recurrent},
     {NULL}};

@@ -296,10 +296,7 @@ static enum tmk_status run_pool(struct tmk_run *run) {
 }
 
 #define ALIGN_RULES                                                                                \
-    {"mode", TMK_ATTR_STRING, false}, {"output_height", TMK_ATTR_INT, false},                      \
-        {"output_width", TMK_ATTR_INT, false}, {"sampling_ratio", TMK_ATTR_INT, false}, {          \
-        "spatial_scale", TMK_ATTR_FLOAT, false                                                     \
-    }
+    "mode:string output_height:int output_width:int sampling_ratio:int spatial_scale:float"
 /* With a sampling ratio that depends on the regions, or bins: at least the points around one. */
 static double roi_cost(const struct tmk_node *node, const struct tmk_tensor *const *in,
                        const struct tmk_tensor *out) {
@@ -308,19 +305,13 @@ static double roi_cost(const struct tmk_node *node, const struct tmk_tensor *con
     return tmk_cost_count(out) * (points > 2 ? points * points : 4);
 }
 
-static const struct tmk_attr_rule attrs_10[] = {ALIGN_RULES, {NULL}};
-static const struct tmk_attr_rule attrs_16[] = {
-    ALIGN_RULES, {"coordinate_transformation_mode", TMK_ATTR_STRING, false}, {NULL}};
-static const struct tmk_attr_rule attrs_pool[] = {
-    {"pooled_shape", TMK_ATTR_INTS, true}, {"spatial_scale", TMK_ATTR_FLOAT, false}, {NULL}};
-
 const struct tmk_op tmk_ops_roi[] = {
     {TMK_OP_ONNX("RoiAlign", 10, 15), TMK_OP_COUNTS(3, 3, 1, 1), .channel = TMK_CHANNEL_AXIS1,
-     .attrs = attrs_10, .infer = infer_align, .run = run_align, .cost = roi_cost},
+     .attrs = ALIGN_RULES, .infer = infer_align, .run = run_align, .cost = roi_cost},
     {TMK_OP_ONNX("RoiAlign", 16, INT32_MAX), TMK_OP_COUNTS(3, 3, 1, 1),
-     .channel = TMK_CHANNEL_AXIS1, .attrs = attrs_16, .infer = infer_align, .run = run_align,
-     .cost = roi_cost},
+     .channel = TMK_CHANNEL_AXIS1, .attrs = ALIGN_RULES " coordinate_transformation_mode:string",
+     .infer = infer_align, .run = run_align, .cost = roi_cost},
     {TMK_OP_ONNX("MaxRoiPool", 1, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1),
-     .channel = TMK_CHANNEL_AXIS1, .attrs = attrs_pool, .infer = infer_pool, .run = run_pool,
-     .cost = roi_cost},
+     .channel = TMK_CHANNEL_AXIS1, .attrs = "pooled_shape:ints! spatial_scale:float",
+     .infer = infer_pool, .run = run_pool, .cost = roi_cost},
     {NULL}};

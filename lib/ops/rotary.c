@@ -121,12 +121,8 @@ static enum tmk_status run_rotary(struct tmk_run *run) {
     return TMK_OK;
 }
 
-static const struct tmk_attr_rule attrs[] = {{"interleaved", TMK_ATTR_INT, false},
-                                             {"num_heads", TMK_ATTR_INT, false},
-                                             {"rotary_embedding_dim", TMK_ATTR_INT, false},
-                                             {NULL}};
-
-const struct tmk_op tmk_ops_rotary[] = {{TMK_OP_ONNX("RotaryEmbedding", 23, INT32_MAX),
-                                         TMK_OP_COUNTS(3, 4, 1, 1), .channel = TMK_CHANNEL_LAST,
-                                         .attrs = attrs, .infer = infer_rotary, .run = run_rotary},
-                                        {NULL}};
+const struct tmk_op tmk_ops_rotary[] = {
+    {TMK_OP_ONNX("RotaryEmbedding", 23, INT32_MAX), TMK_OP_COUNTS(3, 4, 1, 1),
+     .channel = TMK_CHANNEL_LAST, .attrs = "interleaved:int num_heads:int rotary_embedding_dim:int",
+     .infer = infer_rotary, .run = run_rotary},
+    {NULL}};

@@ -150,18 +150,10 @@ static enum tmk_status scan_run(struct tmk_run *run) {
     return status;
 }
 
-static const struct tmk_attr_rule attrs[] = {
-    {"body", TMK_ATTR_GRAPH, true},
-    {"num_scan_inputs", TMK_ATTR_INT, true},
-    {"scan_input_axes", TMK_ATTR_INTS, false},
-    {"scan_input_directions", TMK_ATTR_INTS, false},
-    {"scan_output_axes", TMK_ATTR_INTS, false},
-    {"scan_output_directions", TMK_ATTR_INTS, false},
-    {0},
-};
-
 const struct tmk_op tmk_ops_scan[] = {
     {TMK_OP_ONNX("Scan", 9, INT32_MAX), TMK_OP_COUNTS(1, TMK_VARIADIC, 1, TMK_VARIADIC),
-     .flags = TMK_OP_IMPURE | TMK_OP_SIZES_ITSELF | TMK_OP_RUNS_GRAPHS, .attrs = attrs,
+     .flags = TMK_OP_IMPURE | TMK_OP_SIZES_ITSELF | TMK_OP_RUNS_GRAPHS,
+     .attrs = "body:graph! num_scan_inputs:int! scan_input_axes:ints scan_input_directions:ints "
+              "scan_output_axes:ints scan_output_directions:ints",
      .infer = tmk_infer_nothing, .run = scan_run},
     {NULL}};

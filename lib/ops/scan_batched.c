@@ -230,15 +230,9 @@ static enum tmk_status scan_run(struct tmk_run *run) {
     return status;
 }
 
-static const struct tmk_attr_rule attrs[] = {
-    {"body", TMK_ATTR_GRAPH, true},
-    {"num_scan_inputs", TMK_ATTR_INT, true},
-    {"directions", TMK_ATTR_INTS, false},
-    {0},
-};
-
 const struct tmk_op tmk_ops_scan_batched[] = {
     {TMK_OP_ONNX("Scan", 8, 8), TMK_OP_COUNTS(0, TMK_VARIADIC, 1, TMK_VARIADIC),
-     .flags = TMK_OP_IMPURE | TMK_OP_SIZES_ITSELF | TMK_OP_RUNS_GRAPHS, .attrs = attrs,
-     .infer = tmk_infer_nothing, .run = scan_run},
+     .flags = TMK_OP_IMPURE | TMK_OP_SIZES_ITSELF | TMK_OP_RUNS_GRAPHS,
+     .attrs = "body:graph! num_scan_inputs:int! directions:ints", .infer = tmk_infer_nothing,
+     .run = scan_run},
     {NULL}};

@@ -248,11 +248,7 @@ static enum tmk_status nd_run(struct tmk_run *run) {
     return TMK_OK;
 }
 
-static const struct tmk_attr_rule axis_attrs[] = {{"axis", TMK_ATTR_INT, false}, {NULL}};
-static const struct tmk_attr_rule axis_reduction_attrs[] = {
-    {"axis", TMK_ATTR_INT, false}, {"reduction", TMK_ATTR_STRING, false}, {NULL}};
-static const struct tmk_attr_rule reduction_attrs[] = {{"reduction", TMK_ATTR_STRING, false},
-                                                       {NULL}};
+static const char axis_attrs[] = "axis:int";
 
 const struct tmk_op tmk_ops_scatter[] = {
     {TMK_OP_ONNX("Scatter", 9, 10), TMK_OP_COUNTS(3, 3, 1, 1), .attrs = axis_attrs,
@@ -260,8 +256,8 @@ const struct tmk_op tmk_ops_scatter[] = {
     {TMK_OP_ONNX("ScatterElements", 11, 15), TMK_OP_COUNTS(3, 3, 1, 1), .attrs = axis_attrs,
      .infer = elements_infer, .run = elements_run},
     {TMK_OP_ONNX("ScatterElements", 16, INT32_MAX), TMK_OP_COUNTS(3, 3, 1, 1),
-     .attrs = axis_reduction_attrs, .infer = elements_infer, .run = elements_run},
+     .attrs = "axis:int reduction:string", .infer = elements_infer, .run = elements_run},
     {TMK_OP_ONNX("ScatterND", 11, 15), TMK_OP_COUNTS(3, 3, 1, 1), .infer = nd_infer, .run = nd_run},
-    {TMK_OP_ONNX("ScatterND", 16, INT32_MAX), TMK_OP_COUNTS(3, 3, 1, 1), .attrs = reduction_attrs,
-     .infer = nd_infer, .run = nd_run},
+    {TMK_OP_ONNX("ScatterND", 16, INT32_MAX), TMK_OP_COUNTS(3, 3, 1, 1),
+     .attrs = "reduction:string", .infer = nd_infer, .run = nd_run},
     {NULL}};

@@ -93,11 +93,9 @@ static enum tmk_status compress_run(struct tmk_run *run) {
     return TMK_OK;
 }
 
-static const struct tmk_attr_rule compress_attrs[] = {{"axis", TMK_ATTR_INT, false}, {NULL}};
-
 const struct tmk_op tmk_ops_select[] = {
     {TMK_OP_ONNX("NonZero", 9, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1), .flags = TMK_OP_SIZES_ITSELF,
      .infer = nonzero_infer, .run = nonzero_run},
     {TMK_OP_ONNX("Compress", 9, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1), .flags = TMK_OP_SIZES_ITSELF,
-     .attrs = compress_attrs, .infer = compress_infer, .run = compress_run},
+     .attrs = "axis:int", .infer = compress_infer, .run = compress_run},
     {NULL}};

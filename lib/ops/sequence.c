@@ -159,14 +159,12 @@ static enum tmk_status length_run(struct tmk_run *run) {
 
 /* ---- rows ---- */
 
-static const struct tmk_attr_rule empty_attrs[] = {{"dtype", TMK_ATTR_INT, false}, {0}};
-
 const struct tmk_op tmk_ops_sequence[] = {
     {TMK_OP_ONNX("SequenceConstruct", 11, INT32_MAX), TMK_OP_COUNTS(1, TMK_VARIADIC, 1, 1),
      .flags = TMK_OP_IMPURE | TMK_OP_SIZES_ITSELF | TMK_OP_MAKES_SEQUENCES,
      .infer = tmk_infer_nothing, .run = construct_run},
     {TMK_OP_ONNX("SequenceEmpty", 11, INT32_MAX), TMK_OP_COUNTS(0, 0, 1, 1),
-     .flags = TMK_OP_IMPURE | TMK_OP_SIZES_ITSELF | TMK_OP_MAKES_SEQUENCES, .attrs = empty_attrs,
+     .flags = TMK_OP_IMPURE | TMK_OP_SIZES_ITSELF | TMK_OP_MAKES_SEQUENCES, .attrs = "dtype:int",
      .infer = empty_infer, .run = empty_run},
     {TMK_OP_ONNX("SequenceInsert", 11, INT32_MAX), TMK_OP_COUNTS(2, 3, 1, 1),
      .flags = TMK_OP_IMPURE | TMK_OP_SIZES_ITSELF | TMK_OP_TAKES_ANY | TMK_OP_MAKES_SEQUENCES,

@@ -94,11 +94,9 @@ static enum tmk_status map_infer(struct tmk_infer *infer) {
     return tmk_want_sequence(infer->in[0], "input 0", infer->diag);
 }
 
-static const struct tmk_attr_rule attrs[] = {{"body", TMK_ATTR_GRAPH, true}, {0}};
-
 const struct tmk_op tmk_ops_sequence_map[] = {
     {TMK_OP_ONNX("SequenceMap", 17, INT32_MAX), TMK_OP_COUNTS(1, TMK_VARIADIC, 1, TMK_VARIADIC),
      .flags = TMK_OP_IMPURE | TMK_OP_SIZES_ITSELF | TMK_OP_RUNS_GRAPHS | TMK_OP_TAKES_ANY |
               TMK_OP_MAKES_SEQUENCES,
-     .attrs = attrs, .infer = map_infer, .run = map_run},
+     .attrs = "body:graph!", .infer = map_infer, .run = map_run},
     {NULL}};

@@ -168,16 +168,11 @@ static enum tmk_status concat_infer(struct tmk_infer *infer) {
     return tmk_want_sequence(infer->in[0], "input 0", infer->diag);
 }
 
-static const struct tmk_attr_rule split_attrs[] = {
-    {"axis", TMK_ATTR_INT, false}, {"keepdims", TMK_ATTR_INT, false}, {0}};
-static const struct tmk_attr_rule concat_attrs[] = {
-    {"axis", TMK_ATTR_INT, true}, {"new_axis", TMK_ATTR_INT, false}, {0}};
-
 const struct tmk_op tmk_ops_sequence_split[] = {
     {TMK_OP_ONNX("SplitToSequence", 11, INT32_MAX), TMK_OP_COUNTS(1, 2, 1, 1),
-     .flags = TMK_OP_IMPURE | TMK_OP_SIZES_ITSELF | TMK_OP_MAKES_SEQUENCES, .attrs = split_attrs,
-     .infer = tmk_infer_nothing, .run = split_run},
+     .flags = TMK_OP_IMPURE | TMK_OP_SIZES_ITSELF | TMK_OP_MAKES_SEQUENCES,
+     .attrs = "axis:int keepdims:int", .infer = tmk_infer_nothing, .run = split_run},
     {TMK_OP_ONNX("ConcatFromSequence", 11, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
-     .flags = TMK_OP_IMPURE | TMK_OP_SIZES_ITSELF | TMK_OP_TAKES_ANY, .attrs = concat_attrs,
-     .infer = concat_infer, .run = concat_run},
+     .flags = TMK_OP_IMPURE | TMK_OP_SIZES_ITSELF | TMK_OP_TAKES_ANY,
+     .attrs = "axis:int! new_axis:int", .infer = concat_infer, .run = concat_run},
     {NULL}};

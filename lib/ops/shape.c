@@ -49,13 +49,10 @@ static enum tmk_status size_run(struct tmk_run *run) {
     return TMK_OK;
 }
 
-static const struct tmk_attr_rule shape_15_attrs[] = {
-    {"end", TMK_ATTR_INT, false}, {"start", TMK_ATTR_INT, false}, {NULL}};
-
 const struct tmk_op tmk_ops_shape[] = {
     {TMK_OP_ONNX("Shape", 1, 14), TMK_OP_COUNTS(1, 1, 1, 1), .infer = shape_infer,
      .run = shape_run},
-    {TMK_OP_ONNX("Shape", 15, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1), .attrs = shape_15_attrs,
+    {TMK_OP_ONNX("Shape", 15, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1), .attrs = "end:int start:int",
      .infer = shape_infer, .run = shape_run},
     {TMK_OP_ONNX("Size", 1, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1), .infer = size_infer,
      .run = size_run},

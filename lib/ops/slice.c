@@ -174,14 +174,9 @@ static enum tmk_status slice_10_run(struct tmk_run *run) {
     return run_with(run, &request);
 }
 
-static const struct tmk_attr_rule attrs_1[] = {{"axes", TMK_ATTR_INTS, false},
-                                               {"ends", TMK_ATTR_INTS, true},
-                                               {"starts", TMK_ATTR_INTS, true},
-                                               {NULL}};
-
 const struct tmk_op tmk_ops_slice[] = {
-    {TMK_OP_ONNX("Slice", 1, 9), TMK_OP_COUNTS(1, 1, 1, 1), .attrs = attrs_1,
-     .infer = slice_1_infer, .run = slice_1_run},
+    {TMK_OP_ONNX("Slice", 1, 9), TMK_OP_COUNTS(1, 1, 1, 1),
+     .attrs = "axes:ints ends:ints! starts:ints!", .infer = slice_1_infer, .run = slice_1_run},
     {TMK_OP_ONNX("Slice", 10, INT32_MAX), TMK_OP_COUNTS(3, 5, 1, 1), .infer = slice_10_infer,
      .run = slice_10_run},
     /* An experimental operator of the first releases; its axes, too, are an input. */

@@ -199,12 +199,11 @@ static enum tmk_status run_slices(struct tmk_run *run) {
 
 static const slice_function softmax_slice = softmax_block, log_slice = log_softmax,
                             hardmax_slice = hardmax_block;
-static const struct tmk_attr_rule attrs[] = {{"axis", TMK_ATTR_INT, false}, {0}};
 
 #define SLICES(name_, since_, until_, table_)                                                      \
     {                                                                                              \
         TMK_OP_ONNX(name_, since_, until_), TMK_OP_COUNTS(1, 1, 1, 1),                             \
-            .channel = TMK_CHANNEL_INHERIT, .attrs = attrs, .table = table_,                       \
+            .channel = TMK_CHANNEL_INHERIT, .attrs = "axis:int", .table = table_,                  \
             .infer = infer_slices, .run = run_slices                                               \
     }
 

@@ -120,19 +120,15 @@ static enum tmk_status split_run(struct tmk_run *run) {
     return TMK_OK;
 }
 
-static const struct tmk_attr_rule attrs_1[] = {
-    {"axis", TMK_ATTR_INT, false}, {"split", TMK_ATTR_INTS, false}, {NULL}};
-static const struct tmk_attr_rule attrs_13[] = {{"axis", TMK_ATTR_INT, false}, {NULL}};
-static const struct tmk_attr_rule attrs_18[] = {
-    {"axis", TMK_ATTR_INT, false}, {"num_outputs", TMK_ATTR_INT, false}, {NULL}};
+static const char attrs_1[] = "axis:int split:ints";
 
 const struct tmk_op tmk_ops_split[] = {
     {TMK_OP_ONNX("Split", 1, 1), TMK_OP_COUNTS(1, 2, 1, TMK_VARIADIC), .attrs = attrs_1,
      .infer = split_infer, .run = split_run},
     {TMK_OP_ONNX("Split", 2, 12), TMK_OP_COUNTS(1, 1, 1, TMK_VARIADIC), .attrs = attrs_1,
      .infer = split_infer, .run = split_run},
-    {TMK_OP_ONNX("Split", 13, 17), TMK_OP_COUNTS(1, 2, 1, TMK_VARIADIC), .attrs = attrs_13,
+    {TMK_OP_ONNX("Split", 13, 17), TMK_OP_COUNTS(1, 2, 1, TMK_VARIADIC), .attrs = "axis:int",
      .infer = split_infer, .run = split_run},
-    {TMK_OP_ONNX("Split", 18, INT32_MAX), TMK_OP_COUNTS(1, 2, 1, TMK_VARIADIC), .attrs = attrs_18,
-     .infer = split_18_infer, .run = split_run},
+    {TMK_OP_ONNX("Split", 18, INT32_MAX), TMK_OP_COUNTS(1, 2, 1, TMK_VARIADIC),
+     .attrs = "axis:int num_outputs:int", .infer = split_18_infer, .run = split_run},
     {NULL}};

@@ -155,10 +155,8 @@ static double suppression_cost(const struct tmk_node *node, const struct tmk_ten
     return tmk_cost_count(in[1]) * stay;
 }
 
-static const struct tmk_attr_rule attrs[] = {{"center_point_box", TMK_ATTR_INT, false}, {NULL}};
-
 const struct tmk_op tmk_ops_suppression[] = {
     {TMK_OP_ONNX("NonMaxSuppression", 10, INT32_MAX), TMK_OP_COUNTS(2, 5, 1, 1),
-     .flags = TMK_OP_SIZES_ITSELF, .attrs = attrs, .infer = suppression_infer,
+     .flags = TMK_OP_SIZES_ITSELF, .attrs = "center_point_box:int", .infer = suppression_infer,
      .run = suppression_run, .cost = suppression_cost},
     {NULL}};

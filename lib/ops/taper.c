@@ -51,8 +51,7 @@ static enum tmk_status run_blackman(struct tmk_run *run) {
     return TMK_OK;
 }
 
-static const struct tmk_attr_rule attrs[] = {
-    {"output_datatype", TMK_ATTR_INT, false}, {"periodic", TMK_ATTR_INT, false}, {NULL}};
+static const char attrs[] = "output_datatype:int periodic:int";
 
 const struct tmk_op tmk_ops_taper[] = {
     {TMK_OP_ONNX("HannWindow", 17, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1), .attrs = attrs,

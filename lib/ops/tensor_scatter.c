@@ -71,10 +71,7 @@ static enum tmk_status run_tensor_scatter(struct tmk_run *run) {
     return TMK_OK;
 }
 
-static const struct tmk_attr_rule attrs[] = {
-    {"axis", TMK_ATTR_INT, false}, {"mode", TMK_ATTR_STRING, false}, {NULL}};
-
 const struct tmk_op tmk_ops_tensor_scatter[] = {
-    {TMK_OP_ONNX("TensorScatter", 24, INT32_MAX), TMK_OP_COUNTS(2, 3, 1, 1), .attrs = attrs,
-     .infer = infer_tensor_scatter, .run = run_tensor_scatter},
+    {TMK_OP_ONNX("TensorScatter", 24, INT32_MAX), TMK_OP_COUNTS(2, 3, 1, 1),
+     .attrs = "axis:int mode:string", .infer = infer_tensor_scatter, .run = run_tensor_scatter},
     {NULL}};

@@ -197,14 +197,10 @@ static enum tmk_status tfidf_run(struct tmk_run *run) {
     return TMK_OK;
 }
 
-static const struct tmk_attr_rule tfidf_attrs[] = {
-    {"max_gram_length", TMK_ATTR_INT, true}, {"max_skip_count", TMK_ATTR_INT, true},
-    {"min_gram_length", TMK_ATTR_INT, true}, {"mode", TMK_ATTR_STRING, true},
-    {"ngram_counts", TMK_ATTR_INTS, true},   {"ngram_indexes", TMK_ATTR_INTS, true},
-    {"pool_int64s", TMK_ATTR_INTS, false},   {"pool_strings", TMK_ATTR_STRINGS, false},
-    {"weights", TMK_ATTR_FLOATS, false},     {NULL}};
-
-const struct tmk_op tmk_ops_tfidf[] = {{TMK_OP_ONNX("TfIdfVectorizer", 9, INT32_MAX),
-                                        TMK_OP_COUNTS(1, 1, 1, 1), .attrs = tfidf_attrs,
-                                        .infer = tfidf_infer, .run = tfidf_run},
-                                       {NULL}};
+const struct tmk_op tmk_ops_tfidf[] = {
+    {TMK_OP_ONNX("TfIdfVectorizer", 9, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
+     .attrs = "max_gram_length:int! max_skip_count:int! min_gram_length:int! mode:string! "
+              "ngram_counts:ints! ngram_indexes:ints! pool_int64s:ints pool_strings:strings "
+              "weights:floats",
+     .infer = tfidf_infer, .run = tfidf_run},
+    {NULL}};

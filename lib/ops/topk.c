@@ -157,19 +157,11 @@ static enum tmk_status run_topk(struct tmk_run *run) {
     return TMK_OK;
 }
 
-static const struct tmk_attr_rule attrs_1[] = {
-    {"axis", TMK_ATTR_INT, false}, {"k", TMK_ATTR_INT, true}, {0}};
-static const struct tmk_attr_rule attrs_10[] = {{"axis", TMK_ATTR_INT, false}, {0}};
-static const struct tmk_attr_rule attrs_11[] = {{"axis", TMK_ATTR_INT, false},
-                                                {"largest", TMK_ATTR_INT, false},
-                                                {"sorted", TMK_ATTR_INT, false},
-                                                {0}};
-
-const struct tmk_op tmk_ops_topk[] = {{TMK_OP_ONNX("TopK", 1, 9), TMK_OP_COUNTS(1, 1, 1, 2),
-                                       .attrs = attrs_1, .infer = infer_topk, .run = run_topk},
-                                      {TMK_OP_ONNX("TopK", 10, 10), TMK_OP_COUNTS(2, 2, 1, 2),
-                                       .attrs = attrs_10, .infer = infer_topk, .run = run_topk},
-                                      {TMK_OP_ONNX("TopK", 11, INT32_MAX),
-                                       TMK_OP_COUNTS(2, 2, 1, 2), .attrs = attrs_11,
-                                       .infer = infer_topk, .run = run_topk},
-                                      {NULL}};
+const struct tmk_op tmk_ops_topk[] = {
+    {TMK_OP_ONNX("TopK", 1, 9), TMK_OP_COUNTS(1, 1, 1, 2), .attrs = "axis:int k:int!",
+     .infer = infer_topk, .run = run_topk},
+    {TMK_OP_ONNX("TopK", 10, 10), TMK_OP_COUNTS(2, 2, 1, 2), .attrs = "axis:int",
+     .infer = infer_topk, .run = run_topk},
+    {TMK_OP_ONNX("TopK", 11, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 2),
+     .attrs = "axis:int largest:int sorted:int", .infer = infer_topk, .run = run_topk},
+    {NULL}};

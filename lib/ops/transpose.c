@@ -52,9 +52,7 @@ static enum tmk_status transpose_run(struct tmk_run *run) {
     return TMK_OK;
 }
 
-static const struct tmk_attr_rule attrs[] = {{"perm", TMK_ATTR_INTS, false}, {NULL}};
-
 const struct tmk_op tmk_ops_transpose[] = {{TMK_OP_ONNX("Transpose", 1, INT32_MAX),
-                                            TMK_OP_COUNTS(1, 1, 1, 1), .attrs = attrs,
+                                            TMK_OP_COUNTS(1, 1, 1, 1), .attrs = "perm:ints",
                                             .infer = transpose_infer, .run = transpose_run},
                                            {NULL}};

@@ -119,9 +119,6 @@ static enum tmk_status run_is_infinite(struct tmk_run *run) {
     return TMK_OK;
 }
 
-static const struct tmk_attr_rule infinite_attrs[] = {
-    {"detect_negative", TMK_ATTR_INT, false}, {"detect_positive", TMK_ATTR_INT, false}, {0}};
-
 const struct tmk_op tmk_ops_unary[] = {
     TMK_UNARY("Abs", 1, INT32_MAX, &absolute, tmk_attrs_consumed),
     TMK_UNARY("Neg", 1, INT32_MAX, &negate, tmk_attrs_consumed),
@@ -148,6 +145,6 @@ const struct tmk_op tmk_ops_unary[] = {
     TMK_UNARY("IsNaN", 9, INT32_MAX, &is_nan, tmk_attrs_consumed),
     TMK_UNARY("Not", 1, INT32_MAX, &logical_not, NULL),
     TMK_UNARY("BitwiseNot", 18, INT32_MAX, &bitwise_not, NULL),
-    {TMK_UNARY_ROW("IsInf", 10, INT32_MAX), .attrs = infinite_attrs, .table = &is_infinite,
-     .infer = tmk_infer_unary, .run = run_is_infinite},
+    {TMK_UNARY_ROW("IsInf", 10, INT32_MAX), .attrs = "detect_negative:int detect_positive:int",
+     .table = &is_infinite, .infer = tmk_infer_unary, .run = run_is_infinite},
     {NULL}};

@@ -176,10 +176,7 @@ static enum tmk_status unique_run(struct tmk_run *run) {
     return write_indices(run, 3, groups.count, groups.n);
 }
 
-static const struct tmk_attr_rule attrs[] = {
-    {"axis", TMK_ATTR_INT, false}, {"sorted", TMK_ATTR_INT, false}, {NULL}};
-
-const struct tmk_op tmk_ops_unique[] = {{TMK_OP_ONNX("Unique", 11, INT32_MAX),
-                                         TMK_OP_COUNTS(1, 1, 1, 4), .flags = TMK_OP_SIZES_ITSELF,
-                                         .attrs = attrs, .infer = unique_infer, .run = unique_run},
-                                        {NULL}};
+const struct tmk_op tmk_ops_unique[] = {
+    {TMK_OP_ONNX("Unique", 11, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 4), .flags = TMK_OP_SIZES_ITSELF,
+     .attrs = "axis:int sorted:int", .infer = unique_infer, .run = unique_run},
+    {NULL}};

@@ -89,6 +89,13 @@ static void change_tensor(struct tmk_tensor *tensor, const struct change *change
             set_element(tensor, i, change->extreme);
 }
 
+static struct tmk_attr_rule rule_at(const struct tmk_op *row, uint32_t i) {
+    struct tmk_attr_rule rule = {0};
+    for (const char *at = row->attrs; tmk_attr_rule_next(&at, &rule) && i > 0; i--)
+        continue;
+    return rule;
+}
+
 static void change_attr(struct tmk_node *node, const struct tmk_attr_rule *rule,
                         const struct change *change) {
     const struct tmk_attr *old = tmk_node_attr(node, rule->name);
@@ -167,7 +174,8 @@ static bool try_changes(const struct tmk_op *row, const struct change *changes, 
     }
     for (uint32_t c = 0; c < n; c++) {
         if (!changes[c].operand) {
-            change_attr(node, &row->attrs[changes[c].which], &changes[c]);
+            const struct tmk_attr_rule rule = rule_at(row, changes[c].which);
+            change_attr(node, &rule, &changes[c]);
             continue;
         }
         struct tmk_value *value = node->inputs[changes[c].which];
@@ -190,7 +198,7 @@ static bool try_labelled(const struct tmk_op *row, const struct change *changes,
     for (uint32_t c = 0; c < n && used < sizeof label; c++)
         used += (size_t)snprintf(
             label + used, sizeof label - used, " %s%s%u length %u element %d extreme %u",
-            changes[c].operand ? "operand " : row->attrs[changes[c].which].name,
+            changes[c].operand ? "operand " : rule_at(row, changes[c].which).name,
             changes[c].operand ? "" : " ", changes[c].operand ? changes[c].which : 0,
             changes[c].length, (int)changes[c].element, changes[c].extreme);
     alarm(SECONDS);
@@ -213,15 +221,16 @@ static uint32_t operands_of(const struct tmk_op *row) {
 }
 
 static uint32_t rules_of(const struct tmk_op *row) {
+    struct tmk_attr_rule rule;
     uint32_t n = 0;
-    while (row->attrs && row->attrs[n].name)
+    for (const char *at = row->attrs; tmk_attr_rule_next(&at, &rule);)
         n++;
     return n;
 }
 
 static void try_rule(const struct tmk_op *row, uint32_t rule, uint32_t extreme) {
     static const uint32_t lengths[] = {0, 1, 2, 3, 4, LONGEST_LIST};
-    const enum tmk_attr_kind kind = row->attrs[rule].kind;
+    const enum tmk_attr_kind kind = rule_at(row, rule).kind;
     struct change change = {false, rule, UINT32_MAX, 0, extreme};
     if (kind != TMK_ATTR_INTS && kind != TMK_ATTR_FLOATS) {
         (void)try_labelled(row, &change, 1);

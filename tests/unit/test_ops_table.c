@@ -266,6 +266,12 @@ TEST(no_row_has_an_empty_field) {
         if (row->since < 1 || row->until < row->since || row->min_in < 0 ||
             row->max_in < row->min_in || row->min_out < 0 || row->max_out < row->min_out)
             fail_msg("%s.%d: limits are in the wrong order", row->name, row->since);
+        struct tmk_attr_rule rule;
+        const char *at = row->attrs;
+        while (tmk_attr_rule_next(&at, &rule))
+            assert_true(tmk_op_takes_attr(row, rule.name));
+        if (at && *at)
+            fail_msg("%s.%d: '%s' is no list of attributes", row->name, row->since, row->attrs);
     }
 }
 
