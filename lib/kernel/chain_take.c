@@ -76,10 +76,18 @@ static const struct tmk_tensor *input_at(const struct query *q, uint32_t i) {
     return i < q->node->n_inputs ? q->in[i] : NULL;
 }
 
-/* x op p, where inputs 0 and 1 have these shapes once aligned. */
+/* What p op x is, where a loop computes it. */
+static const enum tmk_chain_kind swapped_loops[] = {
+    [TMK_CHAIN_ADD] = TMK_CHAIN_ADD,    [TMK_CHAIN_SUB] = TMK_CHAIN_SUB_FROM,
+    [TMK_CHAIN_MUL] = TMK_CHAIN_MUL,    [TMK_CHAIN_DIV] = TMK_CHAIN_DIV_INTO,
+    [TMK_CHAIN_MIN] = TMK_CHAIN_MIN_OF, [TMK_CHAIN_MAX] = TMK_CHAIN_MAX_OF,
+    [TMK_CHAIN_PRELU] = TMK_CHAIN_COPY,
+};
+
+/* x op p by out->loop, where inputs 0 and 1 have these shapes once aligned. */
 static bool take_pair(const struct query *q, const struct tmk_shape *a, const struct tmk_shape *b,
-                      enum tmk_chain_kind kind, enum tmk_chain_kind swapped,
                       struct tmk_chain_spec *out) {
+    const enum tmk_chain_kind swapped = swapped_loops[out->loop];
     struct tmk_chain_spread spread_a, spread_b;
     if (!spread_of(q, 0, a, &spread_a) || !spread_of(q, 1, b, &spread_b))
         return false;
@@ -87,15 +95,14 @@ static bool take_pair(const struct query *q, const struct tmk_shape *a, const st
     if (swap && (!spread_b.whole || swapped == TMK_CHAIN_COPY))
         return false;
     out->p_from = TMK_CHAIN_P_INPUT;
-    out->loop = swap ? swapped : kind;
+    out->loop = swap ? swapped : out->loop;
     out->x = swap;
     out->p = !swap;
     out->spread = swap ? spread_a : spread_b;
     return true;
 }
 
-static bool take_binary(const struct query *q, enum tmk_chain_kind kind,
-                        enum tmk_chain_kind swapped, struct tmk_chain_spec *out) {
+static bool take_binary(const struct query *q, struct tmk_chain_spec *out) {
     const struct tmk_shape *a = &q->in[0]->shape;
     struct tmk_shape b;
     if (q->node->n_inputs != 2)
@@ -104,26 +111,7 @@ static bool take_binary(const struct query *q, enum tmk_chain_kind kind,
     if (q->node->row->attrs == tmk_attrs_legacy &&
         tmk_align_legacy(q->node, a, &q->in[1]->shape, &b, NULL) != TMK_OK)
         return false;
-    return take_pair(q, a, &b, kind, swapped, out);
-}
-
-static bool take_add(const struct query *q, struct tmk_chain_spec *out) {
-    return take_binary(q, TMK_CHAIN_ADD, TMK_CHAIN_ADD, out);
-}
-static bool take_sub(const struct query *q, struct tmk_chain_spec *out) {
-    return take_binary(q, TMK_CHAIN_SUB, TMK_CHAIN_SUB_FROM, out);
-}
-static bool take_mul(const struct query *q, struct tmk_chain_spec *out) {
-    return take_binary(q, TMK_CHAIN_MUL, TMK_CHAIN_MUL, out);
-}
-static bool take_div(const struct query *q, struct tmk_chain_spec *out) {
-    return take_binary(q, TMK_CHAIN_DIV, TMK_CHAIN_DIV_INTO, out);
-}
-static bool take_min(const struct query *q, struct tmk_chain_spec *out) {
-    return take_binary(q, TMK_CHAIN_MIN, TMK_CHAIN_MIN_OF, out);
-}
-static bool take_max(const struct query *q, struct tmk_chain_spec *out) {
-    return take_binary(q, TMK_CHAIN_MAX, TMK_CHAIN_MAX_OF, out);
+    return take_pair(q, a, &b, out);
 }
 
 /* Before operator set 7 a slope of one axis lies along axis 1. */
@@ -140,7 +128,7 @@ static bool take_prelu(const struct query *q, struct tmk_chain_spec *out) {
         for (int32_t i = 0; i < x->rank; i++)
             slope.dim[i] = i == 1 ? x->dim[1] : 1;
     }
-    return take_pair(q, x, &slope, TMK_CHAIN_PRELU, TMK_CHAIN_COPY, out);
+    return take_pair(q, x, &slope, out);
 }
 
 static bool take_scalars(struct tmk_chain_spec *out, enum tmk_chain_kind loop, float p, float q) {
@@ -233,25 +221,26 @@ static bool take_gelu(const struct query *q, struct tmk_chain_spec *out) {
     bool exact = strcmp(tmk_node_string(q->node, "approximate", "none"), "none") == 0;
     return take_math(out, exact ? TMK_CHAIN_GELU : TMK_CHAIN_GELU_TANH, 0);
 }
-static bool take_bias_gelu(const struct query *q, struct tmk_chain_spec *out) {
-    return take_math(out, TMK_CHAIN_GELU, 0) && take_add(q, out) && out->x == 0;
-}
-static bool take_fast_gelu(const struct query *q, struct tmk_chain_spec *out) {
-    take_math(out, TMK_CHAIN_GELU_TANH, 0);
-    return !input_at(q, 1) || (take_add(q, out) && out->x == 0);
+
+/* With a bias, or without one. */
+static bool take_biased(const struct query *q, struct tmk_chain_spec *out) {
+    if (!input_at(q, 1))
+        return true;
+    out->loop = TMK_CHAIN_ADD;
+    return take_binary(q, out) && out->x == 0;
 }
 
-/* `take`, or what a node without operands besides input 0 and without attributes is. */
+/* The loops, which `take` may change by the operands and attributes; it may refuse the node. */
 static const struct {
     const char *domain, *name;
     bool (*take)(const struct query *q, struct tmk_chain_spec *out);
     enum tmk_chain_kind loop, math;
 } known[] = {
     {TMK_DOMAIN_ONNX, "Abs", NULL, TMK_CHAIN_ABS, TMK_CHAIN_COPY},
-    {TMK_DOMAIN_ONNX, "Add", take_add, 0, 0},
+    {TMK_DOMAIN_ONNX, "Add", take_binary, TMK_CHAIN_ADD, TMK_CHAIN_COPY},
     {TMK_DOMAIN_ONNX, "BatchNormalization", take_batch_norm, 0, 0},
     {TMK_DOMAIN_ONNX, "Clip", take_clip, 0, 0},
-    {TMK_DOMAIN_ONNX, "Div", take_div, 0, 0},
+    {TMK_DOMAIN_ONNX, "Div", take_binary, TMK_CHAIN_DIV, TMK_CHAIN_COPY},
     {TMK_DOMAIN_ONNX, "Dropout", NULL, TMK_CHAIN_COPY, TMK_CHAIN_COPY},
     {TMK_DOMAIN_ONNX, "Elu", take_elu, 0, 0},
     {TMK_DOMAIN_ONNX, "Erf", NULL, TMK_CHAIN_COPY, TMK_CHAIN_ERF},
@@ -262,23 +251,23 @@ static const struct {
     {TMK_DOMAIN_ONNX, "Identity", NULL, TMK_CHAIN_COPY, TMK_CHAIN_COPY},
     {TMK_DOMAIN_ONNX, "LeakyRelu", take_leaky, 0, 0},
     {TMK_DOMAIN_ONNX, "Log", NULL, TMK_CHAIN_COPY, TMK_CHAIN_LOG},
-    {TMK_DOMAIN_ONNX, "Max", take_max, 0, 0},
-    {TMK_DOMAIN_ONNX, "Min", take_min, 0, 0},
-    {TMK_DOMAIN_ONNX, "Mul", take_mul, 0, 0},
+    {TMK_DOMAIN_ONNX, "Max", take_binary, TMK_CHAIN_MAX, TMK_CHAIN_COPY},
+    {TMK_DOMAIN_ONNX, "Min", take_binary, TMK_CHAIN_MIN, TMK_CHAIN_COPY},
+    {TMK_DOMAIN_ONNX, "Mul", take_binary, TMK_CHAIN_MUL, TMK_CHAIN_COPY},
     {TMK_DOMAIN_ONNX, "Neg", NULL, TMK_CHAIN_NEG, TMK_CHAIN_COPY},
-    {TMK_DOMAIN_ONNX, "PRelu", take_prelu, 0, 0},
+    {TMK_DOMAIN_ONNX, "PRelu", take_prelu, TMK_CHAIN_PRELU, TMK_CHAIN_COPY},
     {TMK_DOMAIN_ONNX, "Pow", take_pow, 0, 0},
     {TMK_DOMAIN_ONNX, "Reciprocal", NULL, TMK_CHAIN_RECIPROCAL, TMK_CHAIN_COPY},
     {TMK_DOMAIN_ONNX, "Relu", NULL, TMK_CHAIN_RELU, TMK_CHAIN_COPY},
     {TMK_DOMAIN_ONNX, "Sigmoid", NULL, TMK_CHAIN_COPY, TMK_CHAIN_SIGMOID},
     {TMK_DOMAIN_ONNX, "Softplus", NULL, TMK_CHAIN_COPY, TMK_CHAIN_SOFTPLUS},
     {TMK_DOMAIN_ONNX, "Sqrt", NULL, TMK_CHAIN_SQRT, TMK_CHAIN_COPY},
-    {TMK_DOMAIN_ONNX, "Sub", take_sub, 0, 0},
-    {TMK_DOMAIN_ONNX, "Sum", take_add, 0, 0},
+    {TMK_DOMAIN_ONNX, "Sub", take_binary, TMK_CHAIN_SUB, TMK_CHAIN_COPY},
+    {TMK_DOMAIN_ONNX, "Sum", take_binary, TMK_CHAIN_ADD, TMK_CHAIN_COPY},
     {TMK_DOMAIN_ONNX, "Swish", take_swish, 0, 0},
     {TMK_DOMAIN_ONNX, "Tanh", NULL, TMK_CHAIN_COPY, TMK_CHAIN_TANH},
-    {microsoft, "BiasGelu", take_bias_gelu, 0, 0},
-    {microsoft, "FastGelu", take_fast_gelu, 0, 0},
+    {microsoft, "BiasGelu", take_biased, TMK_CHAIN_COPY, TMK_CHAIN_GELU},
+    {microsoft, "FastGelu", take_biased, TMK_CHAIN_COPY, TMK_CHAIN_GELU_TANH},
     {microsoft, "Gelu", NULL, TMK_CHAIN_COPY, TMK_CHAIN_GELU},
     {microsoft, "QuickGelu", take_quick_gelu, 0, 0},
 };
