@@ -19,13 +19,9 @@ static inline bool same_span(const struct tmk_pool_span *u, int n) {
 #define BLOCK 8
 #define NAME(of) of##_any_8
 #include "kernel/simd_body.h"
-#undef BLOCK
-#undef NAME
 #define BLOCK 16
 #define NAME(of) of##_any_16
 #include "kernel/simd_body.h"
-#undef BLOCK
-#undef NAME
 #undef FLOATS
 #undef PROCESSOR
 #undef TARGET
@@ -39,13 +35,9 @@ static inline bool same_span(const struct tmk_pool_span *u, int n) {
 #define BLOCK 8
 #define NAME(of) of##_avx2_8
 #include "kernel/simd_body.h"
-#undef BLOCK
-#undef NAME
 #define BLOCK 16
 #define NAME(of) of##_avx2_16
 #include "kernel/simd_body.h"
-#undef BLOCK
-#undef NAME
 #undef FLOATS
 #undef PROCESSOR
 #undef TARGET
@@ -56,13 +48,9 @@ static inline bool same_span(const struct tmk_pool_span *u, int n) {
 #define BLOCK 8
 #define NAME(of) of##_avx512_8
 #include "kernel/simd_body.h"
-#undef BLOCK
-#undef NAME
 #define BLOCK 16
 #define NAME(of) of##_avx512_16
 #include "kernel/simd_body.h"
-#undef BLOCK
-#undef NAME
 #undef FLOATS
 #undef PROCESSOR
 #undef TARGET

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loops of lanes.h for one size of block: BLOCK, its NAME(of a function), TARGET, and the
- * FLOATS in one of its registers are defined. Included once for each, and so without a guard. */
+/* The loops of simd.h for one size of block: BLOCK, its NAME(of a function), TARGET, and the FLOATS
+ * in one of its registers are defined. Included once for each, and so without a guard; BLOCK and
+ * NAME are undefined at the end. */
 
 /* All goes register by register, since gcc compares and converts longer vectors element by element.
  */
@@ -168,3 +169,5 @@ static const struct tmk_simd NAME(lanes) = {
 #undef HALF
 #undef PARTS
 #undef PART
+#undef BLOCK
+#undef NAME
