@@ -44,8 +44,9 @@ static enum tmk_status run_bitcast(struct tmk_run *run) {
     return TMK_OK;
 }
 
-const struct tmk_op tmk_ops_bitcast[] = {{TMK_OP_ONNX("BitCast", 26, INT32_MAX),
-                                          TMK_OP_COUNTS(1, 1, 1, 1), .channel = TMK_CHANNEL_INHERIT,
-                                          .attrs = "to:int!", .infer = infer_bitcast,
-                                          .run = run_bitcast},
-                                         {NULL}};
+const struct tmk_op tmk_ops_bitcast[] = {
+    {TMK_OP_ONNX("BitCast", 26, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
+     .channel = TMK_CHANNEL_INHERIT, .attrs = "to:int!", .infer = infer_bitcast,
+     .run = run_bitcast},
+    {NULL},
+};

@@ -67,6 +67,8 @@ static double det_cost(const struct tmk_node *node, const struct tmk_tensor *con
     return tmk_cost_count(in[0]) * tmk_cost_dim(in[0], -1);
 }
 
-const struct tmk_op tmk_ops_det[] = {{TMK_OP_ONNX("Det", 11, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
-                                      .infer = infer_det, .run = run_det, .cost = det_cost},
-                                     {NULL}};
+const struct tmk_op tmk_ops_det[] = {
+    {TMK_OP_ONNX("Det", 11, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1), .infer = infer_det,
+     .run = run_det, .cost = det_cost},
+    {NULL},
+};

@@ -155,10 +155,11 @@ static double dft_cost(const struct tmk_node *node, const struct tmk_tensor *con
     return 2 * tmk_cost_count(out) * (double)t.length;
 }
 
-const struct tmk_op tmk_ops_dft[] = {{TMK_OP_ONNX("DFT", 17, 19), TMK_OP_COUNTS(1, 2, 1, 1),
-                                      .attrs = "axis:int inverse:int onesided:int",
-                                      .infer = infer_dft, .run = run_dft, .cost = dft_cost},
-                                     {TMK_OP_ONNX("DFT", 20, INT32_MAX), TMK_OP_COUNTS(1, 3, 1, 1),
-                                      .attrs = "inverse:int onesided:int", .infer = infer_dft,
-                                      .run = run_dft, .cost = dft_cost},
-                                     {NULL}};
+const struct tmk_op tmk_ops_dft[] = {
+    {TMK_OP_ONNX("DFT", 17, 19), TMK_OP_COUNTS(1, 2, 1, 1),
+     .attrs = "axis:int inverse:int onesided:int", .infer = infer_dft, .run = run_dft,
+     .cost = dft_cost},
+    {TMK_OP_ONNX("DFT", 20, INT32_MAX), TMK_OP_COUNTS(1, 3, 1, 1),
+     .attrs = "inverse:int onesided:int", .infer = infer_dft, .run = run_dft, .cost = dft_cost},
+    {NULL},
+};

@@ -112,7 +112,8 @@ static enum tmk_status run_mel(struct tmk_run *run) {
     return TMK_OK;
 }
 
-const struct tmk_op tmk_ops_mel[] = {{TMK_OP_ONNX("MelWeightMatrix", 17, INT32_MAX),
-                                      TMK_OP_COUNTS(5, 5, 1, 1), .attrs = "output_datatype:int",
-                                      .infer = infer_mel, .run = run_mel},
-                                     {NULL}};
+const struct tmk_op tmk_ops_mel[] = {
+    {TMK_OP_ONNX("MelWeightMatrix", 17, INT32_MAX), TMK_OP_COUNTS(5, 5, 1, 1),
+     .attrs = "output_datatype:int", .infer = infer_mel, .run = run_mel},
+    {NULL},
+};

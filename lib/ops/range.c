@@ -91,7 +91,8 @@ static enum tmk_status range_run(struct tmk_run *run) {
 }
 
 /* stash_type (27) states in which type 16-bit floats are counted up; ours are float32 */
-const struct tmk_op tmk_ops_range[] = {{TMK_OP_ONNX("Range", 11, INT32_MAX),
-                                        TMK_OP_COUNTS(3, 3, 1, 1), .attrs = "stash_type:int",
-                                        .infer = range_infer, .run = range_run},
-                                       {NULL}};
+const struct tmk_op tmk_ops_range[] = {
+    {TMK_OP_ONNX("Range", 11, INT32_MAX), TMK_OP_COUNTS(3, 3, 1, 1), .attrs = "stash_type:int",
+     .infer = range_infer, .run = range_run},
+    {NULL},
+};

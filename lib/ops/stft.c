@@ -145,7 +145,8 @@ static double stft_cost(const struct tmk_node *node, const struct tmk_tensor *co
     return tmk_cost_count(out) * (double)f.length;
 }
 
-const struct tmk_op tmk_ops_stft[] = {{TMK_OP_ONNX("STFT", 17, INT32_MAX),
-                                       TMK_OP_COUNTS(2, 4, 1, 1), .attrs = "onesided:int",
-                                       .infer = infer_stft, .run = run_stft, .cost = stft_cost},
-                                      {NULL}};
+const struct tmk_op tmk_ops_stft[] = {
+    {TMK_OP_ONNX("STFT", 17, INT32_MAX), TMK_OP_COUNTS(2, 4, 1, 1), .attrs = "onesided:int",
+     .infer = infer_stft, .run = run_stft, .cost = stft_cost},
+    {NULL},
+};

@@ -31,8 +31,9 @@ static enum tmk_status run_swiglu(struct tmk_run *run) {
     return TMK_OK;
 }
 
-const struct tmk_op tmk_ops_swiglu[] = {{TMK_OP_ONNX("SwiGLU", 28, INT32_MAX),
-                                         TMK_OP_COUNTS(2, 2, 1, 1), .flags = TMK_OP_INPLACE,
-                                         .channel = TMK_CHANNEL_INHERIT, .attrs = "alpha:float",
-                                         .infer = infer_swiglu, .run = run_swiglu},
-                                        {NULL}};
+const struct tmk_op tmk_ops_swiglu[] = {
+    {TMK_OP_ONNX("SwiGLU", 28, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1), .flags = TMK_OP_INPLACE,
+     .channel = TMK_CHANNEL_INHERIT, .attrs = "alpha:float", .infer = infer_swiglu,
+     .run = run_swiglu},
+    {NULL},
+};

@@ -52,7 +52,8 @@ static enum tmk_status transpose_run(struct tmk_run *run) {
     return TMK_OK;
 }
 
-const struct tmk_op tmk_ops_transpose[] = {{TMK_OP_ONNX("Transpose", 1, INT32_MAX),
-                                            TMK_OP_COUNTS(1, 1, 1, 1), .attrs = "perm:ints",
-                                            .infer = transpose_infer, .run = transpose_run},
-                                           {NULL}};
+const struct tmk_op tmk_ops_transpose[] = {
+    {TMK_OP_ONNX("Transpose", 1, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1), .attrs = "perm:ints",
+     .infer = transpose_infer, .run = transpose_run},
+    {NULL},
+};

@@ -77,7 +77,8 @@ static enum tmk_status run_where(struct tmk_run *run) {
     return TMK_OK;
 }
 
-const struct tmk_op tmk_ops_where[] = {{TMK_OP_ONNX("Where", 9, INT32_MAX),
-                                        TMK_OP_COUNTS(3, 3, 1, 1), .infer = infer_where,
-                                        .run = run_where},
-                                       {NULL}};
+const struct tmk_op tmk_ops_where[] = {
+    {TMK_OP_ONNX("Where", 9, INT32_MAX), TMK_OP_COUNTS(3, 3, 1, 1), .infer = infer_where,
+     .run = run_where},
+    {NULL},
+};
