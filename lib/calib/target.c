@@ -69,10 +69,10 @@ static enum tmk_status get_types(const cJSON *array, struct tmk_target_limits *o
     return TMK_OK;
 }
 
-static enum tmk_status get_scales(const cJSON *array, struct tmk_target_limits *out,
+static enum tmk_status get_scales(const cJSON *array, bool depthwise, struct tmk_target_limits *out,
                                   struct tmk_diag *diag) {
     const cJSON *item;
-    out->tensor = out->channel = false;
+    out->tensor = out->channel = out->depthwise = false;
     cJSON_ArrayForEach(item, array) {
         const char *word = cJSON_IsString(item) ? item->valuestring : "";
         if (strcmp(word, "channel") == 0) {
@@ -81,11 +81,16 @@ static enum tmk_status get_scales(const cJSON *array, struct tmk_target_limits *
         } else if (strcmp(word, "tensor") == 0) {
             out->prefers_channel = out->channel;
             out->tensor = true;
+        } else if (depthwise && strcmp(word, "depthwise") == 0) {
+            out->depthwise = true;
         } else {
-            return tmk_fail(diag, TMK_FORMAT, "not a list of \"tensor\" and \"channel\"");
+            return tmk_fail(diag, TMK_FORMAT, "not a list of \"tensor\" and \"channel\"%s",
+                            depthwise ? " or \"depthwise\"" : "");
         }
     }
-    return out->tensor || out->channel ? TMK_OK : tmk_fail(diag, TMK_FORMAT, "an empty list");
+    return out->tensor || out->channel
+               ? TMK_OK
+               : tmk_fail(diag, TMK_FORMAT, "neither \"tensor\" nor \"channel\"");
 }
 
 #define LIMIT_KEYS "activation", "weight", "bias", "activation_scales", "weight_scales"
@@ -103,7 +108,9 @@ static enum tmk_status get_limits(const cJSON *object, struct tmk_target_limits 
     for (size_t role = 0; role < TMK_COUNT(scales); role++) {
         const cJSON *given = tmk_json_member(object, scales[role]);
         if (given)
-            TMK_TRY(tmk_in(diag, get_scales(given, &limits[role], diag), "'%s'", scales[role]));
+            TMK_TRY(tmk_in(diag,
+                           get_scales(given, role == TMK_ENCODING_ACTIVATION, &limits[role], diag),
+                           "'%s'", scales[role]));
     }
     return TMK_OK;
 }

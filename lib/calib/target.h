@@ -23,6 +23,7 @@ struct tmk_target_limits {
     struct tmk_target_type types[TMK_TARGET_MOST_TYPES];
     uint32_t n_types; /* 0: it stays float */
     bool tensor, channel;
+    bool depthwise; /* activations: by channel where a depthwise convolution reads them */
     bool prefers_channel;
 };
 
@@ -74,6 +75,7 @@ struct tmk_target_node {
     const char *op, *name; /* the name as in struct tmk_encoding_use */
     const uint32_t *inputs, *outputs;
     uint32_t n_inputs, n_outputs;
+    bool depthwise; /* a convolution, each channel by itself */
 };
 
 void tmk_target_check_node(struct tmk_target_check *check, const struct tmk_target_node *node);

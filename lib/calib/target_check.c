@@ -30,9 +30,20 @@ static bool allows_type(const struct tmk_target_limits *limits, const struct tmk
     return false;
 }
 
-static bool allows_scales(const struct tmk_target_limits *limits, const struct tmk_encoding *e) {
-    return e->axis < 0 ? limits->tensor || e->role == TMK_ENCODING_BIAS
-                       : limits->channel && !e->block;
+/* `depthwise`: of an activation, and depthwise convolutions read it. */
+static bool allows_scales(const struct tmk_target_limits *limits, const struct tmk_encoding *e,
+                          bool depthwise) {
+    if (e->axis < 0)
+        return limits->tensor || e->role == TMK_ENCODING_BIAS;
+    return !e->block && (limits->channel || depthwise);
+}
+
+/* Of what an operator computes its readers decide, each by itself. */
+static bool reads_depthwise(const struct tmk_target *target) {
+    for (uint32_t i = 0; i < target->n_rows; i++)
+        if (target->rows[i].limits[TMK_ENCODING_ACTIVATION].depthwise)
+            return true;
+    return false;
 }
 
 static const char *scales_text(const struct tmk_encoding *e) {
@@ -41,7 +52,9 @@ static const char *scales_text(const struct tmk_encoding *e) {
 
 /* Which the row has instead. */
 static const char *other_scales(const struct tmk_target_limits *limits) {
-    return limits->channel ? "a scale per channel" : "one scale";
+    return limits->channel     ? "a scale per channel"
+           : limits->depthwise ? "one scale, but for depthwise convolutions"
+                               : "one scale";
 }
 
 /* "uint8, int8 symmetric" */
@@ -58,14 +71,14 @@ enum { TYPES_SIZE = 256 };
 
 /* `where` is the node, and where it has the value: "Conv 'conv1' input 0". */
 static void check_encoding(struct tmk_target_check *check, const struct tmk_target_limits *limits,
-                           const struct tmk_encoding *e, const char *where) {
+                           const struct tmk_encoding *e, bool depthwise, const char *where) {
     char types[TYPES_SIZE];
     list_types(limits, types, sizeof types);
     if (!allows_type(limits, e))
         add_finding(check, "%sp%" PRIu32 " '%s' is %s %s; %s has %s", where, e->id, e->name,
                     tmk_dtype_name(e->dtype), e->symmetric ? "symmetric" : "asymmetric",
                     check->target->name, types);
-    else if (!allows_scales(limits, e))
+    else if (!allows_scales(limits, e, depthwise))
         add_finding(check, "%sp%" PRIu32 " '%s' has %s; %s has %s", where, e->id, e->name,
                     scales_text(e), check->target->name, other_scales(limits));
 }
@@ -120,7 +133,8 @@ void tmk_target_check_node(struct tmk_target_check *check, const struct tmk_targ
         const struct tmk_encoding *e = read_as(check, node, i);
         snprintf(where, sizeof where, "%s '%s' input %" PRIu32 ": ", node->op, node->name, i);
         if (e)
-            check_encoding(check, &row->limits[e->role], e, where);
+            check_encoding(check, &row->limits[e->role], e,
+                           node->depthwise && row->limits[e->role].depthwise, where);
         if (row->sharing == TMK_TARGET_SHARES_ALL)
             check_sharing(check, node, first, e);
     }
@@ -131,7 +145,8 @@ void tmk_target_check_node(struct tmk_target_check *check, const struct tmk_targ
                 : tmk_encodings_find(check->encodings, node->outputs[o], NULL, 0);
         snprintf(where, sizeof where, "%s '%s' output %" PRIu32 ": ", node->op, node->name, o);
         if (e)
-            check_encoding(check, &row->limits[TMK_ENCODING_ACTIVATION], e, where);
+            check_encoding(check, &row->limits[TMK_ENCODING_ACTIVATION], e,
+                           reads_depthwise(check->target), where);
         if (row->sharing != TMK_TARGET_SHARES_NONE)
             check_sharing(check, node, first, e);
     }
@@ -144,7 +159,7 @@ void tmk_target_check_types(struct tmk_target_check *check) {
         bool allowed = false;
         for (uint32_t r = 0; !allowed && r < target->n_rows; r++) {
             const struct tmk_target_limits *limits = &target->rows[r].limits[e->role];
-            allowed = allows_type(limits, e) && allows_scales(limits, e);
+            allowed = allows_type(limits, e) && allows_scales(limits, e, limits->depthwise);
         }
         if (!allowed)
             add_finding(check, "p%" PRIu32 " '%s' is %s %s with %s; no operator of %s takes that",
@@ -154,6 +169,18 @@ void tmk_target_check_types(struct tmk_target_check *check) {
 }
 
 /* ---- the network of a profile ---- */
+
+/* A weight [channels, 1, ...] of an input of several channels. */
+static bool is_depthwise(const struct tmk_net *net, uint32_t node) {
+    const uint32_t x = tmk_net_input(net, node, 0), w = tmk_net_input(net, node, 1);
+    if (strcmp(net->nodes[node].op, "Conv") != 0 || x == TMK_NET_NONE || w == TMK_NET_NONE)
+        return false;
+    const struct tmk_profile_tensor *input = &net->profile->tensors[x],
+                                    *weight = &net->profile->tensors[w];
+    return weight->has_shape && weight->shape.rank > 2 && weight->shape.dim[1] == 1 &&
+           weight->shape.dim[0] > 1 &&
+           (!input->has_shape || input->shape.rank < 2 || input->shape.dim[1] != 1);
+}
 
 static enum tmk_status check_net(struct tmk_target_check *check, const struct tmk_net *net,
                                  struct tmk_diag *diag) {
@@ -177,7 +204,8 @@ static enum tmk_status check_net(struct tmk_target_check *check, const struct tm
                                              .inputs = ids,
                                              .outputs = ids + n->n_inputs,
                                              .n_inputs = n->n_inputs,
-                                             .n_outputs = n->n_outputs};
+                                             .n_outputs = n->n_outputs,
+                                             .depthwise = is_depthwise(net, i)};
         tmk_target_check_node(check, &node);
     }
     tmk_arena_finish(&arena);

@@ -22,6 +22,13 @@ static uint32_t id_of(const struct tmk_value *value) {
     return value && value->profile_id >= 0 ? (uint32_t)value->profile_id : UINT32_MAX;
 }
 
+static bool is_depthwise(const struct tmk_node *node) {
+    const struct tmk_value *weight = node->n_inputs > 1 ? node->inputs[1] : NULL;
+    const struct tmk_shape *shape = weight ? &weight->type.shape : NULL;
+    return tmk_node_is(node, TMK_DOMAIN_ONNX, "Conv") && tmk_node_int(node, "group", 1) > 1 &&
+           shape && weight->type.has_shape && shape->rank > 2 && shape->dim[1] == 1;
+}
+
 static enum tmk_status check_node(struct tmk_target_check *check, const struct tmk_node *node,
                                   struct tmk_arena *arena, struct tmk_diag *diag) {
     char key[24] = "";
@@ -40,7 +47,8 @@ static enum tmk_status check_node(struct tmk_target_check *check, const struct t
                                          .inputs = ids,
                                          .outputs = ids + node->n_inputs,
                                          .n_inputs = node->n_inputs,
-                                         .n_outputs = node->n_outputs};
+                                         .n_outputs = node->n_outputs,
+                                         .depthwise = is_depthwise(node)};
     tmk_target_check_node(check, &seen);
     return TMK_OK;
 }

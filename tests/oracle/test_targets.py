@@ -167,6 +167,28 @@ def test_openvino_runs_what_is_made_for_it(path):
     return found
 
 
+def test_scales_by_channel_of_activations_are_for_depthwise_convolutions_where_the_target_has_them(path):
+    name = present("mlperf_vww_mobilenet")[0]
+    graph = onnx.load(model_of(name)).graph
+    shapes = {one.name: one.dims for one in graph.initializer}
+    groups = {True: [], False: []}
+    for node in graph.node:
+        if node.op_type == "Conv" and node.input[0] != graph.input[0].name:
+            groups[any(one.name == "group" and one.i == shapes[node.input[1]][0] for one in node.attribute)].append(node.input[0])
+
+    def rules(value):
+        config = {"rules": [{"match": {"name": value}, "per_channel": True}]}
+        (path / "channel.json").write_text(json.dumps(config))
+        return ["--config", path / "channel.json"]
+    deep, dense = groups[True][-1], groups[False][-1]
+    made = json.loads(calibrated(path, name, "openvino", *rules(deep)).read_text())["encodings"]
+    assert next(one for one in made if one["name"] == deep)["axis"] == 1
+    execute("check", path / "enc.json", "--target", "openvino", "--against", model_of(name))
+    for target, value, says in (("openvino", dense, "one scale, but for depthwise"), ("ort-cpu", deep, "ort-cpu has one scale")):
+        words = ["calibrate", path / f"{name}.json", "--target", target, "-o", path / "no.json", *rules(value)]
+        assert says in execute(*words, status=3).stderr, (target, value)
+
+
 # ---- formats of ranges and layers ----
 
 def test_tables_and_ranges_name_only_what_the_target_computes(path):
