@@ -404,7 +404,8 @@ static int run_calibrate(const struct command *command, int argc, char **argv) {
          "with the least fourth power of the error, searched over the weights themselves",
          &args.options.weights.method},
         {"weights-block", 0, OPTION_COUNT, "N",
-         "weights of matrix products get a scale for each N terms of a sum, such as 32",
+         "weights of matrix products get a scale for each N terms of a sum, such as 32 (and all "
+         "weights ranges by mse, unless --weights-method says otherwise)",
          &args.block},
         {"model", 0, OPTION_INPUT, "FILE",
          "where the weights are that --weights-method, --weights-block and the config ask for; "

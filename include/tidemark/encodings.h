@@ -196,8 +196,8 @@ struct tmk_calibrate_choice {
     const char *scheme;   /* "asymmetric", "symmetric"; NULL: the default */
     const char *scales;   /* "tensor": one for all; "channel"; NULL: the default */
     bool pow2;
-    uint32_t block; /* weights of matrix products: a scale for each block of so many terms of a sum;
-                       0: the default, none */
+    uint32_t block; /* weights of matrix products: a scale for each block of so many terms of a sum,
+                       by mse unless a method is given; 0: the default, none */
 };
 
 struct tmk_target;

@@ -128,6 +128,8 @@ enum tmk_status tmk_quant_settings_of_choice(const struct tmk_calibrate_choice *
     if (choice->scales)
         settings.channels = *choice->scales == 'c' ? TMK_YES : TMK_NO;
     settings.block = choice->block;
+    if (choice->block > 1 && !choice->method)
+        TMK_TRY(set_method("mse", TMK_ARGUMENT, &settings, diag));
     settings.pow2 = choice->pow2 ? TMK_YES : TMK_UNSET;
     *out = settings;
     return TMK_OK;
@@ -192,6 +194,8 @@ static enum tmk_status get_quant_settings(const cJSON *object, struct tmk_quant_
                             "'block' is not the length of a block, 2 to %d, or 1: none",
                             TMK_MOST_BLOCK);
         settings->block = (uint32_t)block->valuedouble;
+        if (settings->block > 1 && !settings->method)
+            TMK_TRY(set_method("mse", TMK_FORMAT, settings, diag));
     }
     TMK_TRY(get_tristate(object, "quantize", &settings->quantize, diag));
     TMK_TRY(get_tristate(object, "per_channel", &settings->channels, diag));

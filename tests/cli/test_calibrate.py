@@ -214,12 +214,14 @@ def test_matrix_products_have_scales_by_block(path):
         item, shape = enc[name], enc.values[name]["shape"]
         axis = item["axis"]
         count = -(-shape[axis] // 24) * shape[1 - axis]
-        assert item["block"] == 24 and len(item["scale"]) == count and not {"zero_point", "low", "clip_max"} & set(item)
+        assert item["block"] == 24 and item["method"] == "mse" and not item["narrow"] and len(item["scale"]) == count and not {"zero_point", "low", "clip_max"} & set(item)
         assert axis == 1 - by_default(path)[name]["axis"]
     sums = {item["id"] for items in enc.items.values() for item in items if "block" in item}
     biases = [reason for name, reason in enc.left.items() if "scales by block" in reason]
     assert len(biases) == len(blocked) and sums
     assert not any(r["op"] in ("Gemm", "MatMul") for r in enc.file["requants"])
+    plain = Encodings(digits(), path, "--weights-block", 24, "--weights-method", "minmax", "--weights-dtype", "int4", "--model", DIGITS)
+    assert all(plain[name]["method"] == "minmax" and plain[name]["narrow"] for name in blocked)
     asymmetric = Encodings(digits(), path, "--model", DIGITS, config={
         "rules": [{"match": {"op": "dense"}, "block": 32, "dtype": "uint4", "scheme": "asymmetric", "method": "mse"}]})
     item = asymmetric[sorted(blocked)[0]]

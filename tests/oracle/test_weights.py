@@ -21,8 +21,8 @@ FORMS = [
     ["--weights-method", "mse"],
     ["--weights-method", "l4", "--weights-scheme", "asymmetric", "--weights-dtype", "uint8"],
     ["--weights-method", "mse", "--weights-per-tensor"],
-    ["--weights-dtype", "int4", "--weights-block", "32"],
-    ["--weights-dtype", "int4", "--weights-block", "32", "--weights-method", "mse"],
+    ["--weights-dtype", "int4", "--weights-block", "32", "--weights-method", "minmax"],
+    ["--weights-dtype", "int4", "--weights-block", "32"],  # mse
     ["--weights-dtype", "uint4", "--weights-block", "16", "--weights-method", "l4", "--weights-scheme", "asymmetric"],
     ["--weights-dtype", "int8", "--weights-block", "24", "--weights-method", "mse"],
 ]
@@ -117,11 +117,10 @@ def test_searched_ranges_are_never_worse_than_the_extremes(path):
         model = onnx.load(model_of(name))
         for words in FORMS:
             power = 4 if "l4" in words else 2
-            if "--weights-method" not in words:
+            if "minmax" in words:
                 continue
-            at = words.index("--weights-method")
             errors = []
-            for some in (words, words[:at] + words[at + 2:]):
+            for some in (words, [*words, "--weights-method", "minmax"]):  # the last one given counts
                 sums = {}
                 for key, (encoding, real) in weights_of(model, calibrated(path, name, *some)).items():
                     codes, scale, zero = codes_of(encoding, real)
@@ -146,6 +145,28 @@ def test_simulate_sees_what_onnx_runtime_computes(path):
     assert abs(next(value for value in integer["values"] if value["output"])["sqnr"] - output["sqnr"]) < 0.1
     ranked = tidemark("simulate", model_of(name), path / "enc.json", "--rank", *words)
     assert "dense1.weight" in ranked, ranked
+
+
+def test_chosen_values_have_16_bits(path):
+    profile(model_of("digits"), sources("digits"), path / "digits.json", "--limit", 64)
+    rules = [{"match": {"name": "relu1_out"}, "dtype": "uint16"}, {"match": {"name": "conv1.weight"}, "dtype": "int16"}]
+    found = []
+    for config in ({}, {"rules": rules}):
+        (path / "c.json").write_text(json.dumps(config))
+        tidemark("calibrate", path / "digits.json", "--config", path / "c.json", "-o", path / "enc.json", "-q")
+        tidemark("export", path / "enc.json", "--to", "qdq", "--model", model_of("digits"), "-o", path / "q.onnx", "-q")
+        told = json.loads(tidemark("simulate", model_of("digits"), path / "enc.json", "--data", sources("digits")[0], "--limit", 64,
+                                   "--json"))
+        zeros = {one.name: one.data_type for one in onnx.load(path / "q.onnx").graph.initializer if one.name.endswith("_zero_point")}
+        ours, reference = session(str(path / "q.onnx")), session(str(model_of("digits")))
+        runs = [(ours.run(None, feed)[0], reference.run(None, feed)[0]) for feed in samples("digits", 64)]
+        noise, power = sum(np.sum((x - y) ** 2.) for x, y in runs), sum(np.sum(y ** 2.) for _, y in runs)
+        assert abs(10 * np.log10(power / noise) - next(value["sqnr"] for value in told["values"] if value["output"])) < 0.3
+        found.append(next(value["sqnr"] for value in told["values"] if value["name"] == "relu1_out"))
+        wide = {name for name, kind in zeros.items() if kind in (onnx.TensorProto.UINT16, onnx.TensorProto.INT16)}
+        assert wide == ({f"{one['match']['name']}_zero_point" for one in rules} if config else set()), zeros
+    assert found[1] > found[0] + 8, found
+    return f"relu1_out {found[0]:.1f} dB, with 16 bits {found[1]:.1f}"
 
 
 def test_who_has_no_blocks_leaves_them_out_by_name(path):
