@@ -54,6 +54,21 @@ def test_each_table_is_listed_and_names_its_sources():
         assert used == set(table["sources"]), f"{name}: {used}"
 
 
+def test_a_search_keeps_to_its_target(path):
+    for name in ("tensorrt", "ort-cpu", "ort-qnn"):
+        calibrate(path, "--target", name).expect(DONE)
+        found = json.loads(tidemark("simulate", DIGITS, path / "enc.json", "--data", PICTURES, "--limit", 8, "--search", "--profile",
+                                    path / "p.json", "--target", name, "--goal", "70dB", "--budget", 30, "-o", path / "better.json", "--json",
+                                    "-q").expect(DONE).out)
+        assert found["chosen"] and found["after"] > found["before"], (name, found)
+        tidemark("check", path / "better.json", "--target", name, "--against", DIGITS).expect(DONE)
+    # without its target the same search finds what it has no kernels for
+    calibrate(path, "--dtype", "int8", "--scheme", "symmetric").expect(DONE)
+    tidemark("simulate", DIGITS, path / "enc.json", "--data", PICTURES, "--limit", 8, "--search", "--profile", path / "p.json", "--goal", "90dB",
+             "--budget", 30, "-o", path / "better.json", "-q").expect(DONE)
+    tidemark("check", path / "better.json", "--target", "tensorrt", "--against", DIGITS).expect(ANSWER_NO)
+
+
 def test_each_target_allows_what_is_calibrated_for_it(path):
     for name in NAMES:
         calibrate(path, "--target", name).expect(DONE)
