@@ -114,13 +114,16 @@ enum tmk_status tmk_search_members(const struct tmk_search *s, const struct tmk_
     return TMK_OK;
 }
 
-/* Methods that clip are none of them: what a narrow range gains on a few samples others lose. */
+/* Methods that clip activations are none of them: what a narrow range gains on a few samples others
+ * lose. Weights are known, where the encodings were made with them. */
 static enum tmk_status prepare_all(const struct tmk_search *s, const struct tmk_encoding *of,
                                    const struct tmk_unit *unit, struct tmk_attempt *list,
                                    uint32_t *n) {
-    static const char *const methods[] = {"auto", "minmax"};
+    static const char *const by_samples[] = {"auto", "minmax"}, *const of_weights[] = {"mse", "l4"};
+    const char *const *methods =
+        of->role == TMK_ENCODING_WEIGHT && s->base.constant ? of_weights : by_samples;
     bool worth;
-    for (size_t i = 0; i < TMK_COUNT(methods); i++) {
+    for (size_t i = 0; i < TMK_COUNT(by_samples); i++) {
         if (strcmp(of->method, "given") == 0 || strcmp(methods[i], of->method) == 0)
             continue;
         TMK_TRY(tmk_attempt_init(s, unit, TMK_CHANGE_METHOD, methods[i], &list[*n], &worth));
