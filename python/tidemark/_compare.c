@@ -16,7 +16,7 @@ struct opened {
 
 static bool parse_call(PyObject *args, struct opened *out) {
     PyObject *encodings;
-    if (!PyArg_ParseTuple(args, "szO!O!", &out->path, &out->params, &py_encodings_type, &encodings,
+    if (!PyArg_ParseTuple(args, "szO!O!", &out->path, &out->params, py_encodings_type, &encodings,
                           &PyDict_Type, &out->settings))
         return false;
     out->encodings = ((struct py_encodings *)encodings)->encodings;
@@ -200,7 +200,7 @@ static PyObject *found_of(struct tmk_encodings *better, const struct tmk_search_
 static PyObject *array_of(const struct tmk_tensor *t) {
     PyObject *shape = PyTuple_New(t->shape.rank);
     for (int32_t i = 0; shape && i < t->shape.rank; i++)
-        PyTuple_SET_ITEM(shape, i, PyLong_FromLongLong(t->shape.dim[i]));
+        PyTuple_SetItem(shape, i, PyLong_FromLongLong(t->shape.dim[i]));
     PyObject *bytes = PyBytes_FromStringAndSize(t->data, (Py_ssize_t)tmk_tensor_bytes(t));
     if (bytes && shape)
         return Py_BuildValue("(NNN)", bytes, dtype_name(t->dtype), shape);

@@ -3,11 +3,14 @@
  */
 #include "_core.h"
 
+#include <string.h>
+
 #include <tidemark/memory.h>
 #include <tidemark/operations.h>
 #include <tidemark/report.h>
 #include <tidemark/session.h>
 
+PyTypeObject *py_profile_type, *py_encodings_type;
 static PyObject *error_type;
 
 static const char *status_code(enum tmk_status status) {
@@ -35,6 +38,16 @@ PyObject *py_fail(enum tmk_status status, const struct tmk_diag *diag) {
     Py_XDECREF(error);
     Py_XDECREF(what);
     return NULL;
+}
+
+void py_free(PyObject *object) {
+    PyTypeObject *type = Py_TYPE(object);
+    PyObject_Free(object);
+    Py_DECREF(type);
+}
+
+const char *py_utf8(PyObject *text) {
+    return PyUnicode_AsUTF8AndSize(text, NULL);
 }
 
 bool py_put(PyObject *dict, const char *key, PyObject *value) {
@@ -112,7 +125,7 @@ static PyObject *report(PyObject *self, PyObject *args) {
     PyObject *profile, *other, *encodings;
     const char *path, *title;
     struct tmk_diag diag = {0};
-    if (!PyArg_ParseTuple(args, "O!sOOz", &py_profile_type, &profile, &path, &other, &encodings,
+    if (!PyArg_ParseTuple(args, "O!sOOz", py_profile_type, &profile, &path, &other, &encodings,
                           &title))
         return NULL;
     const struct tmk_report_options options = {
@@ -168,20 +181,24 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT,
                                         NULL,
                                         NULL};
 
+/* A reference stays with the caller, the other one is the module's. */
+static PyTypeObject *add_type(PyObject *module, const char *name, PyType_Spec *spec) {
+    PyObject *type = PyType_FromSpec(spec);
+    if (type && PyModule_AddObject(module, name, Py_NewRef(type)) < 0)
+        Py_CLEAR(type);
+    return (PyTypeObject *)type;
+}
+
 PyMODINIT_FUNC PyInit__core(void);
 PyMODINIT_FUNC PyInit__core(void) {
-    if (PyType_Ready(&py_profile_type) < 0 || PyType_Ready(&py_encodings_type) < 0)
-        return NULL;
     PyObject *module = PyModule_Create(&definition);
     if (!module)
         return NULL;
     error_type = PyErr_NewExceptionWithDoc("tidemark.Error", "What the library refused, and why.",
                                            PyExc_ValueError, NULL);
-    Py_INCREF(&py_profile_type);
-    Py_INCREF(&py_encodings_type);
     if (!error_type || PyModule_AddObject(module, "Error", Py_NewRef(error_type)) < 0 ||
-        PyModule_AddObject(module, "Profile", (PyObject *)&py_profile_type) < 0 ||
-        PyModule_AddObject(module, "Encodings", (PyObject *)&py_encodings_type) < 0)
+        !(py_profile_type = add_type(module, "Profile", &py_profile_spec)) ||
+        !(py_encodings_type = add_type(module, "Encodings", &py_encodings_spec)))
         Py_CLEAR(module);
     return module;
 }

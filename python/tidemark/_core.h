@@ -16,7 +16,11 @@ struct py_profile {
 struct py_encodings {
     PyObject_HEAD struct tmk_encodings *encodings;
 };
-extern PyTypeObject py_profile_type, py_encodings_type;
+/* Made when the module is imported. */
+extern PyTypeObject *py_profile_type, *py_encodings_type;
+extern PyType_Spec py_profile_spec, py_encodings_spec;
+/* Frees an object of these types, after what it wraps. */
+void py_free(PyObject *object);
 
 /* Raises what goes with the status: MemoryError, else tidemark.Error(text) with `.status`. NULL. */
 PyObject *py_fail(enum tmk_status status, const struct tmk_diag *diag);
@@ -29,6 +33,8 @@ PyObject *py_wrap_encodings(struct tmk_encodings *encodings);
 /* Adds `value`, which is taken, to the dictionary; false with an exception. */
 bool py_put(PyObject *dict, const char *key, PyObject *value);
 PyObject *py_text(const char *text);
+/* The text of a str; lives as long as it. NULL with an exception. */
+const char *py_utf8(PyObject *text);
 /* float32 numbers, as bytes. */
 PyObject *py_floats(const float *numbers, size_t n);
 

@@ -13,7 +13,7 @@ static struct tmk_encodings *of(PyObject *self) {
 }
 
 PyObject *py_wrap_encodings(struct tmk_encodings *encodings) {
-    struct py_encodings *made = PyObject_New(struct py_encodings, &py_encodings_type);
+    struct py_encodings *made = PyObject_New(struct py_encodings, py_encodings_type);
     if (made)
         made->encodings = encodings;
     else
@@ -23,7 +23,7 @@ PyObject *py_wrap_encodings(struct tmk_encodings *encodings) {
 
 static void dealloc(PyObject *self) {
     tmk_encodings_destroy(&((struct py_encodings *)self)->encodings);
-    PyObject_Free(self);
+    py_free(self);
 }
 
 static PyObject *id_of(uint32_t id) {
@@ -139,7 +139,7 @@ PyObject *py_calibrate(PyObject *self, PyObject *args, PyObject *named) {
     struct tmk_encodings *encodings = NULL;
     struct tmk_diag diag = {0};
     if (!PyArg_ParseTupleAndKeywords(
-            args, named, "O!|zdzzzpzzzzzpzO!zzIzz", keys, &py_profile_type, &profile,
+            args, named, "O!|zdzzzpzzzzzpzO!zzIzz", keys, py_profile_type, &profile,
             &options.activations.method, &options.activations.parameter, &dtype,
             &options.activations.scheme, &options.activations.scales, &pow2,
             &options.weights.method, &weights_dtype, &options.weights.scheme,
@@ -201,17 +201,17 @@ PyObject *py_export(PyObject *self, PyObject *args, PyObject *named) {
     int keep_names = 0;
     struct tmk_export_options options = {0};
     struct tmk_diag diag = {0};
-    if (!PyArg_ParseTupleAndKeywords(args, named, "O!ss|zzzzO!pz", keys, &py_encodings_type,
+    if (!PyArg_ParseTupleAndKeywords(args, named, "O!ss|zzzzO!pz", keys, py_encodings_type,
                                      &encodings, &options.format, &options.path, &model, &params,
                                      &options.template_file, &options.names, &PyTuple_Type,
                                      &settings, &keep_names, &target))
         return NULL;
-    const Py_ssize_t n = settings ? PyTuple_GET_SIZE(settings) : 0;
+    const Py_ssize_t n = settings ? PyTuple_Size(settings) : 0;
     const char **words = calloc((size_t)n + 1, sizeof *words);
     PyObject *skipped = PyList_New(0);
     bool good = words && skipped;
     for (Py_ssize_t i = 0; good && i < n; i++)
-        good = (words[i] = PyUnicode_AsUTF8(PyTuple_GET_ITEM(settings, i))) != NULL;
+        good = (words[i] = py_utf8(PyTuple_GetItem(settings, i))) != NULL;
     if (good) {
         options.keep_names = keep_names != 0;
         options.settings = words;
@@ -236,8 +236,7 @@ PyObject *py_check_target(PyObject *self, PyObject *args) {
     struct tmk_target *target = NULL;
     uint32_t found;
     struct tmk_diag diag = {0};
-    if (!lines ||
-        !PyArg_ParseTuple(args, "O!sO", &py_encodings_type, &encodings, &name, &profile) ||
+    if (!lines || !PyArg_ParseTuple(args, "O!sO", py_encodings_type, &encodings, &name, &profile) ||
         (profile != Py_None && !py_is_profile(profile))) {
         Py_XDECREF(lines);
         return NULL;
@@ -281,10 +280,10 @@ static PyMethodDef methods[] = {
     {"read", read_encodings, METH_VARARGS | METH_STATIC, "read(path)"},
     {"write", write_encodings, METH_VARARGS, "write(path)"},
     {0}};
-PyTypeObject py_encodings_type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "tidemark._core.Encodings",
-    .tp_basicsize = sizeof(struct py_encodings),
-    .tp_dealloc = dealloc,
-    .tp_flags = Py_TPFLAGS_DEFAULT,
-    .tp_methods = methods,
+static PyType_Slot slots[] = {{Py_tp_dealloc, (void *)dealloc}, {Py_tp_methods, methods}, {0}};
+PyType_Spec py_encodings_spec = {
+    .name = "tidemark._core.Encodings",
+    .basicsize = sizeof(struct py_encodings),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = slots,
 };

@@ -30,10 +30,10 @@ static bool take_texts(PyObject *value, const char *const **out, size_t *n, stru
         PyErr_SetString(PyExc_TypeError, "a tuple of texts is wanted");
         return false;
     }
-    *n = (size_t)PyTuple_GET_SIZE(value);
+    *n = (size_t)PyTuple_Size(value);
     const char **texts = hold_block(held, *n, sizeof *texts);
     for (size_t i = 0; texts && i < *n; i++)
-        if (!(texts[i] = PyUnicode_AsUTF8(PyTuple_GET_ITEM(value, (Py_ssize_t)i))))
+        if (!(texts[i] = py_utf8(PyTuple_GetItem(value, (Py_ssize_t)i))))
             return false;
     *out = texts;
     return texts != NULL;
@@ -44,10 +44,10 @@ static bool take_floats(PyObject *value, const float **out, size_t *n, struct py
         PyErr_SetString(PyExc_TypeError, "a tuple of numbers is wanted");
         return false;
     }
-    *n = (size_t)PyTuple_GET_SIZE(value);
+    *n = (size_t)PyTuple_Size(value);
     float *numbers = hold_block(held, *n, sizeof *numbers);
     for (size_t i = 0; numbers && i < *n; i++)
-        numbers[i] = (float)PyFloat_AsDouble(PyTuple_GET_ITEM(value, (Py_ssize_t)i));
+        numbers[i] = (float)PyFloat_AsDouble(PyTuple_GetItem(value, (Py_ssize_t)i));
     *out = numbers;
     return numbers && !PyErr_Occurred();
 }
@@ -62,7 +62,7 @@ static bool take_dims(PyObject *value, const struct tmk_dim **out, size_t *n,
     }
     struct tmk_dim *dims = hold_block(held, (size_t)PyDict_Size(value), sizeof *dims);
     for (*n = 0; dims && PyDict_Next(value, &at, &name, &size); (*n)++) {
-        dims[*n] = (struct tmk_dim){PyUnicode_AsUTF8(name), PyLong_AsLongLong(size)};
+        dims[*n] = (struct tmk_dim){py_utf8(name), PyLong_AsLongLong(size)};
         if (PyErr_Occurred())
             return false;
         if (dims[*n].value < 0) {
@@ -83,7 +83,7 @@ static bool take_count(PyObject *value, uint64_t most, uint64_t *out) {
 }
 
 static bool take_named(PyObject *value, const struct py_option *row, void *to) {
-    const char *text = PyUnicode_AsUTF8(value);
+    const char *text = py_utf8(value);
     if (!text)
         return false;
     if (row->kind == PY_TEXT)
@@ -159,7 +159,7 @@ bool py_take_options(PyObject *settings, const struct py_option *table,
     PyObject *key, *value;
     Py_ssize_t at = 0;
     while (PyDict_Next(settings, &at, &key, &value)) {
-        const char *name = PyUnicode_AsUTF8(key);
+        const char *name = py_utf8(key);
         const struct py_option *row = name ? find_option(table, name) : NULL;
         if (!name)
             return false;

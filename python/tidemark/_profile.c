@@ -10,7 +10,7 @@ static struct tmk_profile *of(PyObject *self) {
 }
 
 PyObject *py_wrap_profile(struct tmk_profile *profile) {
-    struct py_profile *made = PyObject_New(struct py_profile, &py_profile_type);
+    struct py_profile *made = PyObject_New(struct py_profile, py_profile_type);
     if (made)
         made->profile = profile;
     else
@@ -19,7 +19,7 @@ PyObject *py_wrap_profile(struct tmk_profile *profile) {
 }
 
 bool py_is_profile(PyObject *object) {
-    const bool is = object && Py_TYPE(object) == &py_profile_type;
+    const bool is = object && Py_TYPE(object) == py_profile_type;
     if (!is)
         PyErr_SetString(PyExc_TypeError, "a profile is wanted");
     return is;
@@ -27,7 +27,7 @@ bool py_is_profile(PyObject *object) {
 
 static void dealloc(PyObject *self) {
     tmk_profile_destroy(&((struct py_profile *)self)->profile);
-    PyObject_Free(self);
+    py_free(self);
 }
 
 static const struct tmk_profile_tensor *tensor_at(PyObject *self, PyObject *args) {
@@ -58,7 +58,7 @@ static PyObject *shape_of(const struct tmk_profile_tensor *t) {
         if (!dim)
             Py_CLEAR(tuple);
         else
-            PyTuple_SET_ITEM(tuple, i, dim);
+            PyTuple_SetItem(tuple, i, dim);
     }
     return tuple;
 }
@@ -150,9 +150,9 @@ static PyObject *bins(PyObject *self, PyObject *args) {
     PyObject *low = PyBytes_FromStringAndSize(NULL, 8 * n);
     PyObject *all = NULL;
     if (bin && count && low) {
-        tmk_stats_bins(t->stats, (uint16_t *)(void *)PyBytes_AS_STRING(bin),
-                       (uint64_t *)(void *)PyBytes_AS_STRING(count),
-                       (uint64_t *)(void *)PyBytes_AS_STRING(low));
+        tmk_stats_bins(t->stats, (uint16_t *)(void *)PyBytes_AsString(bin),
+                       (uint64_t *)(void *)PyBytes_AsString(count),
+                       (uint64_t *)(void *)PyBytes_AsString(low));
         all = PyTuple_Pack(3, bin, count, low);
     }
     Py_XDECREF(bin);
@@ -177,7 +177,7 @@ static PyObject *linear(PyObject *self, PyObject *args) {
         return NULL;
     const enum tmk_status status =
         tmk_stats_linear(of(self)->tensors[i].stats, false, lo, hi, (size_t)n,
-                         (double *)(void *)PyBytes_AS_STRING(counts), &diag);
+                         (double *)(void *)PyBytes_AsString(counts), &diag);
     if (status == TMK_OK)
         return counts;
     Py_DECREF(counts);
@@ -275,7 +275,6 @@ static Py_ssize_t length(PyObject *self) {
     return of(self)->n_tensors;
 }
 
-static PySequenceMethods sequence = {.sq_length = length};
 static PyMethodDef methods[] = {
     {"record", record, METH_VARARGS, "record(i): all figures of one value"},
     {"bins", bins, METH_VARARGS,
@@ -289,11 +288,13 @@ static PyMethodDef methods[] = {
     {"read", read_profile, METH_VARARGS | METH_STATIC, "read(path)"},
     {"write", write_profile, METH_VARARGS, "write(path): .json or .h5"},
     {0}};
-PyTypeObject py_profile_type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "tidemark._core.Profile",
-    .tp_basicsize = sizeof(struct py_profile),
-    .tp_dealloc = dealloc,
-    .tp_flags = Py_TPFLAGS_DEFAULT,
-    .tp_as_sequence = &sequence,
-    .tp_methods = methods,
+static PyType_Slot slots[] = {{Py_tp_dealloc, (void *)dealloc},
+                              {Py_tp_methods, methods},
+                              {Py_sq_length, (void *)length},
+                              {0}};
+PyType_Spec py_profile_spec = {
+    .name = "tidemark._core.Profile",
+    .basicsize = sizeof(struct py_profile),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = slots,
 };

@@ -71,7 +71,7 @@ static PyObject *diff_of(const struct tmk_diff *diff) {
 /* One side is a Profile, or the path of a consumer's file. */
 static bool read_ranges(PyObject *side, const char *format, struct tmk_ranges **out) {
     struct tmk_diag diag = {0};
-    const char *path = PyUnicode_AsUTF8(side);
+    const char *path = py_utf8(side);
     if (!path)
         return false;
     const enum tmk_status status = tmk_ranges_read(path, format, out, &diag);
@@ -98,8 +98,8 @@ PyObject *py_diff(PyObject *self, PyObject *args) {
     struct tmk_diag diag = {0};
     if (!PyArg_ParseTuple(args, "OOz", &a, &b, &format))
         return NULL;
-    const struct tmk_profile *left = Py_TYPE(a) == &py_profile_type ? profile_of(a) : NULL,
-                             *right = Py_TYPE(b) == &py_profile_type ? profile_of(b) : NULL;
+    const struct tmk_profile *left = Py_TYPE(a) == py_profile_type ? profile_of(a) : NULL,
+                             *right = Py_TYPE(b) == py_profile_type ? profile_of(b) : NULL;
     if ((left || read_ranges(a, NULL, &of_a)) && (right || read_ranges(b, format, &of_b))) {
         const enum tmk_status status = compare_sides(left, right, of_a, &of_b, &diff, &diag);
         result = status == TMK_OK ? diff_of(diff) : py_fail(status, &diag);
@@ -182,7 +182,7 @@ PyObject *py_cover(PyObject *self, PyObject *args) {
     struct tmk_ranges *ranges = NULL;
     struct tmk_lineage_record *lineage = NULL;
     struct tmk_diag diag = {0};
-    if (!PyArg_ParseTuple(args, "O!sz", &py_profile_type, &profile, &path, &lineage_path))
+    if (!PyArg_ParseTuple(args, "O!sz", py_profile_type, &profile, &path, &lineage_path))
         return NULL;
     enum tmk_status status = tmk_ranges_read(path, NULL, &ranges, &diag);
     if (status == TMK_OK && lineage_path)

@@ -109,7 +109,7 @@ static enum tmk_status next_record(void *context, const char *input, struct tmk_
     PyGILState_STATE held = PyGILState_Ensure();
     enum tmk_status status = TMK_OK;
     PyObject *name = py_text(input);
-    PyObject *array = name ? PyObject_CallOneArg(run->next, name) : NULL;
+    PyObject *array = name ? PyObject_CallFunctionObjArgs(run->next, name, NULL) : NULL;
     if (array == Py_None)
         *end = true;
     else if (array)
@@ -146,7 +146,7 @@ static void report_remark(void *context, const char *text) {
     struct py_run *run = context;
     PyGILState_STATE held = PyGILState_Ensure();
     PyObject *line = py_text(text);
-    PyObject *answer = line ? PyObject_CallOneArg(run->remark, line) : NULL;
+    PyObject *answer = line ? PyObject_CallFunctionObjArgs(run->remark, line, NULL) : NULL;
     if (!answer)
         py_keep_exception(run);
     Py_XDECREF(answer);
@@ -160,8 +160,8 @@ static enum tmk_status write_stratum(void *context, const char *label,
     PyGILState_STATE held = PyGILState_Ensure();
     enum tmk_status status = TMK_READ;
     PyObject *name = py_text(label);
-    PyObject *path = name ? PyObject_CallOneArg(run->stratum, name) : NULL;
-    const char *text = path ? PyUnicode_AsUTF8(path) : NULL;
+    PyObject *path = name ? PyObject_CallFunctionObjArgs(run->stratum, name, NULL) : NULL;
+    const char *text = path ? py_utf8(path) : NULL;
     if (text)
         status = tmk_profile_write(profile, text, diag);
     else
