@@ -7,10 +7,6 @@
 
 #include "kernel/onednn.h"
 
-/* OpenMP's header comes with the compiler, not with the library that oneDNN runs on; this is all
- * that is needed. */
-extern void omp_set_num_threads(int threads);
-
 const struct tmk_family *const tmk_library_families[] = {
     &tmk_family_conv, &tmk_family_conv_transpose, &tmk_family_matmul,
     &tmk_family_gemm, &tmk_family_pool,           NULL,
@@ -20,10 +16,6 @@ uint32_t tmk_kernel_block(void) {
     bool wide =
         (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core;
     return wide ? 16 : 8;
-}
-
-void tmk_kernel_enter_thread(void) {
-    omp_set_num_threads(1);
 }
 
 const char *tmk_kernel_library(void) {

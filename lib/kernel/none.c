@@ -33,8 +33,6 @@ uint32_t tmk_kernel_block(void) {
     return 0;
 }
 
-void tmk_kernel_enter_thread(void) {}
-
 const char *tmk_kernel_library(void) {
     return "plain C";
 }

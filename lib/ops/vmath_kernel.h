@@ -33,8 +33,11 @@ struct tmk_vmath {
 };
 
 extern const struct tmk_vmath tmk_vmath_plain;
-extern const struct tmk_vmath tmk_vmath_avx2;   /* where libmvec is */
-extern const struct tmk_vmath tmk_vmath_avx512; /* where libmvec is */
+extern const struct tmk_vmath tmk_vmath_avx2;   /* on x86-64, where libmvec is */
+extern const struct tmk_vmath tmk_vmath_avx512; /* on x86-64, where libmvec is */
+
+/* On x86-64: whether libmvec has the functions that these two call. */
+bool tmk_vmath_has_mvec(void);
 
 /* The i-th that this machine runs, best first; NULL after the last, which is always "plain". */
 const struct tmk_vmath *tmk_vmath_at(size_t i);

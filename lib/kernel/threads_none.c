@@ -1,0 +1,5 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* For a oneDNN that was built without threads. */
+#include "kernel/accel.h"
+
+void tmk_kernel_enter_thread(void) {}
