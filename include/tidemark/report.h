@@ -6,6 +6,8 @@
 #ifndef TIDEMARK_REPORT_H
 #define TIDEMARK_REPORT_H
 
+#include <stddef.h>
+
 #include <tidemark/encodings.h>
 #include <tidemark/profile.h>
 #include <tidemark/status.h>
@@ -14,12 +16,22 @@
 extern "C" {
 #endif
 
+struct tmk_model;
+
 /* Zero-initialised: the profile alone. */
 struct tmk_report_options {
-    const struct tmk_profile *other;       /* an earlier one, to show the drift since; NULL: none */
+    /* Earlier profiles, oldest first: a time line of each value, and the drift since the first. */
+    const struct tmk_profile *const *earlier;
+    size_t n_earlier;
     const struct tmk_encodings *encodings; /* of the same model, drawn in; NULL: none. TMK_MISMATCH:
                                               of another */
     const char *title;                     /* NULL: the model's file name */
+    /* Files of what `tidemark simulate --json` printed, with and without --rank and --search: one
+     * of each kind. TMK_FORMAT; TMK_MISMATCH: of another model. */
+    const char *const *results;
+    size_t n_results;
+    /* For the attributes of its nodes; NULL: none. TMK_MISMATCH: it is not the profile's. */
+    const struct tmk_model *model;
 };
 
 /* Writes the page, whole or not at all. */

@@ -6,7 +6,7 @@
 #include <cJSON.h>
 
 #include "base/text.h"
-#include "compare/cost.h"
+#include "calib/cost.h"
 #include "compare/simulate.h"
 
 /* What is lost on the samples that choices are made by, as a share of one: noise of the outputs; or

@@ -1,21 +1,40 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The report: the frame with style, data and script put in at the marks. */
-#include <tidemark/report.h>
+#include "export/report.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/diag.h"
 #include "base/file.h"
+#include "calib/cost.h"
 #include "calib/method.h"
 #include "export/report_internal.h"
 
+/* What the parts of the page are made of. */
+struct page {
+    const struct tmk_profile *profile;
+    const struct tmk_report_options *options;
+    const char *const *attributes;
+    struct tmk_diff **diffs;              /* [n_earlier] against each earlier profile */
+    const struct tmk_diff_item **earlier; /* [n_tensors][n_earlier]; NULL: not in both */
+    bool *begins;                         /* [n_tensors] */
+    struct tmk_text text;
+};
+
 /* Methods that search for their ranges take most of a page's time: they would take half a minute
  * over 100,000 values, whose page shows none of them. */
-enum { MOST_SEARCHED = 10000 };
+enum { MOST_SEARCHED = 10000, MOST_ONLY = 50 };
 
 static bool is_searched(const struct tmk_profile *profile) {
     return profile->n_tensors <= MOST_SEARCHED;
+}
+
+/* Details of each value that a page of many has no room for. */
+enum { FEW = 200, MANY = 1000 };
+
+static size_t most_channels(const struct tmk_profile *profile) {
+    return profile->n_tensors <= FEW ? 512 : profile->n_tensors <= MANY ? 64 : 32;
 }
 
 static void put_left_out(struct tmk_json_out *out) {
@@ -72,12 +91,44 @@ static void put_summary(const struct tmk_profile *profile, const struct tmk_repo
     put_settings(profile, out);
     if (!is_searched(profile))
         put_left_out(out);
-    if (options->other) {
-        struct tmk_json_out other = tmk_json_new_object();
-        tmk_json_put_text(&other, "model", options->other->model.file);
-        tmk_json_put_u64(&other, "run", options->other->ledger.run);
-        tmk_json_put_child(out, "other", &other);
+}
+
+/* Values that one of the two profiles has alone: how many, and the names of the first. */
+static void put_only(const char *key, const char *const *names, uint32_t n,
+                     struct tmk_json_out *out) {
+    struct tmk_json_out list = tmk_json_new_array();
+    tmk_json_put_u64(&list, NULL, n);
+    for (uint32_t i = 0; i < n && i < MOST_ONLY; i++)
+        tmk_json_put_text(&list, NULL, names[i]);
+    tmk_json_put_child(out, key, &list);
+}
+
+static void put_earlier(const struct page *p, struct tmk_json_out *out) {
+    struct tmk_json_out list = tmk_json_new_array();
+    for (size_t i = 0; i < p->options->n_earlier; i++) {
+        struct tmk_json_out one = tmk_json_new_object();
+        tmk_json_put_text(&one, "model", p->options->earlier[i]->model.file);
+        tmk_json_put_u64(&one, "run", p->options->earlier[i]->ledger.run);
+        put_only("only_before", p->diffs[i]->only_a, p->diffs[i]->n_only_a, &one);
+        put_only("only_now", p->diffs[i]->only_b, p->diffs[i]->n_only_b, &one);
+        tmk_json_put_child(&list, NULL, &one);
     }
+    tmk_json_put_child(out, "earlier", &list);
+}
+
+/* Bytes of the weights and the share of multiplications in 8 bits. */
+static enum tmk_status put_cost(const struct page *p, struct tmk_json_out *out,
+                                struct tmk_diag *diag) {
+    struct tmk_cost cost;
+    if (!p->options->encodings)
+        return TMK_OK;
+    TMK_TRY(tmk_cost_of(p->profile, p->options->encodings, &cost, diag));
+    tmk_json_put_double(out, "bytes", cost.bytes);
+    tmk_json_put_double(out, "share8", cost.share8);
+    for (uint32_t i = 0; i < p->options->encodings->n_settings; i++)
+        if (strcmp(p->options->encodings->settings[i].key, "target") == 0)
+            tmk_json_put_text(out, "target", p->options->encodings->settings[i].value);
+    return TMK_OK;
 }
 
 /* '<' in a string could end the script that holds the data. */
@@ -91,19 +142,36 @@ static void put_safely(struct tmk_text *out, const struct tmk_text *json) {
         }
 }
 
-/* Drifts come worst first; *out, the caller's to free, has one a value of the profile, or NULL. */
-static enum tmk_status list_drifts(const struct tmk_profile *profile, const struct tmk_diff *diff,
-                                   const struct tmk_diff_item ***out, struct tmk_diag *diag) {
-    const struct tmk_diff_item **drifts =
-        calloc(profile->n_tensors + (size_t)1, sizeof(const struct tmk_diff_item *));
-    if (!drifts)
+static enum tmk_status compare_earlier(struct page *p, struct tmk_diag *diag) {
+    const size_t n = p->options->n_earlier;
+    p->diffs = calloc(n + 1, sizeof(struct tmk_diff *));
+    p->earlier = calloc(n * p->profile->n_tensors + 1, sizeof(const struct tmk_diff_item *));
+    if (!p->diffs || !p->earlier)
         return tmk_nomem(diag);
-    for (uint32_t i = 0; diff && i < diff->n; i++) {
-        const struct tmk_profile_tensor *t = tmk_profile_by_id(profile, diff->items[i].id_a);
-        if (t && !drifts[t - profile->tensors])
-            drifts[t - profile->tensors] = &diff->items[i];
+    for (size_t k = 0; k < n; k++) {
+        TMK_TRY(tmk_diff_profiles(p->options->earlier[k], p->profile, &p->diffs[k], diag));
+        for (uint32_t i = 0; i < p->diffs[k]->n; i++) {
+            const struct tmk_diff_item *item = &p->diffs[k]->items[i];
+            const struct tmk_profile_tensor *t =
+                tmk_profile_by_id(p->profile, (uint32_t)item->id_b);
+            if (t)
+                p->earlier[(size_t)(t - p->profile->tensors) * n + k] = item;
+        }
     }
-    *out = drifts;
+    return TMK_OK;
+}
+
+static enum tmk_status find_nonfinite(struct page *p, struct tmk_diag *diag) {
+    struct tmk_nonfinite *all;
+    uint32_t n;
+    p->begins = calloc(p->profile->n_tensors + (size_t)1, sizeof *p->begins);
+    if (!p->begins)
+        return tmk_nomem(diag);
+    TMK_TRY(tmk_profile_nonfinite(p->profile, &all, &n, diag));
+    for (uint32_t i = 0; i < n; i++)
+        if (!all[i].n_from)
+            p->begins[tmk_profile_by_id(p->profile, all[i].id) - p->profile->tensors] = true;
+    free(all);
     return TMK_OK;
 }
 
@@ -117,21 +185,24 @@ static const char *left_of(const struct tmk_encodings *encodings, uint32_t id, u
                : NULL;
 }
 
-static enum tmk_status put_values(const struct tmk_profile *profile,
-                                  const struct tmk_report_options *options,
-                                  const struct tmk_diff_item *const *drifts, struct tmk_text *page,
-                                  struct tmk_diag *diag) {
+static enum tmk_status put_values(struct page *p, struct tmk_diag *diag) {
+    const struct tmk_profile *profile = p->profile;
     uint32_t next_left = 0;
     for (uint32_t i = 0; i < profile->n_tensors; i++) {
-        struct tmk_json_out value = tmk_json_new_object();
+        struct tmk_json_out value = tmk_json_new_array();
         struct tmk_text json = {0};
         const struct tmk_report_item item = {
             .profile = profile,
             .tensor = &profile->tensors[i],
-            .encodings = options->encodings,
-            .left = left_of(options->encodings, profile->tensors[i].id, &next_left),
-            .drift = drifts[i],
-            .searched = is_searched(profile)};
+            .encodings = p->options->encodings,
+            .left = left_of(p->options->encodings, profile->tensors[i].id, &next_left),
+            .attributes = p->attributes ? p->attributes[i] : NULL,
+            .earlier = p->earlier + (size_t)i * p->options->n_earlier,
+            .n_earlier = p->options->n_earlier,
+            .begins = p->begins[i],
+            .searched = is_searched(profile),
+            .most_channels = most_channels(profile),
+            .topk = profile->n_tensors <= FEW};
         enum tmk_status status = tmk_report_value(&item, &value, diag);
         if (status != TMK_OK) {
             cJSON_Delete(value.item);
@@ -139,8 +210,8 @@ static enum tmk_status put_values(const struct tmk_profile *profile,
         }
         status = tmk_json_finish(&value, &json, diag);
         if (status == TMK_OK) {
-            tmk_text_puts(page, i ? ",\n" : "");
-            put_safely(page, &json);
+            tmk_text_puts(&p->text, i ? ",\n" : "");
+            put_safely(&p->text, &json);
         }
         tmk_text_finish(&json);
         TMK_TRY(status);
@@ -148,22 +219,44 @@ static enum tmk_status put_values(const struct tmk_profile *profile,
     return TMK_OK;
 }
 
-/* {"summary": ..., "warnings": ..., "values": [...]}; values one by one, since a tree of all of
+/* What the numbers and positions in the values mean. */
+static void put_legend(struct tmk_json_out *out) {
+    struct tmk_json_out columns = tmk_json_new_array(), methods = tmk_json_new_array(),
+                        kinds = tmk_json_new_array(), statuses = tmk_json_new_array();
+    for (size_t i = 0; tmk_report_columns[i]; i++)
+        tmk_json_put_text(&columns, NULL, tmk_report_columns[i]);
+    for (const struct tmk_method *const *m = tmk_method_list(); *m; m++)
+        tmk_json_put_text(&methods, NULL, (*m)->name);
+#define PUT_KIND(name, number, text) tmk_json_put_text(&kinds, NULL, text);
+    TMK_PROFILE_KIND_LIST(PUT_KIND)
+#undef PUT_KIND
+#define PUT_STATUS(name, number, text) tmk_json_put_text(&statuses, NULL, text);
+    TMK_PROFILE_STATUS_LIST(PUT_STATUS)
+#undef PUT_STATUS
+    tmk_json_put_child(out, "columns", &columns);
+    tmk_json_put_child(out, "methods", &methods);
+    tmk_json_put_child(out, "kinds", &kinds);
+    tmk_json_put_child(out, "statuses", &statuses);
+}
+
+static enum tmk_status put_head(struct page *p, struct tmk_json_out *head, struct tmk_diag *diag) {
+    struct tmk_json_out summary = tmk_json_new_object();
+    put_summary(p->profile, p->options, &summary);
+    put_earlier(p, &summary);
+    enum tmk_status status = put_cost(p, &summary, diag);
+    tmk_json_put_child(head, "summary", &summary);
+    put_legend(head);
+    for (size_t i = 0; status == TMK_OK && i < p->options->n_results; i++)
+        status = tmk_report_results(p->profile, p->options->results[i], head, diag);
+    return status;
+}
+
+/* {"summary": ..., "columns": ..., "values": [...]}; values one by one, since a tree of all of
  * them would be larger than the page. */
-static enum tmk_status put_data(const struct tmk_profile *profile,
-                                const struct tmk_report_options *options,
-                                const struct tmk_diff *diff, struct tmk_text *page,
-                                struct tmk_diag *diag) {
-    struct tmk_json_out head = tmk_json_new_object(), summary = tmk_json_new_object(),
-                        warnings = tmk_json_new_array();
+static enum tmk_status put_data(struct page *p, struct tmk_diag *diag) {
+    struct tmk_json_out head = tmk_json_new_object();
     struct tmk_text json = {0};
-    const struct tmk_diff_item **drifts = NULL;
-    put_summary(profile, options, &summary);
-    enum tmk_status status = tmk_report_warnings(profile, &warnings, diag);
-    if (status == TMK_OK)
-        status = list_drifts(profile, diff, &drifts, diag);
-    tmk_json_put_child(&head, "summary", &summary);
-    tmk_json_put_child(&head, "warnings", &warnings);
+    enum tmk_status status = put_head(p, &head, diag);
     if (status != TMK_OK) {
         cJSON_Delete(head.item);
         return status;
@@ -173,56 +266,62 @@ static enum tmk_status put_data(const struct tmk_profile *profile,
         while (json.len && json.data[json.len - 1] != '}')
             json.len--;
         json.len--;
-        put_safely(page, &json);
-        tmk_text_puts(page, ",\"values\":[\n");
-        status = put_values(profile, options, drifts, page, diag);
-        tmk_text_puts(page, "\n]}");
+        put_safely(&p->text, &json);
+        tmk_text_puts(&p->text, ",\"values\":[\n");
+        status = put_values(p, diag);
+        tmk_text_puts(&p->text, "\n]}");
     }
-    free(drifts);
     tmk_text_finish(&json);
     return status;
 }
 
 /* The frame has {{css}}, {{data}} and {{js}}, once each and in this order. */
-static enum tmk_status put_page(const struct tmk_profile *profile,
-                                const struct tmk_report_options *options,
-                                const struct tmk_diff *diff, struct tmk_text *page,
-                                struct tmk_diag *diag) {
+static enum tmk_status put_page(struct page *p, struct tmk_diag *diag) {
     static const char *const holes[] = {"{{css}}", "{{data}}", "{{js}}"};
     const char *at = tmk_report_frame;
     for (int i = 0; i < 3; i++) {
         const char *hole = strstr(at, holes[i]);
-        tmk_text_append(page, at, (size_t)(hole - at));
+        tmk_text_append(&p->text, at, (size_t)(hole - at));
         at = hole + strlen(holes[i]);
         if (i == 1)
-            TMK_TRY(put_data(profile, options, diff, page, diag));
+            TMK_TRY(put_data(p, diag));
         else
-            tmk_text_puts(page, i == 0 ? tmk_report_css : tmk_report_js);
+            tmk_text_puts(&p->text, i == 0 ? tmk_report_css : tmk_report_js);
     }
-    tmk_text_puts(page, at);
-    return page->failed ? tmk_nomem(diag) : TMK_OK;
+    tmk_text_puts(&p->text, at);
+    return p->text.failed ? tmk_nomem(diag) : TMK_OK;
 }
 
-enum tmk_status tmk_report_write(const struct tmk_profile *profile,
-                                 const struct tmk_report_options *options, const char *path,
-                                 struct tmk_diag *diag) {
-    struct tmk_diff *diff = NULL;
-    struct tmk_text page = {0};
+static void finish_page(struct page *p) {
+    for (size_t i = 0; p->diffs && i < p->options->n_earlier; i++)
+        tmk_diff_destroy(&p->diffs[i]);
+    free(p->diffs);
+    free(p->earlier);
+    free(p->begins);
+    tmk_text_finish(&p->text);
+}
+
+enum tmk_status tmk_report_page(const struct tmk_profile *profile,
+                                const struct tmk_report_options *options,
+                                const char *const *attributes, const char *path,
+                                struct tmk_diag *diag) {
+    struct page p = {.profile = profile, .options = options, .attributes = attributes};
     locale_t saved[2];
     if (options->encodings && options->encodings->model.fingerprint != profile->model.fingerprint)
         return tmk_fail(diag, TMK_MISMATCH,
                         "the encodings are of another model ('%s') than the profile ('%s')",
                         options->encodings->model.file, profile->model.file);
-    if (options->other)
-        TMK_TRY(tmk_diff_profiles(profile, options->other, &diff, diag));
     enum tmk_status status = tmk_locale_begin(saved, diag);
     if (status == TMK_OK) {
-        status = put_page(profile, options, diff, &page, diag);
+        status = compare_earlier(&p, diag);
+        if (status == TMK_OK)
+            status = find_nonfinite(&p, diag);
+        if (status == TMK_OK)
+            status = put_page(&p, diag);
         tmk_locale_end(saved);
     }
     if (status == TMK_OK)
-        status = tmk_file_write(path, page.data, page.len, diag);
-    tmk_text_finish(&page);
-    tmk_diff_destroy(&diff);
+        status = tmk_file_write(path, p.text.data, p.text.len, diag);
+    finish_page(&p);
     return status;
 }

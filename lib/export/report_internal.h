@@ -11,21 +11,34 @@
 /* Made from lib/export/report/ when this is built: terminated texts. */
 extern const char tmk_report_frame[], tmk_report_css[], tmk_report_js[];
 
+/* The members of a value's array; ends with NULL. */
+extern const char *const tmk_report_columns[];
+
 /* What is reported of a value. */
 struct tmk_report_item {
     const struct tmk_profile *profile; /* of the tensor */
     const struct tmk_profile_tensor *tensor;
-    const struct tmk_encodings *encodings; /* NULL: none */
-    const char *left;                      /* why they leave it float; NULL: they do not */
-    const struct tmk_diff_item *drift;     /* NULL: none */
-    bool searched;                         /* by the methods that search, too */
+    const struct tmk_encodings *encodings;      /* NULL: none */
+    const char *left;                           /* why they leave it float; NULL: they do not */
+    const char *attributes;                     /* of the node that computes it; NULL: not known */
+    const struct tmk_diff_item *const *earlier; /* [n_earlier] against each earlier profile; NULL:
+                                                   the value is not in it */
+    size_t n_earlier;
+    bool begins;          /* NaN or infinity begins here */
+    bool searched;        /* by the methods that search, too */
+    bool topk;            /* put the largest and smallest numbers */
+    size_t most_channels; /* put together above */
 };
 
 /* One value: its figures, its histogram, what each method would choose. */
 TMK_NODISCARD enum tmk_status tmk_report_value(const struct tmk_report_item *item,
                                                struct tmk_json_out *out, struct tmk_diag *diag);
-/* What a person should look at first: a list of {level, text, ids}. */
-TMK_NODISCARD enum tmk_status tmk_report_warnings(const struct tmk_profile *profile,
-                                                  struct tmk_json_out *out, struct tmk_diag *diag);
+
+/* Reads what `tidemark simulate --json` printed, and puts it as "simulation", "ranking" or "search"
+ * (the last of a kind stays). TMK_READ, TMK_FORMAT: the file; TMK_MISMATCH: it is of another
+ * network than the profile. */
+TMK_NODISCARD enum tmk_status tmk_report_results(const struct tmk_profile *profile,
+                                                 const char *path, struct tmk_json_out *out,
+                                                 struct tmk_diag *diag);
 
 #endif

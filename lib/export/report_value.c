@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One value of the report, as JSON. */
+/* One value of the report, as a JSON array in the order of tmk_report_columns. Pages of thousands
+ * of values stay small: numbers for display have four digits, bins and channels are packed. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -10,7 +11,39 @@
 #include "calib/method.h"
 #include "export/report_internal.h"
 
-enum { BINS = 64, MOST_CHANNELS = 1024 };
+enum { BINS = 64, CODES = 4095 };
+
+const char *const tmk_report_columns[] = {
+    "id",  "name", "kind", "status", "dtype", "shape", "op",   "node", "from",    "count", "min",
+    "max", "p1",   "p99",  "mean",   "std",   "zeros", "peak", "bins", "methods", "more",  NULL};
+
+/* Four digits: for pictures and estimates. */
+static void put_short(struct tmk_json_out *out, const char *key, double value) {
+    char digits[32];
+    if (!isfinite(value)) {
+        tmk_json_put_double(out, key, value);
+        return;
+    }
+    snprintf(digits, sizeof digits, "%.4g", value);
+    tmk_json_put(out, key, cJSON_CreateRaw(digits));
+}
+
+/* 12 bits as two letters of base64url; the page reads them. */
+static void pack_code(struct tmk_text *out, double share) {
+    static const char letters[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    const unsigned code = (unsigned)lrint(fmin(fmax(share, 0), 1) * CODES);
+    tmk_text_append(out, &letters[code >> 6], 1);
+    tmk_text_append(out, &letters[code & 63], 1);
+}
+
+static void put_packed(struct tmk_json_out *out, const char *key, struct tmk_text *packed) {
+    if (packed->failed)
+        tmk_json_put(out, key, NULL);
+    else
+        tmk_json_put_text(out, key, packed->len ? packed->data : "");
+    tmk_text_finish(packed);
+}
 
 /* ---- what it is ---- */
 
@@ -25,33 +58,19 @@ static const char *shape_text(const struct tmk_profile_tensor *t, char out[128])
 }
 
 static void put_place(const struct tmk_profile_tensor *t, struct tmk_json_out *out) {
-    struct tmk_json_out uses = tmk_json_new_array(), operands = tmk_json_new_array();
+    struct tmk_json_out operands = tmk_json_new_array();
     char shape[128];
-    tmk_json_put_id(out, "id", t->id);
-    tmk_json_put_text(out, "name", t->name);
-    if (t->path[0])
-        tmk_json_put_text(out, "path", t->path);
-    tmk_json_put_text(out, "kind", tmk_profile_kind_name(t->kind));
-    tmk_json_put_text(out, "status", tmk_profile_status_name(t->status));
-    tmk_json_put_text(out, "dtype", tmk_dtype_name(t->dtype));
-    tmk_json_put_text(out, "shape", shape_text(t, shape));
-    if (t->has_producer) {
-        tmk_json_put_text(out, "op", t->producer.op);
-        tmk_json_put_text(out, "node", t->producer.node);
-        tmk_json_put_u64(out, "output", t->producer.output);
-    }
-    for (uint32_t i = 0; i < t->n_consumers; i++) {
-        struct tmk_json_out use = tmk_json_new_array();
-        tmk_json_put_text(&use, NULL, t->consumers[i].op);
-        tmk_json_put_text(&use, NULL, t->consumers[i].node);
-        tmk_json_put_child(&uses, NULL, &use);
-    }
-    tmk_json_put_child(out, "uses", &uses);
+    tmk_json_put_u64(out, NULL, t->id);
+    tmk_json_put_text(out, NULL, t->name);
+    tmk_json_put_u64(out, NULL, t->kind);
+    tmk_json_put_u64(out, NULL, t->status);
+    tmk_json_put_text(out, NULL, tmk_dtype_name(t->dtype));
+    tmk_json_put_text(out, NULL, shape_text(t, shape));
+    tmk_json_put_text(out, NULL, t->has_producer ? t->producer.op : "");
+    tmk_json_put_text(out, NULL, t->has_producer ? t->producer.node : "");
     for (uint32_t i = 0; i < t->n_operands; i++)
-        tmk_json_put_id(&operands, NULL, t->operands[i]);
-    tmk_json_put_child(out, "from", &operands);
-    if (t->rule[0])
-        tmk_json_put_text(out, "rule", t->rule);
+        tmk_json_put_u64(&operands, NULL, t->operands[i]);
+    tmk_json_put_child(out, NULL, &operands);
 }
 
 /* ---- its numbers ---- */
@@ -67,14 +86,12 @@ static void put_where(struct tmk_json_out *out, const char *key, const struct tm
 }
 
 static void put_topk(const struct tmk_topk *topk, struct tmk_json_out *out) {
-    if (!topk->n)
-        return;
-    for (int end = 0; end < 2; end++) {
+    for (int end = 0; topk->n && end < 2; end++) {
         const struct tmk_topk_entry *top = end ? topk->max : topk->min;
         struct tmk_json_out list = tmk_json_new_array();
         for (uint32_t i = 0; i < topk->n; i++) {
             struct tmk_json_out one = tmk_json_new_array();
-            tmk_json_put_float(&one, NULL, top[i].value);
+            put_short(&one, NULL, (double)top[i].value);
             tmk_json_put_u64(&one, NULL, top[i].sample);
             tmk_json_put_child(&list, NULL, &one);
         }
@@ -82,28 +99,52 @@ static void put_topk(const struct tmk_topk *topk, struct tmk_json_out *out) {
     }
 }
 
-static void put_channels(const struct tmk_summary *s, struct tmk_json_out *out) {
-    if (!s->channels)
+/* Min and max of groups of neighbouring channels, as codes between the min and the max of all; a
+ * group without finite numbers has a min above its max. */
+static void put_channels(const struct tmk_summary *s, size_t most, struct tmk_json_out *out) {
+    if (s->channels < 2 || !(s->min < s->max))
         return;
-    struct tmk_json_out channels = tmk_json_new_object();
-    const size_t n = s->channels < MOST_CHANNELS ? s->channels : MOST_CHANNELS;
-    tmk_json_put_i64(&channels, "axis", s->channel_axis);
-    tmk_json_put_u64(&channels, "n", s->channels);
-    tmk_json_put_floats(&channels, "min", s->channel_min, n);
-    tmk_json_put_floats(&channels, "max", s->channel_max, n);
+    const size_t n = s->channels < most ? s->channels : most;
+    const double span = (double)s->max - (double)s->min;
+    struct tmk_text packed = {0};
+    struct tmk_json_out channels = tmk_json_new_array();
+    for (size_t i = 0; i < n; i++) {
+        float low = INFINITY, high = -INFINITY;
+        for (size_t c = i * s->channels / n; c < (i + 1) * s->channels / n; c++) {
+            low = fminf(low, s->channel_min[c]);
+            high = fmaxf(high, s->channel_max[c]);
+        }
+        pack_code(&packed, ((double)low - (double)s->min) / span);
+        pack_code(&packed, ((double)high - (double)s->min) / span);
+    }
+    tmk_json_put_i64(&channels, NULL, s->channel_axis);
+    tmk_json_put_u64(&channels, NULL, s->channels);
+    put_packed(&channels, NULL, &packed);
     tmk_json_put_child(out, "channels", &channels);
 }
 
+static enum tmk_status put_percentiles(const struct tmk_stats *stats, struct tmk_json_out *out,
+                                       struct tmk_diag *diag) {
+    double low, high, mid;
+    TMK_TRY(tmk_stats_quantile(stats, 0.01, false, &low, &high, &mid, diag));
+    put_short(out, NULL, mid);
+    TMK_TRY(tmk_stats_quantile(stats, 0.99, false, &low, &high, &mid, diag));
+    put_short(out, NULL, mid);
+    return TMK_OK;
+}
+
+/* The highest bin, and the logarithm of each against it: small counts stay visible. */
 static enum tmk_status put_histogram(const struct tmk_stats *stats, const struct tmk_summary *s,
                                      struct tmk_json_out *out, struct tmk_diag *diag) {
-    double bins[BINS];
-    if (s->level != TMK_STATS_HISTOGRAM || !s->finite || !(s->min < s->max))
-        return TMK_OK;
+    double bins[BINS], most = 1;
+    struct tmk_text packed = {0};
     TMK_TRY(tmk_stats_linear(stats, false, (double)s->min, (double)s->max, BINS, bins, diag));
-    struct tmk_json_out list = tmk_json_new_array();
     for (int i = 0; i < BINS; i++)
-        tmk_json_put_double(&list, NULL, round(bins[i] * 100) / 100);
-    tmk_json_put_child(out, "bins", &list);
+        most = fmax(most, bins[i]);
+    for (int i = 0; i < BINS; i++)
+        pack_code(&packed, log1p(bins[i]) / log1p(most));
+    put_short(out, NULL, most);
+    put_packed(out, NULL, &packed);
     return TMK_OK;
 }
 
@@ -120,8 +161,8 @@ static void put_growth(const struct tmk_profile_tensor *t, struct tmk_json_out *
             continue;
         struct tmk_json_out step = tmk_json_new_array();
         tmk_json_put_u64(&step, NULL, i + 1);
-        tmk_json_put_float(&step, NULL, low);
-        tmk_json_put_float(&step, NULL, high);
+        put_short(&step, NULL, (double)low);
+        put_short(&step, NULL, (double)high);
         tmk_json_put_child(&list, NULL, &step);
         next = i + 1 == next ? 2 * next : next;
     }
@@ -142,80 +183,113 @@ static enum tmk_status put_flags(const struct tmk_profile_tensor *t, struct tmk_
     if (flags.min_is || flags.max_is)
         tmk_json_put_text(out, "sentinel", flags.min_is ? flags.min_is : flags.max_is);
     if (flags.at_spike)
-        tmk_json_put_float(out, "spike", flags.spike);
+        put_short(out, "spike", (double)flags.spike);
     return TMK_OK;
 }
 
+/* The columns from count to bins. */
 static enum tmk_status put_numbers(const struct tmk_profile_tensor *t, const struct tmk_summary *s,
                                    struct tmk_json_out *out, struct tmk_diag *diag) {
-    tmk_json_put_u64(out, "count", s->count);
-    tmk_json_put_float(out, "min", s->min);
-    tmk_json_put_float(out, "max", s->max);
-    tmk_json_put_double(out, "mean", s->mean);
-    tmk_json_put_double(out, "std", s->std);
+    const bool spread = s->level == TMK_STATS_HISTOGRAM && s->finite && s->min < s->max;
+    tmk_json_put_u64(out, NULL, s->count);
+    tmk_json_put_float(out, NULL, s->min);
+    tmk_json_put_float(out, NULL, s->max);
+    if (spread)
+        TMK_TRY(put_percentiles(t->stats, out, diag));
+    for (int i = 0; !spread && i < 2; i++)
+        put_short(out, NULL, NAN);
+    put_short(out, NULL, s->mean);
+    put_short(out, NULL, s->std);
+    tmk_json_put_u64(out, NULL, s->zeros);
+    if (spread)
+        return put_histogram(t->stats, s, out, diag);
+    put_short(out, NULL, NAN);
+    tmk_json_put_text(out, NULL, "");
+    return TMK_OK;
+}
+
+static void put_integers(const struct tmk_profile_tensor *t, struct tmk_json_out *out) {
+    const bool seen = t->has_int_stats && t->int_stats.count;
+    if (seen) {
+        tmk_json_put_u64(out, NULL, t->int_stats.count);
+        tmk_json_put_i64(out, NULL, t->int_stats.min);
+        tmk_json_put_i64(out, NULL, t->int_stats.max);
+    }
+    for (int i = seen ? 3 : 0; i < 9; i++)
+        if (seen && i == 7)
+            tmk_json_put_u64(out, NULL, t->int_stats.zeros);
+        else
+            put_short(out, NULL, NAN);
+}
+
+/* What few values have. */
+static enum tmk_status put_rest(const struct tmk_report_item *item, const struct tmk_summary *s,
+                                struct tmk_json_out *out, struct tmk_diag *diag) {
+    const struct tmk_profile_tensor *t = item->tensor;
     if (!tmk_summary_std_is_close(s)) {
         tmk_json_put_double(out, "std_low", s->std_lo);
         tmk_json_put_double(out, "std_high", s->std_hi);
     }
-    tmk_json_put_u64(out, "zeros", s->zeros);
     if (s->nan)
         tmk_json_put_u64(out, "nan", s->nan);
-    if (s->posinf + s->neginf)
-        tmk_json_put_u64(out, "inf", s->posinf + s->neginf);
+    if (s->posinf)
+        tmk_json_put_u64(out, "posinf", s->posinf);
+    if (s->neginf)
+        tmk_json_put_u64(out, "neginf", s->neginf);
+    if (item->begins)
+        tmk_json_put_u64(out, "begins", 1);
     if (t->kind != TMK_PROFILE_WEIGHT) {
         put_where(out, "min_at", &s->min_at);
         put_where(out, "max_at", &s->max_at);
-        put_topk(&t->topk, out);
+        if (item->topk)
+            put_topk(&t->topk, out);
     }
-    put_channels(s, out);
+    put_channels(s, item->most_channels, out);
     put_growth(t, out);
-    TMK_TRY(put_histogram(t->stats, s, out, diag));
     return put_flags(t, out, diag);
 }
 
 /* ---- what would become of it ---- */
 
-static void put_choice(struct tmk_json_out *list, const char *name, double low, double high,
+/* Five numbers: position in the list of methods, low, high, decibels, share of clipped elements. */
+static void put_choice(struct tmk_json_out *list, unsigned method, double low, double high,
                        const struct tmk_expectation *e) {
-    struct tmk_json_out one = tmk_json_new_object();
-    tmk_json_put_text(&one, "method", name);
-    tmk_json_put_float(&one, "low", (float)low);
-    tmk_json_put_float(&one, "high", (float)high);
-    tmk_json_put_double(&one, "sqnr", isfinite(e->sqnr) ? round(e->sqnr * 100) / 100 : NAN);
-    tmk_json_put_double(&one, "clipped", e->clipped);
-    tmk_json_put_child(list, NULL, &one);
+    tmk_json_put_u64(list, NULL, method);
+    put_short(list, NULL, low);
+    put_short(list, NULL, high);
+    tmk_json_put_double(list, NULL, isfinite(e->sqnr) ? round(e->sqnr * 10) / 10 : NAN);
+    put_short(list, NULL, e->clipped);
 }
 
 /* Every method at 8 bits, or every one that does not search. */
-static enum tmk_status put_methods(const struct tmk_report_item *item, struct tmk_json_out *out,
+static enum tmk_status put_methods(const struct tmk_report_item *item, struct tmk_json_out *list,
                                    struct tmk_diag *diag) {
     const struct tmk_profile_tensor *t = item->tensor;
     const bool weight = t->kind == TMK_PROFILE_WEIGHT;
     const struct tmk_grid grid = {weight ? TMK_INT8 : TMK_UINT8, weight, weight, false};
     struct tmk_spread spread = {0};
-    struct tmk_json_out list = tmk_json_new_array();
     enum tmk_status status =
         tmk_spread_make((const struct tmk_stats *const[]){t->stats}, 1, &spread, diag);
     if (status == TMK_OK && !tmk_spread_take_topk(&spread, item->profile, t))
         spread.topk.n = 0;
-    for (const struct tmk_method *const *m = tmk_method_list(); status == TMK_OK && *m; m++) {
+    for (unsigned i = 0; status == TMK_OK && tmk_method_list()[i]; i++) {
+        const struct tmk_method *m = tmk_method_list()[i];
         struct tmk_clip_choice choice;
         struct tmk_expectation expected;
         float scale;
         int32_t zero;
-        if ((*m)->searches && !item->searched)
+        if (m->searches && !item->searched)
             continue;
-        enum tmk_status chosen = (*m)->choose(&spread, &grid, (*m)->parameter, &choice, NULL);
+        enum tmk_status chosen = m->choose(&spread, &grid, m->parameter, &choice, NULL);
         if (chosen == TMK_NOMEM)
             status = tmk_nomem(diag);
         if (chosen != TMK_OK ||
             tmk_grid_fit(&grid, choice.low, choice.high, &scale, &zero, NULL) != TMK_OK)
             continue; /* it wants what this profile does not hold */
         tmk_expect(&spread, &grid, scale, zero, &expected);
-        put_choice(&list, (*m)->name, (double)choice.low, (double)choice.high, &expected);
+        put_choice(list, i, (double)choice.low, (double)choice.high, &expected);
     }
     tmk_spread_finish(&spread);
-    tmk_json_put_child(out, "methods", &list);
     return status;
 }
 
@@ -225,52 +299,67 @@ static void put_encodings(const struct tmk_report_item *item, struct tmk_json_ou
     if (e) {
         tmk_json_put_text(&one, "dtype", tmk_dtype_name(e->dtype));
         tmk_json_put_text(&one, "method", e->method);
-        tmk_json_put_text(&one, "rule", e->rule);
+        if (e->rule[0])
+            tmk_json_put_text(&one, "rule", e->rule);
         tmk_json_put_u64(&one, "n", e->n);
-        tmk_json_put_float(&one, "low", e->clip_min[0]);
-        tmk_json_put_float(&one, "high", e->clip_max[0]);
+        put_short(&one, "low", (double)e->clip_min[0]);
+        put_short(&one, "high", (double)e->clip_max[0]);
         tmk_json_put_float(&one, "scale", e->scale[0]);
         tmk_json_put_i64(&one, "zero_point", e->zero_point[0]);
         if (e->expected.known && isfinite(e->expected.sqnr))
-            tmk_json_put_double(&one, "sqnr", round(e->expected.sqnr * 100) / 100);
+            tmk_json_put_double(&one, "sqnr", round(e->expected.sqnr * 10) / 10);
     }
     if (!e && item->left)
         tmk_json_put_text(&one, "float", item->left);
     tmk_json_put_child(out, "encoding", &one);
 }
 
-static void put_drift(const struct tmk_diff_item *item, struct tmk_json_out *out) {
-    struct tmk_json_out one = tmk_json_new_object();
-    if (item->ranged) {
-        tmk_json_put_double(&one, "share", isfinite(item->range.share) ? item->range.share : NAN);
-        tmk_json_put_float(&one, "min", (float)item->range.low_b);
-        tmk_json_put_float(&one, "max", (float)item->range.high_b);
+/* Of each earlier profile: [min, max, distance of the histograms, share of the range that moved,
+ * change], or null. */
+static void put_line(const struct tmk_report_item *item, struct tmk_json_out *out) {
+    struct tmk_json_out line = tmk_json_new_array();
+    for (size_t i = 0; i < item->n_earlier; i++) {
+        const struct tmk_diff_item *d = item->earlier[i];
+        struct tmk_json_out one = tmk_json_new_array();
+        if (d) {
+            tmk_json_put_float(&one, NULL, d->ranged ? (float)d->range.low_a : NAN);
+            tmk_json_put_float(&one, NULL, d->ranged ? (float)d->range.high_a : NAN);
+            put_short(&one, NULL, d->distance >= 0 ? d->distance : NAN);
+            put_short(&one, NULL, d->ranged ? d->range.share : NAN);
+            tmk_json_put_text(&one, NULL, d->change);
+        }
+        tmk_json_put_child(&line, NULL, &one);
     }
-    if (item->distance >= 0)
-        tmk_json_put_double(&one, "distance", item->distance);
-    tmk_json_put_text(&one, "change", item->change);
-    tmk_json_put_child(out, "drift", &one);
+    tmk_json_put_child(out, "line", &line);
 }
 
 enum tmk_status tmk_report_value(const struct tmk_report_item *item, struct tmk_json_out *out,
                                  struct tmk_diag *diag) {
     const struct tmk_profile_tensor *tensor = item->tensor;
+    struct tmk_json_out more = tmk_json_new_object(), methods = tmk_json_new_array();
     struct tmk_summary s;
+    enum tmk_status status = TMK_OK;
     put_place(tensor, out);
     if (tensor->stats) {
         tmk_stats_summary(tensor->stats, &s);
-        TMK_TRY(put_numbers(tensor, &s, out, diag));
-        if (s.level == TMK_STATS_HISTOGRAM && s.finite && s.min < s.max)
-            TMK_TRY(put_methods(item, out, diag));
-    } else if (tensor->has_int_stats && tensor->int_stats.count) {
-        tmk_json_put_u64(out, "count", tensor->int_stats.count);
-        tmk_json_put_i64(out, "min", tensor->int_stats.min);
-        tmk_json_put_i64(out, "max", tensor->int_stats.max);
-        tmk_json_put_u64(out, "zeros", tensor->int_stats.zeros);
-    }
+        status = put_numbers(tensor, &s, out, diag);
+        if (status == TMK_OK && s.level == TMK_STATS_HISTOGRAM && s.finite && s.min < s.max)
+            status = put_methods(item, &methods, diag);
+        if (status == TMK_OK)
+            status = put_rest(item, &s, &more, diag);
+    } else
+        put_integers(tensor, out);
+    tmk_json_put_child(out, NULL, &methods);
+    if (tensor->path[0])
+        tmk_json_put_text(&more, "path", tensor->path);
+    if (tensor->rule[0])
+        tmk_json_put_text(&more, "rule", tensor->rule);
+    if (item->attributes)
+        tmk_json_put_text(&more, "attributes", item->attributes);
     if (item->encodings)
-        put_encodings(item, out);
-    if (item->drift)
-        put_drift(item->drift, out);
-    return TMK_OK;
+        put_encodings(item, &more);
+    if (item->n_earlier)
+        put_line(item, &more);
+    tmk_json_put_child(out, NULL, &more);
+    return status;
 }

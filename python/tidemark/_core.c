@@ -120,19 +120,57 @@ static PyObject *features(PyObject *self, PyObject *nothing) {
     return py_text(tmk_features());
 }
 
+/* Pointers to the profiles of a tuple; NULL with an error set. */
+static const struct tmk_profile **profiles_of(PyObject *tuple) {
+    const size_t n = (size_t)PyTuple_Size(tuple);
+    const struct tmk_profile **profiles = PyMem_Calloc(n + 1, sizeof(const struct tmk_profile *));
+    for (size_t i = 0; profiles && i < n; i++) {
+        PyObject *item = PyTuple_GetItem(tuple, (Py_ssize_t)i);
+        if (!PyObject_TypeCheck(item, py_profile_type)) {
+            PyErr_SetString(PyExc_TypeError, "earlier: profiles");
+            PyMem_Free(profiles);
+            return NULL;
+        }
+        profiles[i] = ((struct py_profile *)item)->profile;
+    }
+    return profiles ? profiles : (PyErr_NoMemory(), NULL);
+}
+
 static PyObject *report(PyObject *self, PyObject *args) {
     (void)self;
-    PyObject *profile, *other, *encodings;
-    const char *path, *title;
+    PyObject *profile, *earlier, *encodings, *results;
+    const char *path, *title, *model_path, *params;
     struct tmk_diag diag = {0};
-    if (!PyArg_ParseTuple(args, "O!sOOz", py_profile_type, &profile, &path, &other, &encodings,
-                          &title))
+    struct tmk_model *model = NULL;
+    if (!PyArg_ParseTuple(args, "O!sO!OzO!zz", py_profile_type, &profile, &path, &PyTuple_Type,
+                          &earlier, &encodings, &title, &PyTuple_Type, &results, &model_path,
+                          &params))
         return NULL;
+    const struct tmk_profile **profiles = profiles_of(earlier);
+    const char **files = PyMem_Calloc((size_t)PyTuple_Size(results) + 1, sizeof(const char *));
+    bool good = profiles && files;
+    for (Py_ssize_t i = 0; good && i < PyTuple_Size(results); i++)
+        good = (files[i] = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(results, i), NULL)) != NULL;
     const struct tmk_report_options options = {
-        other == Py_None ? NULL : ((struct py_profile *)other)->profile,
-        encodings == Py_None ? NULL : ((struct py_encodings *)encodings)->encodings, title};
-    const enum tmk_status status =
-        tmk_report_write(((struct py_profile *)profile)->profile, &options, path, &diag);
+        .earlier = profiles,
+        .n_earlier = (size_t)PyTuple_Size(earlier),
+        .encodings = encodings == Py_None ? NULL : ((struct py_encodings *)encodings)->encodings,
+        .title = title,
+        .results = files,
+        .n_results = (size_t)PyTuple_Size(results)};
+    enum tmk_status status = TMK_OK;
+    if (good && model_path)
+        status = tmk_model_open_params(model_path, params, true, &model, &diag);
+    if (good && status == TMK_OK) {
+        struct tmk_report_options all = options;
+        all.model = model;
+        status = tmk_report_write(((struct py_profile *)profile)->profile, &all, path, &diag);
+    }
+    tmk_model_close(&model);
+    PyMem_Free(files);
+    PyMem_Free(profiles);
+    if (!good)
+        return NULL;
     if (status != TMK_OK)
         return py_fail(status, &diag);
     Py_RETURN_NONE;
@@ -163,7 +201,8 @@ static PyMethodDef functions[] = {
      "export(encodings, format, path, **settings) -> what was not written"},
     {"check_target", py_check_target, METH_VARARGS, "check_target(encodings, target, profile)"},
     {"targets", py_targets, METH_VARARGS, "targets(None), or the formats of one"},
-    {"report", report, METH_VARARGS, "report(profile, path, other, encodings, title)"},
+    {"report", report, METH_VARARGS,
+     "report(profile, path, earlier, encodings, title, results, model, params)"},
     {"methods", methods, METH_NOARGS, "(name, help) of each calibration method"},
     {"version", version, METH_NOARGS, "of the library"},
     {"set_limits", set_limits, METH_VARARGS, "set_limits(operations, bytes): of this process"},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -264,11 +264,15 @@ class Profile(Mapping[str, Tensor]):
                                target=text(target), weights_block=weights_block, model=text(model), params=text(params))
         return Encodings(core, remarks)
 
-    def report(self, path: str | os.PathLike[str], *, since: Profile | None = None, encodings: Encodings | None = None,
-               title: str | None = None) -> None:
-        """One HTML page; see `tidemark report --help`."""
-        _core.report(self._core, os.fspath(path), None if since is None else since._core,
-                     None if encodings is None else encodings._core, title)
+    def report(self, path: str | os.PathLike[str], *, since: Profile | Sequence[Profile] = (), encodings: Encodings | None = None,
+               title: str | None = None, simulation: Sequence[str | os.PathLike[str]] = (),
+               model: str | os.PathLike[str] | None = None, params: str | os.PathLike[str] | None = None) -> None:
+        """One HTML page; see `tidemark report --help`. since: earlier profiles, oldest first. simulation: files of
+        `tidemark simulate --json`."""
+        earlier = (since,) if isinstance(since, Profile) else tuple(since)
+        _core.report(self._core, os.fspath(path), tuple(one._core for one in earlier),
+                     None if encodings is None else encodings._core, title, tuple(map(os.fspath, simulation)), text(model),
+                     text(params))
 
 
 def _profile_of(data: bytes) -> Profile:

@@ -77,7 +77,7 @@ def test_large_models_are_checked(here):
     assert f"{many + 1} matched, 0 renamed, 0 unseen, 0 missing" in done.out, done.out
     tidemark("report", here / "p.json", "--since", here / "p.json", "-o", here / "p.html").expect(DONE)
     page = (here / "p.html").read_text()
-    assert '"methods_left_out":["auto","mse","entropy"]' in page and f'"id":"p{many}"' in page, "auto, mse and entropy of so many"
+    assert '"methods_left_out":["auto","mse","entropy"]' in page and f'\n[{many},"v{many}"' in page, "auto, mse and entropy of so many"
 
 
 def test_usage_errors_and_bad_files_are_refused(here):

@@ -30,7 +30,7 @@ OPTIONS = {
     "calibrate": ["output", "method", "percentile", "dtype", "weights-dtype", "scheme", "weights-scheme", "per-channel", "pow2",
                   "rounding", "pow2-requant", "config", "sensitive", "target", "json"],
     "graph": ["params", "dot", "ops", "json", "patterns", "lineage"],
-    "report": ["output", "since", "encodings", "title"],
+    "report": ["output", "since", "encodings", "simulation", "model", "params", "title"],
     "run": [*RUNNING, "output", "values"],
     "simulate": [*RUNNING, "integer", "requant", "rounding", "target", "labels", "sort", "search", "search-data", "goal", "budget",
                  "metric-command", "metric-timeout", "write-config", "json"],
@@ -116,7 +116,7 @@ def test_man_pages_and_completions_equal_the_help():
             assert not done.stderr, f"the man page of {command}: {done.stderr}"
         text = tidemark("help", command).expect(DONE).out
         assert text == tidemark(command, "--help").out
-    done = subprocess.run(["bash", "-c", shells["bash"] + 'COMP_WORDS=(tidemark report --si); COMP_CWORD=2; _tidemark; echo "${COMPREPLY[@]}"'],
+    done = subprocess.run(["bash", "-c", shells["bash"] + 'COMP_WORDS=(tidemark report --sin); COMP_CWORD=2; _tidemark; echo "${COMPREPLY[@]}"'],
                           capture_output=True, text=True)
     assert done.stdout == "--since\n" and not done.stderr, done
     tidemark("completion").refuses(WRONG_CALL, "bash")

@@ -130,8 +130,16 @@ def test_profile_is_calibrated_and_exported(folder):
     encodings.write(folder / "e.json")
     again = tidemark.Encodings.read(folder / "e.json")
     assert again["conv1_out"].scale == conv.scale
-    tidemark.profile(DIGITS, DATA[:50]).report(folder / "r.html", encodings=encodings)
+    profile = tidemark.profile(DIGITS, DATA[:50])
+    profile.report(folder / "r.html", encodings=encodings)
     assert "</html>" in (folder / "r.html").read_text()
+    ranking = {"samples": 1, "not_tried": 0, "ranking": [{"id": "p12", "name": profile["p12"].name, "sqnr": 20.5, "expected_sqnr": None}]}
+    (folder / "rank.json").write_text(json.dumps(ranking))
+    profile.report(folder / "r.html", since=[profile, profile], simulation=[folder / "rank.json"], model=DIGITS)
+    page = (folder / "r.html").read_text()
+    assert '"ranking":{"rows":[[12,20.5,null]]' in page and "kernel_shape" in page and page.count('"only_now":[') == 2
+    raises(tidemark.Error, "neither 'values'", lambda: profile.report(folder / "none.html", simulation=[folder / "e.json"]))
+    raises(TypeError, "earlier", lambda: profile.report(folder / "none.html", since=[encodings]))
 
 
 def test_weights_are_searched_and_have_blocks(folder):

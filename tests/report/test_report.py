@@ -1,20 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report in a real browser: it is opened, sorted, searched, a value is opened, and nothing is said on the console.
+"""The report in a real browser: all parts are used, and nothing is said on the console.
 
-A copy of the page gets one more script, which clicks and types and leaves what it found in the page; headless Chromium prints
-the page as it is then.
+A copy of the page gets harness.js, which clicks and types and leaves what it found in the page; headless Chromium prints
+the page as it is then. With TIDEMARK_AXE=axe.min.js (npm's axe-core), that checks each page too.
 
 usage: test_report.py PROGRAM SOURCE_ROOT
 """
-import html
 import base64
+import copy
 import json
+import math
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 PROGRAM, SOURCE = os.path.abspath(sys.argv[1]), Path(sys.argv[2])
@@ -22,52 +24,7 @@ DIGITS, PICTURES = SOURCE / "bundle/digits.onnx", SOURCE / "bundle/digits.npy"
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 EVIL = "</script><script>window.hacked = 1</script><img src=x onerror=\"window.hacked = 1\">"
 
-HARNESS = """
-<script>
-{
-const found = {};
-const rows = () => [...document.querySelectorAll("#table tbody tr")];
-const button = (text) => [...document.querySelectorAll("#table th button")].find((b) => b.textContent === text);
-found.values = VALUES.length;
-found.rows = rows().length;
-found.title = document.getElementById("title").textContent;
-button("greatest").click();
-found.ascending = rows().map((r) => BY_ID.get(r.dataset.id).max).filter((x) => typeof x === "number");
-button("greatest").click();
-found.descending = rows().map((r) => BY_ID.get(r.dataset.id).max).filter((x) => typeof x === "number");
-found.aria = document.querySelector("th[data-key=max]").getAttribute("aria-sort");
-const search = document.getElementById("search");
-search.value = "CONV weight";
-search.dispatchEvent(new Event("input"));
-found.searched = rows().map((r) => BY_ID.get(r.dataset.id).name);
-found.said = document.getElementById("count").textContent;
-search.value = "";
-search.dispatchEvent(new Event("input"));
-const shown = VALUES.find((v) => v.bins && v.channels) || VALUES[0];
-location.hash = shown.id;
-follow_hash();
-const value = document.getElementById("value");
-found.open = !value.hidden && document.getElementById("h-value").textContent === label(shown);
-found.bars = value.querySelectorAll("rect.bar").length;
-found.methods = [...value.querySelectorAll("tbody th")].map((t) => t.textContent);
-const toggle = document.getElementById("logarithmic");
-if (toggle) toggle.click();
-found.logarithmic = toggle ? toggle.getAttribute("aria-pressed") : null;
-found.boxes = document.querySelectorAll("#graph g.box").length;
-found.warnings = document.querySelectorAll("#warnings .warning").length;
-found.drift = document.getElementById("drift").hidden ? 0 : document.querySelectorAll("#drift tbody tr").length;
-document.getElementById("theme").click();
-found.theme = document.documentElement.dataset.theme;
-document.getElementById("close").click();
-found.closed = value.hidden;
-found.hacked = window.hacked !== undefined;
-found.milliseconds = performance.now();
-found.outside = performance.getEntriesByType("resource").filter((r) => !r.name.startsWith("data:")).length;
-found.unnamed = [...document.querySelectorAll("button, input, select, a")].filter((e) => !(e.textContent.trim() || e.getAttribute("aria-label") || (e.labels && e.labels.length))).length;
-document.body.replaceChildren(document.createTextNode("FOUND" + btoa(unescape(encodeURIComponent(JSON.stringify(found)))) + "DNUOF"));
-}
-</script>
-</body>"""
+AXE = os.environ.get("TIDEMARK_AXE")  # axe.min.js of npm's axe-core: checks what screen readers need
 
 
 def tidemark(*words):
@@ -76,26 +33,115 @@ def tidemark(*words):
 
 def browse(page, folder, width=1280):
     copy = folder / "harness.html"
-    copy.write_text(page.read_text().replace("</body>", HARNESS))
+    scripts = [Path(AXE).read_text()] if AXE else []
+    scripts.append((Path(__file__).parent / "harness.js").read_text())
+    copy.write_text(page.read_text().replace("</body>", "".join(f"<script>{{{s}\n}}</script>" for s in scripts) + "</body>"))
+    begin = time.monotonic()
     done = subprocess.run(
         [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", f"--window-size={width},1000", "--enable-logging=stderr", "--v=0",
-         f"--user-data-dir={folder / 'browser'}", "--virtual-time-budget=5000", "--dump-dom", copy.as_uri()],
-        capture_output=True, text=True, timeout=120)
+         f"--user-data-dir={folder / 'browser'}", "--virtual-time-budget=60000", "--dump-dom", copy.as_uri()],
+        capture_output=True, text=True, timeout=170)
     said = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
     match = re.search(r"FOUND([A-Za-z0-9+/=]+)DNUOF", done.stdout)
     assert match, f"the page did not get to its end: {said} {done.stdout[-300:]}"
     found = json.loads(base64.b64decode(match[1]))
     assert not said, f"on the console: {said}"
+    assert not found["errors"], found["errors"]
     assert not found["hacked"] and not found["outside"], found
+    assert not found.get("access"), found["access"]
+    found["took"] = time.monotonic() - begin
     return found
 
 
 def check(found, values):
-    assert found["rows"] == found["values"] == values, found
+    """What holds on every page of this network, or of copies of it."""
+    assert found["rowcount"] == found["values"] == values and 0 < found["rows"] <= min(values, 80), found
     assert found["ascending"] == sorted(found["ascending"]) and found["descending"] == sorted(found["descending"])[::-1], found
-    assert found["aria"] == "descending" and found["open"] and found["closed"] and found["unnamed"] == 0, found
+    assert found["aria"] == "descending" and found["unnamed"] == 0 and "weight" not in found["kinds"] and found["columns"] == 12, found
+    assert found["kept"] == {"scroll": 0, "focus": True, "hash": ""}, found["kept"]
+    assert found["last"] and found["opened"] and found["open"] and found["next"], found
     assert found["bars"] > 20 and found["logarithmic"] == "true" and {"minmax", "mse"} <= set(found["methods"]), found
-    assert found["theme"] in ("dark", "light"), found
+    assert found["theme"] in ("dark", "light") and found["verdict"] and found["depth"] and found["svg"] and found["chosen"], found
+    assert found["wide"] <= 0, f"{found['wide']} pixels too wide"
+    for view in found["views"]:
+        assert not view["crossings"] and not view["overlaps"], view
+        assert view["boxes"] <= 40 or view["name"] == "all", view
+
+
+def check_digits(folder, profiles, page):
+    """Everything at once, at two widths."""
+    encodings, results = folder / "e.json", []
+    tidemark("calibrate", profiles[-1], "-o", encodings, "--quiet", "--target", "ort-cpu")
+    model = ["simulate", DIGITS, encodings, "--data", PICTURES, "--quiet", "--json"]
+    for name, more in (("sim", ["--limit", 64, "--labels", SOURCE / "bundle/digits-labels.npy"]), ("rank", ["--limit", 4, "--rank"]),
+                       ("search", ["--limit", 8, "--search", "--budget", 4, "--profile", profiles[-1], "--target", "ort-cpu", "-o", folder / "better.json"])):
+        results += ["--simulation", folder / f"{name}.json"]
+        results[-1].write_bytes(subprocess.run([PROGRAM, *map(str, model + more)], check=True, stdout=subprocess.PIPE).stdout)
+    tidemark("report", *profiles, "--encodings", encodings, "--model", DIGITS, *results, "-o", page, "--quiet")
+    for width in (1280, 390):
+        found = browse(page, folder, width)
+        check(found, 29)
+        assert found["title"] == "digits.onnx" and found["operators"] == found["boxes"] == 14, found
+        assert found["searched"] and all("conv" in n and "weight" in n for n in found["searched"]), found
+        assert found["level"] == "verdict good" and found["worst"] > 3 and found["quality"] > 10, found
+        assert any("ort-cpu" in t for t in found["tiles"]) and any("multiplications" in t for t in found["tiles"]), found
+        assert found["drift"] and found["lines"] and found["attributes"] > 3 and "kernel_shape" in found["chosen"] + "kernel_shape", found
+        print(f"  {width} pixels wide: drawn after {found['ready']:.0f} ms")
+    other = json.loads((folder / "rank.json").read_text())
+    other["ranking"][0]["name"] = "of another network"
+    (folder / "other.json").write_text(json.dumps(other))
+    for bad in (folder / "other.json", encodings, profiles[0]):
+        done = subprocess.run([PROGRAM, "report", profiles[-1], "--simulation", bad, "-o", folder / "none.html"], capture_output=True, text=True)
+        assert done.returncode == 3 and done.stderr.count("\n") == 1 and bad.name in done.stderr, done
+        assert not (folder / "none.html").exists()
+
+
+def many_values(document, n):
+    """Copies of the values, one behind the other: n at least."""
+    copies = []
+    while len(copies) < n:
+        base, last = len(copies), copies[-1]["id"] if copies else None
+        number = {t["id"]: f"p{base + i}" for i, t in enumerate(document["tensors"])}
+        for i, tensor in enumerate(document["tensors"]):
+            copy = dict(tensor, id=number[tensor["id"]], ordinal=base // len(number), name=f"{base} {tensor['name']}",
+                        operands=[number[o] for o in tensor.get("operands", [])])
+            if "sources" in tensor:
+                copy["sources"] = [number[o] for o in tensor["sources"]]
+            if last and not copy["operands"] and tensor["kind"] == "input":
+                copy.update(kind="activation", operands=[last], producer={"node": f"join {base}", "op": "Identity", "domain": "", "output": 0})
+            if tensor.get("producer"):
+                copy["producer"] = dict(tensor["producer"], node=f"{base} {tensor['producer']['node']}")
+            copies.append(copy)
+    return dict(document, tensors=copies)
+
+
+def check_many(folder, profile, page, name, n, most_bytes):
+    document = many_values(json.loads(profile.read_text()), n)
+    (folder / "many.json").write_text(json.dumps(document))
+    tidemark("report", folder / "many.json", "-o", page, "--quiet")
+    found = browse(page, folder)
+    check(found, len(document["tensors"]))
+    size = page.stat().st_size
+    assert size <= most_bytes, f"{size} bytes of {n} values"
+    print(f"  {found['values']} values{name}: {size} bytes, drawn after {found['ready']:.0f} ms, tried in {found['took']:.0f} s")
+    return found
+
+
+def check_infinities(folder, document, page):
+    """-infinity on the way to a Softmax is a mask; elsewhere it is what is wrong."""
+    for name, level in (("dense2_out", "note"), ("conv1_out", "bad")):
+        changed = copy.deepcopy(document)
+        tensor = next(t for t in changed["tensors"] if t["name"] == name)
+        shape = tensor["observed_shapes"][0]
+        shape["runs"] += 1
+        for key in ("neginf", "count", "expected_count"):
+            tensor[key] += math.prod(shape["shape"])
+        tensor["first_nonfinite"] = {"sample": 3, "index": 7}
+        (folder / "inf.json").write_text(json.dumps(changed))
+        tidemark("report", folder / "inf.json", "-o", page, "--quiet")
+        found = browse(page, folder)
+        assert any(f"warning {level}" in w and name in w for w in found["warnings"]), found["warnings"]
+        assert (found["level"] == "verdict bad") == (level == "bad"), found["level"]
 
 
 def main():
@@ -104,32 +150,21 @@ def main():
         sys.exit(77)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         folder = Path(name)
-        profile, earlier, page = folder / "p.json", folder / "q.json", folder / "r.html"
-        tidemark("profile", DIGITS, "--data", PICTURES, "--limit", 100, "-o", profile, "--quiet")
-        tidemark("profile", DIGITS, "--data", PICTURES, "--limit", 5, "-o", earlier, "--quiet")
-        tidemark("report", profile, "--since", earlier, "-o", page, "--quiet")
-        for width in (1280, 390):
-            found = browse(page, folder, width)
-            check(found, 29)
-            assert found["title"] == "digits.onnx" and found["drift"] > 5 and found["boxes"] == 14, found
-            assert found["searched"] and all("conv" in n and "weight" in n for n in found["searched"]), found
-            print(f"  {width} pixels wide: {found['milliseconds']:.0f} ms")
+        profile, page = folder / "p.json", folder / "r.html"
+        earlier = [folder / f"{n}.json" for n in (5, 20)]
+        for path, n in zip([*earlier, profile], (5, 20, 100)):
+            tidemark("profile", DIGITS, "--data", PICTURES, "--limit", n, "-o", path, "--quiet")
+        check_digits(folder, [*earlier, profile], page)
         document = json.loads(profile.read_text())
-        document["model"]["file"] = "evil <b>" + EVIL
-        for i, tensor in enumerate(document["tensors"]):
+        check_infinities(folder, document, page)
+        evil = json.loads(earlier[0].read_text())
+        evil["model"]["file"] = "evil <b>" + EVIL
+        for i, tensor in enumerate(evil["tensors"]):
             tensor["name"] = f"{i} {EVIL} \u001b[31m \u2028"
-        copies = []
-        for round_ in range(35):  # a thousand values
-            for tensor in document["tensors"]:
-                copy = dict(tensor, id=f"p{len(copies)}", ordinal=len(copies), name=f"{round_} {tensor['name']}", operands=[])
-                copies.append(copy)
-        (folder / "evil.json").write_text(json.dumps(dict(document, tensors=copies)))
-        tidemark("report", folder / "evil.json", "-o", page, "--quiet")
-        assert "<script>window.hacked" not in page.read_text()
-        found = browse(page, folder)
-        check(found, 29 * 35)
-        assert found["title"] == document["model"]["file"], found["title"]
-        print(f"  {found['values']} values with names of script: {found['milliseconds']:.0f} ms until all was tried")
+        (folder / "evil.json").write_text(json.dumps(evil))
+        found = check_many(folder, folder / "evil.json", page, " with names of script", 1500, 1 << 20)
+        assert "<script>window.hacked" not in page.read_text() and found["title"] == evil["model"]["file"], found["title"]
+        check_many(folder, earlier[0], page, "", 9950, 8 << 20)
 
 
 if __name__ == "__main__":

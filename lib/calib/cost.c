@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "compare/cost.h"
+#include "calib/cost.h"
 
 #include "base/diag.h"
 #include "calib/net.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a network under encodings costs, as far as a profile tells: shapes that ran, no attributes.
  */
-#ifndef TMK_COMPARE_COST_H
-#define TMK_COMPARE_COST_H
+#ifndef TMK_CALIB_COST_H
+#define TMK_CALIB_COST_H
 
 #include <tidemark/encodings.h>
 #include <tidemark/profile.h>

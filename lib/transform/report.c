@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The report's page, with the attributes of a model's nodes. */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/arena.h"
+#include "base/diag.h"
+#include "base/text.h"
+#include "export/report.h"
+#include "transform/model.h"
+
+enum { MOST_ELEMENTS = 16 };
+
+static void put_element(const struct tmk_attr *a, size_t i, struct tmk_text *out) {
+    char digits[32];
+    if (a->kind == TMK_ATTR_INTS)
+        tmk_text_printf(out, "%s%" PRId64, i ? ", " : "", a->ints[i]);
+    else if (a->kind == TMK_ATTR_STRINGS)
+        tmk_text_printf(out, "%s%s", i ? ", " : "", a->strings[i]);
+    else {
+        tmk_format_float(a->floats[i], digits);
+        tmk_text_printf(out, "%s%s", i ? ", " : "", digits);
+    }
+}
+
+static void put_attribute(const struct tmk_attr *a, struct tmk_text *out) {
+    char text[128];
+    tmk_text_printf(out, "%s%s = ", out->len ? "\n" : "", a->name);
+    switch (a->kind) {
+    case TMK_ATTR_INT:
+        tmk_text_printf(out, "%" PRId64, a->i);
+        break;
+    case TMK_ATTR_FLOAT:
+        tmk_format_float(a->f, text);
+        tmk_text_puts(out, text);
+        break;
+    case TMK_ATTR_STRING:
+        tmk_text_puts(out, a->s);
+        break;
+    case TMK_ATTR_TENSOR:
+        tmk_text_printf(out, "%s %s", tmk_dtype_name(a->tensors->dtype),
+                        tmk_shape_text(&a->tensors->shape, text, sizeof text));
+        break;
+    case TMK_ATTR_INTS:
+    case TMK_ATTR_FLOATS:
+    case TMK_ATTR_STRINGS:
+        for (size_t i = 0; i < a->n && i < MOST_ELEMENTS; i++)
+            put_element(a, i, out);
+        if (a->n > MOST_ELEMENTS)
+            tmk_text_printf(out, ", ... (%zu)", a->n);
+        break;
+    default:
+        tmk_text_puts(out, a->kind == TMK_ATTR_TYPE ? "a type" : "graphs or tensors");
+    }
+}
+
+/* Fills attributes [n_tensors] with texts of the arena, sub-graphs included. */
+static enum tmk_status list_attributes(const struct tmk_graph *graph,
+                                       const struct tmk_profile *profile, struct tmk_arena *arena,
+                                       const char **attributes, struct tmk_diag *diag) {
+    for (const struct tmk_node *node = graph->first; node; node = node->next) {
+        struct tmk_text text = {0};
+        for (uint32_t i = 0; i < node->n_attrs; i++)
+            put_attribute(&node->attrs[i], &text);
+        const char *copy = text.failed || !text.len ? NULL : tmk_arena_strdup(arena, text.data);
+        const bool failed = text.failed || (text.len && !copy);
+        tmk_text_finish(&text);
+        if (failed)
+            return tmk_nomem(diag);
+        for (uint32_t i = 0; i < node->n_outputs; i++) {
+            const struct tmk_profile_tensor *t =
+                node->outputs[i] && node->outputs[i]->profile_id >= 0
+                    ? tmk_profile_by_id(profile, (uint32_t)node->outputs[i]->profile_id)
+                    : NULL;
+            if (t)
+                attributes[t - profile->tensors] = copy;
+        }
+        for (uint32_t i = 0; i < node->n_attrs; i++)
+            for (size_t k = 0; node->attrs[i].kind == TMK_ATTR_GRAPH && k < 1; k++)
+                TMK_TRY(
+                    list_attributes(node->attrs[i].graphs[k], profile, arena, attributes, diag));
+    }
+    return TMK_OK;
+}
+
+static enum tmk_status write_with_model(const struct tmk_profile *profile,
+                                        const struct tmk_report_options *options, const char *path,
+                                        struct tmk_diag *diag) {
+    const struct tmk_graph *graph = options->model->graph;
+    if (tmk_graph_fingerprint(graph) != profile->model.fingerprint)
+        return tmk_fail(diag, TMK_MISMATCH, "the profile is of another model ('%s') than '%s'",
+                        profile->model.file, options->model->path);
+    struct tmk_arena arena = {0};
+    const char **attributes = calloc(profile->n_tensors + (size_t)1, sizeof *attributes);
+    enum tmk_status status =
+        attributes ? list_attributes(graph, profile, &arena, attributes, diag) : tmk_nomem(diag);
+    if (status == TMK_OK)
+        status = tmk_report_page(profile, options, attributes, path, diag);
+    free(attributes);
+    tmk_arena_finish(&arena);
+    return status;
+}
+
+enum tmk_status tmk_report_write(const struct tmk_profile *profile,
+                                 const struct tmk_report_options *options, const char *path,
+                                 struct tmk_diag *diag) {
+    return options->model ? write_with_model(profile, options, path, diag)
+                          : tmk_report_page(profile, options, NULL, path, diag);
+}
