@@ -36,28 +36,24 @@ void tmk_team_receive(void *bytes, int n, uint32_t from, enum tag tag) {
     MPI_Recv(bytes, n, MPI_BYTE, (int)from, (int)tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
-static void take_command(struct tmk_team *team, enum command command) {
-    switch (command) {
-    case COMMAND_PAUSE:
-        team->paused = true;
-        break;
-    case COMMAND_CONTINUE:
-        team->paused = false;
-        team->rounds++;
-        break;
-    case COMMAND_END:
-        team->over = true;
-        break;
-    case COMMAND_FAILED:
-        team->stopped = true;
-    }
-}
-
 bool tmk_team_is_stopped(struct tmk_team *team) {
     while (team->rank != 0 && tmk_team_probe(0, TAG_COMMAND, MPI_STATUS_IGNORE)) {
         enum command command;
         tmk_team_receive(&command, sizeof command, 0, TAG_COMMAND);
-        take_command(team, command);
+        switch (command) {
+        case COMMAND_PAUSE:
+            team->paused = true;
+            break;
+        case COMMAND_CONTINUE:
+            team->paused = false;
+            team->rounds++;
+            break;
+        case COMMAND_END:
+            team->over = true;
+            break;
+        case COMMAND_FAILED:
+            team->stopped = true;
+        }
     }
     return team->stopped;
 }

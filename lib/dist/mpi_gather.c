@@ -140,21 +140,6 @@ static enum tmk_round decide_round(struct tmk_team *team, bool finished) {
     return round;
 }
 
-static enum tmk_status await_end(struct tmk_team *team, uint64_t rounds, enum tmk_round *round,
-                                 struct tmk_diag *diag) {
-    bool stopped = false, there = false;
-    for (uint32_t naps = 0; !there && !stopped;) {
-        pthread_mutex_lock(&team->lock);
-        stopped = tmk_team_is_stopped(team);
-        *round = team->over ? TMK_ROUND_FINISHED : TMK_ROUND_PAUSED;
-        there = team->over || team->rounds != rounds;
-        pthread_mutex_unlock(&team->lock);
-        if (!there && !stopped)
-            tmk_team_back_off(&naps);
-    }
-    return stopped ? tmk_team_fail_interrupted(diag) : TMK_OK;
-}
-
 enum tmk_status tmk_team_gather(struct tmk_team *team, struct tmk_profile **profile,
                                 enum tmk_round *round, struct tmk_diag *diag) {
     bool finished = *round == TMK_ROUND_FINISHED;
@@ -172,5 +157,15 @@ enum tmk_status tmk_team_gather(struct tmk_team *team, struct tmk_profile **prof
         return TMK_OK;
     }
     tmk_profile_destroy(profile);
-    return await_end(team, rounds, round, diag);
+    bool stopped = false, there = false;
+    for (uint32_t naps = 0; !there && !stopped;) {
+        pthread_mutex_lock(&team->lock);
+        stopped = tmk_team_is_stopped(team);
+        *round = team->over ? TMK_ROUND_FINISHED : TMK_ROUND_PAUSED;
+        there = team->over || team->rounds != rounds;
+        pthread_mutex_unlock(&team->lock);
+        if (!there && !stopped)
+            tmk_team_back_off(&naps);
+    }
+    return stopped ? tmk_team_fail_interrupted(diag) : TMK_OK;
 }

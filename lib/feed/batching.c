@@ -46,21 +46,6 @@ static const char *find_obstacle(const struct tmk_graph *graph, const struct tmk
     return has_print(graph) ? "each sample is printed" : NULL;
 }
 
-static void explain_batch(const struct tmk_sample_cost *cost, uint32_t batch, bool enough,
-                          char *why) {
-    if (batch == 1 && enough)
-        snprintf(why, TMK_BATCH_WHY, "one sample is work enough for a call");
-    else if (batch == 1)
-        snprintf(why, TMK_BATCH_WHY, "more would not fit into a core's cache");
-    else
-        snprintf(
-            why, TMK_BATCH_WHY,
-            "one sample is little work for a call, or for bringing the weights in: %.3g million "
-            "multiply-adds in %u nodes, "
-            "with %.3g million weights",
-            (double)cost->products * 1e-6, cost->nodes, (double)cost->weights * 1e-6);
-}
-
 static enum tmk_status choose_batch(const struct tmk_graph *graph, struct tmk_feed *feed, char *why,
                                     struct tmk_diag *diag) {
     struct tmk_tensor *sample = calloc(graph->n_inputs + 1u, sizeof *sample);
@@ -81,7 +66,18 @@ static enum tmk_status choose_batch(const struct tmk_graph *graph, struct tmk_fe
         return TMK_OK;
     }
     uint32_t batch = tmk_samples_a_call(&answer.cost, &enough);
-    explain_batch(&answer.cost, batch, enough, why);
+    if (batch == 1 && enough)
+        snprintf(why, TMK_BATCH_WHY, "one sample is work enough for a call");
+    else if (batch == 1)
+        snprintf(why, TMK_BATCH_WHY, "more would not fit into a core's cache");
+    else
+        snprintf(
+            why, TMK_BATCH_WHY,
+            "one sample is little work for a call, or for bringing the weights in: %.3g million "
+            "multiply-adds in %u nodes, "
+            "with %.3g million weights",
+            (double)answer.cost.products * 1e-6, answer.cost.nodes,
+            (double)answer.cost.weights * 1e-6);
     return batch == 1 ? TMK_OK : tmk_feed_set_batch(feed, batch, diag);
 }
 

@@ -63,20 +63,6 @@ static enum tmk_status with_inputs(const struct tmk_graph *graph, enum tmk_statu
     return status;
 }
 
-/* INPUT=PATH whose INPUT is none, where there is no file of this name. */
-static enum tmk_status no_input(const struct tmk_graph *graph, const char *text, const char *equals,
-                                struct tmk_diag *diag) {
-    char name[128], meant[TMK_GUESS_SIZE];
-    struct tmk_guess guess = {.wanted = name};
-    snprintf(name, sizeof name, "%.*s", (int)(equals - text), text);
-    for (uint32_t i = 0; i < graph->n_inputs; i++)
-        tmk_guess_try(&guess, graph->inputs[i]->name);
-    return with_inputs(graph,
-                       tmk_fail(diag, TMK_ARGUMENT, "--data %s: the model has no input '%s'%s",
-                                text, name, tmk_guess_text(&guess, meant)),
-                       diag);
-}
-
 static enum tmk_status bind_array(struct tmk_feed *feed, uint32_t input, uint32_t source,
                                   uint32_t array, struct tmk_diag *diag) {
     if (feed->bound[input].taken)
@@ -167,8 +153,19 @@ static enum tmk_status open_sources(struct tmk_feed *feed, struct tmk_diag *diag
         int32_t input = split_binding(feed->graph, data->sources[d], &path);
         const char *equals = strchr(path, '=');
         if (input < 0 && equals && equals > path && access(path, F_OK) != 0 &&
-            (strcmp(equals + 1, "-") == 0 || access(equals + 1, F_OK) == 0))
-            return no_input(feed->graph, path, equals, diag);
+            (strcmp(equals + 1, "-") == 0 || access(equals + 1, F_OK) == 0)) {
+            /* INPUT=PATH whose INPUT is none, where there is no file of this name. */
+            char name[128], meant[TMK_GUESS_SIZE];
+            struct tmk_guess guess = {.wanted = name};
+            snprintf(name, sizeof name, "%.*s", (int)(equals - path), path);
+            for (uint32_t i = 0; i < feed->graph->n_inputs; i++)
+                tmk_guess_try(&guess, feed->graph->inputs[i]->name);
+            return with_inputs(feed->graph,
+                               tmk_fail(diag, TMK_ARGUMENT,
+                                        "--data %s: the model has no input '%s'%s", path, name,
+                                        tmk_guess_text(&guess, meant)),
+                               diag);
+        }
         bool stream = strcmp(path, "-") == 0;
         if (stream && input >= 0 && feed->bound[input].fed_back)
             return tmk_fail(diag, TMK_ARGUMENT,
@@ -196,18 +193,6 @@ static struct tmk_source_input want_of(const struct tmk_feed *feed, uint32_t inp
             if (type->shape.dim[k] < 0 && strcmp(type->symbol[k], feed->data->dims[d].name) == 0)
                 want.shape.dim[k] = feed->data->dims[d].value;
     return want;
-}
-
-/* A tensor without elements has one value, so no data is needed for it. */
-static void find_empty(struct tmk_feed *feed) {
-    for (uint32_t i = 0; i < feed->graph->n_inputs; i++) {
-        const struct tmk_source_input want = want_of(feed, i);
-        if (feed->graph->inputs[i]->type.kind != TMK_TYPE_TENSOR)
-            continue;
-        for (int32_t k = 0; want.has_shape && k < want.shape.rank && !feed->bound[i].fed_back; k++)
-            if (want.shape.dim[k] == 0)
-                feed->bound[i].empty = feed->bound[i].fed_back = true;
-    }
 }
 
 /* Such a source feeds the input that it was given for, or all that no other source feeds. */
@@ -266,7 +251,15 @@ enum tmk_status tmk_feed_bind(struct tmk_feed *feed, struct tmk_diag *diag) {
     if (!feed->sources)
         return tmk_nomem(diag);
     bool counted = feed->graph->n_inputs == 0;
-    find_empty(feed);
+    /* A tensor without elements has one value, so no data is needed for it. */
+    for (uint32_t i = 0; i < feed->graph->n_inputs; i++) {
+        const struct tmk_source_input want = want_of(feed, i);
+        if (feed->graph->inputs[i]->type.kind != TMK_TYPE_TENSOR)
+            continue;
+        for (int32_t k = 0; want.has_shape && k < want.shape.rank && !feed->bound[i].fed_back; k++)
+            if (want.shape.dim[k] == 0)
+                feed->bound[i].empty = feed->bound[i].fed_back = true;
+    }
     TMK_TRY(open_sources(feed, diag));
     for (int turn = 0; turn < N_TURNS; turn++)
         TMK_TRY(bind_in_turn(feed, turn, diag));

@@ -259,19 +259,17 @@ enum tmk_status tmk_feed_set_batch(struct tmk_feed *feed, uint32_t batch, struct
     return tmk_feed_cut(feed, diag);
 }
 
-static void clear_stratum(struct stratum_counts *counts) {
-    for (size_t i = 0; i < counts->counts.n_bad; i++) {
-        free(counts->counts.bad[i].file);
-        free(counts->counts.bad[i].why);
-    }
-    free(counts->counts.bad);
-    free(counts->counts.ranges);
-    *counts = (struct stratum_counts){0};
-}
-
 static void clear_counts(struct tmk_feed *feed) {
-    for (uint32_t i = 0; feed->tally.counts && i < feed->tally.n; i++)
-        clear_stratum(&feed->tally.counts[i]);
+    for (uint32_t i = 0; feed->tally.counts && i < feed->tally.n; i++) {
+        struct stratum_counts *counts = &feed->tally.counts[i];
+        for (size_t k = 0; k < counts->counts.n_bad; k++) {
+            free(counts->counts.bad[k].file);
+            free(counts->counts.bad[k].why);
+        }
+        free(counts->counts.bad);
+        free(counts->counts.ranges);
+        *counts = (struct stratum_counts){0};
+    }
 }
 
 void tmk_feed_close(struct tmk_feed **slot) {

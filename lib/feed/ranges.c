@@ -66,43 +66,6 @@ static bool next_entry(void *context, uint64_t *entry) {
     return true;
 }
 
-static void report_missing(struct tmk_feed *feed, const struct tmk_source_threads *threads) {
-    const struct tmk_notices *notices = &feed->notices;
-    if (threads->missing && !feed->reported.threads && notices->fewer_threads)
-        notices->fewer_threads(notices->context, TMK_THREADS_READ, threads->missing,
-                               threads->wanted, strerror(threads->why));
-    feed->reported.threads |= threads->missing > 0;
-}
-
-static enum tmk_status look_ahead_in(struct tmk_feed *feed, struct tmk_source *source,
-                                     struct feed_order *order, struct tmk_diag *diag) {
-    struct tmk_source_threads threads = {.wanted = feed->threads};
-    TMK_TRY(
-        tmk_source_ahead(source, &(struct tmk_source_order){next_entry, order}, &threads, diag));
-    report_missing(feed, &threads);
-    return TMK_OK;
-}
-
-/* The order of the range before may be in use until the source has this one. */
-static enum tmk_status look_ahead(struct tmk_feed *feed, struct tmk_diag *diag) {
-    uint32_t n = feed->graph->n_inputs;
-    struct feed_order *orders = feed->orders + (feed->range.n % 2 ? n : 0);
-    for (uint32_t i = 0; i < n; i++) {
-        const struct feed_bound *bound = &feed->bound[i];
-        if (bound->fed_back || bound->inner)
-            continue;
-        struct tmk_source *source = feed->sources[bound->source];
-        orders[i] = (struct feed_order){.feed = feed,
-                                        .choice = feed->choice,
-                                        .step = feed->plan.slices ? 1 : bound->step,
-                                        .batch = feed->range.next_batch,
-                                        .end = feed->range.end};
-        if (tmk_source_info(source)->n_arrays == 1)
-            TMK_TRY(look_ahead_in(feed, source, &orders[i], diag));
-    }
-    return TMK_OK;
-}
-
 /* ---- range after range ---- */
 
 enum tmk_status tmk_feed_set_ranges(struct tmk_feed *feed, const struct tmk_work_ranges *work,
@@ -161,7 +124,31 @@ enum tmk_status tmk_feed_next_range(struct tmk_feed *feed, struct tmk_diag *diag
     feed->range.end = end;
     feed->range.next_batch = tmk_feed_choice_from(&feed->choice, begin);
     TMK_TRY(tmk_feed_enter_range(feed, begin, diag));
-    return look_ahead(feed, diag);
+    /* The order of the range before may be in use until the source has this one. */
+    uint32_t n = feed->graph->n_inputs;
+    struct feed_order *orders = feed->orders + (feed->range.n % 2 ? n : 0);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct feed_bound *bound = &feed->bound[i];
+        if (bound->fed_back || bound->inner)
+            continue;
+        struct tmk_source *source = feed->sources[bound->source];
+        orders[i] = (struct feed_order){.feed = feed,
+                                        .choice = feed->choice,
+                                        .step = feed->plan.slices ? 1 : bound->step,
+                                        .batch = feed->range.next_batch,
+                                        .end = feed->range.end};
+        if (tmk_source_info(source)->n_arrays == 1) {
+            struct tmk_source_threads threads = {.wanted = feed->threads};
+            TMK_TRY(tmk_source_ahead(source, &(struct tmk_source_order){next_entry, &orders[i]},
+                                     &threads, diag));
+            const struct tmk_notices *notices = &feed->notices;
+            if (threads.missing && !feed->reported.threads && notices->fewer_threads)
+                notices->fewer_threads(notices->context, TMK_THREADS_READ, threads.missing,
+                                       threads.wanted, strerror(threads.why));
+            feed->reported.threads |= threads.missing > 0;
+        }
+    }
+    return TMK_OK;
 }
 
 void tmk_feed_cover(struct tmk_feed *feed, uint64_t at) {

@@ -28,28 +28,24 @@ static enum tmk_status view_entries(const struct tmk_tensor *tensor, uint64_t at
     return TMK_OK;
 }
 
-/* Of an array whose first axis counts sequences: entries of one of those. The sequence at hand is
- * kept whole. */
-static enum tmk_status read_inside(struct tmk_feed *feed, struct feed_bound *bound, uint64_t first,
-                                   uint64_t count, struct tmk_tensor *out, struct tmk_diag *diag) {
-    uint64_t at = first % bound->inner, left = bound->inner - at;
-    if (!bound->kept.data || bound->kept_first != first - at) {
-        struct tmk_tensor whole = {0};
-        TMK_TRY(tmk_source_read(feed->sources[bound->source], bound->array, first / bound->inner, 1,
-                                &whole, diag));
-        tmk_shape_drop_first(&whole.shape);
-        tmk_tensor_finish(&bound->kept);
-        bound->kept = whole;
-        bound->kept_first = first - at;
-    }
-    return view_entries(&bound->kept, at, count < left ? count : left, out, diag);
-}
-
 /* Entries that another input had no match for yet are at hand already. */
 static enum tmk_status read_entries(struct tmk_feed *feed, struct feed_bound *bound, uint64_t first,
                                     uint64_t count, struct tmk_tensor *out, struct tmk_diag *diag) {
-    if (bound->inner)
-        return read_inside(feed, bound, first, count, out, diag);
+    if (bound->inner) {
+        /* Of an array whose first axis counts sequences: entries of one of those. The sequence at
+         * hand is kept whole. */
+        uint64_t at = first % bound->inner, left = bound->inner - at;
+        if (!bound->kept.data || bound->kept_first != first - at) {
+            struct tmk_tensor whole = {0};
+            TMK_TRY(tmk_source_read(feed->sources[bound->source], bound->array,
+                                    first / bound->inner, 1, &whole, diag));
+            tmk_shape_drop_first(&whole.shape);
+            tmk_tensor_finish(&bound->kept);
+            bound->kept = whole;
+            bound->kept_first = first - at;
+        }
+        return view_entries(&bound->kept, at, count < left ? count : left, out, diag);
+    }
     if (bound->kept.data) {
         uint64_t has = (uint64_t)bound->kept.shape.dim[0], at = first - bound->kept_first;
         if (first >= bound->kept_first && at < has)
@@ -77,14 +73,6 @@ static enum tmk_status read_sample(struct tmk_feed *feed, struct feed_bound *bou
     return tmk_fail(
         diag, TMK_SHAPE, "%s: a sample takes %llu entries of one shape, and there are only %llu",
         info_of(feed, bound)->path, (unsigned long long)bound->step, (unsigned long long)got);
-}
-
-static enum tmk_status too_few(const struct tmk_feed *feed, uint32_t input, uint64_t sample,
-                               struct tmk_diag *diag) {
-    return tmk_fail(diag, TMK_SHAPE,
-                    "%s: ends after %llu samples for '%s', but there is more for other inputs",
-                    info_of(feed, &feed->bound[input])->path, (unsigned long long)sample,
-                    feed->graph->inputs[input]->name);
 }
 
 enum tmk_status tmk_feed_read_first(struct tmk_feed *feed, uint32_t input, struct tmk_tensor *out,
@@ -125,7 +113,10 @@ static enum tmk_status read_input(struct tmk_feed *feed, uint32_t input, uint64_
     if (!*count && (!is_first_fed(feed, input) || feed->samples != TMK_SOURCE_ENDLESS)) {
         feed->batch.separate = false;
         tmk_tensor_finish(out);
-        return too_few(feed, input, first, diag);
+        return tmk_fail(diag, TMK_SHAPE,
+                        "%s: ends after %llu samples for '%s', but there is more for other inputs",
+                        info_of(feed, &feed->bound[input])->path, (unsigned long long)first,
+                        feed->graph->inputs[input]->name);
     }
     return TMK_OK;
 }

@@ -56,25 +56,6 @@ static bool may_be_equal(const struct tmk_type *a, const struct tmk_type *b) {
     return true;
 }
 
-static enum tmk_status check_loop(const struct tmk_feed *feed, const struct tmk_loop *loop,
-                                  const char *text, struct tmk_diag *diag) {
-    const struct tmk_value *out = feed->graph->outputs[loop->output],
-                           *in = feed->graph->inputs[loop->input];
-    char made[256], wanted[256];
-    if (feed->bound[loop->input].fed_back)
-        return tmk_fail(diag, TMK_ARGUMENT, "--feedback %s: input '%s' is fed back already", text,
-                        in->name);
-    if (!may_be_equal(&out->type, &in->type))
-        return tmk_fail(diag, TMK_ARGUMENT,
-                        "--feedback %s: the output is %s%s and the input %s%s; both must be arrays "
-                        "of one type and shape",
-                        text, tmk_dtype_name(out->type.dtype),
-                        tmk_shape_text(&out->type.shape, made, sizeof made),
-                        tmk_dtype_name(in->type.dtype),
-                        tmk_shape_text(&in->type.shape, wanted, sizeof wanted));
-    return TMK_OK;
-}
-
 /* ---- where sequences begin ---- */
 
 static enum tmk_status parse_reset(struct tmk_feed *feed, struct tmk_diag *diag) {
@@ -113,35 +94,27 @@ enum tmk_status tmk_feed_find_recurrence(struct tmk_feed *feed, struct tmk_diag 
     for (size_t i = 0; i < data->recurrence.n_feedback; i++) {
         struct tmk_loop *loop = &feed->recurrence.loops[feed->recurrence.n];
         TMK_TRY(parse_feedback(feed->graph, data->recurrence.feedback[i], loop, diag));
-        TMK_TRY(check_loop(feed, loop, data->recurrence.feedback[i], diag));
+        const char *text = data->recurrence.feedback[i];
+        const struct tmk_value *out = feed->graph->outputs[loop->output],
+                               *in = feed->graph->inputs[loop->input];
+        char made[256], wanted[256];
+        if (feed->bound[loop->input].fed_back)
+            return tmk_fail(diag, TMK_ARGUMENT, "--feedback %s: input '%s' is fed back already",
+                            text, in->name);
+        if (!may_be_equal(&out->type, &in->type))
+            return tmk_fail(
+                diag, TMK_ARGUMENT,
+                "--feedback %s: the output is %s%s and the input %s%s; both must be arrays "
+                "of one type and shape",
+                text, tmk_dtype_name(out->type.dtype),
+                tmk_shape_text(&out->type.shape, made, sizeof made), tmk_dtype_name(in->type.dtype),
+                tmk_shape_text(&in->type.shape, wanted, sizeof wanted));
         feed->bound[loop->input].fed_back = true;
         feed->recurrence.n++;
     }
     if (feed->recurrence.n && feed->recurrence.n == feed->graph->n_inputs)
         return tmk_fail(diag, TMK_ARGUMENT,
                         "every input is fed back, so that no data sets the number of steps");
-    return TMK_OK;
-}
-
-/* What would be the same as a run without the samples in between. */
-static enum tmk_status check_options(const struct tmk_feed *feed, struct tmk_diag *diag) {
-    const struct tmk_data_options *data = feed->data;
-    uint64_t batch = feed->plan.batch;
-    if (data->batch > 1 && (data->batch != batch || feed->smaller))
-        return tmk_fail(diag, TMK_ARGUMENT,
-                        "--batch %u: with --feedback a batch is one step, and steps run one by one",
-                        data->batch);
-    if (data->every > 1 || data->skip_bad)
-        return tmk_fail(
-            diag, TMK_ARGUMENT,
-            "--feedback: a sequence cannot continue without one of its steps; leave out "
-            "%s",
-            data->skip_bad ? "--on-bad-sample=skip" : "--sample-every");
-    if (feed->recurrence.sequence != UINT64_MAX && feed->recurrence.sequence % batch)
-        return tmk_fail(diag, TMK_ARGUMENT,
-                        "sequences of %llu samples are no whole number of steps: the model runs "
-                        "%llu at a time",
-                        (unsigned long long)feed->recurrence.sequence, (unsigned long long)batch);
     return TMK_OK;
 }
 
@@ -181,7 +154,24 @@ enum tmk_status tmk_feed_cut_sequences(struct tmk_feed *feed, struct tmk_diag *d
         return TMK_OK;
     if (feed->recurrence.reset == RESET_SOURCE)
         TMK_TRY(measure_sequences(feed, diag));
-    TMK_TRY(check_options(feed, diag));
+    /* What would be the same as a run without the samples in between. */
+    const struct tmk_data_options *data = feed->data;
+    uint64_t batch = feed->plan.batch;
+    if (data->batch > 1 && (data->batch != batch || feed->smaller))
+        return tmk_fail(diag, TMK_ARGUMENT,
+                        "--batch %u: with --feedback a batch is one step, and steps run one by one",
+                        data->batch);
+    if (data->every > 1 || data->skip_bad)
+        return tmk_fail(
+            diag, TMK_ARGUMENT,
+            "--feedback: a sequence cannot continue without one of its steps; leave out "
+            "%s",
+            data->skip_bad ? "--on-bad-sample=skip" : "--sample-every");
+    if (feed->recurrence.sequence != UINT64_MAX && feed->recurrence.sequence % batch)
+        return tmk_fail(diag, TMK_ARGUMENT,
+                        "sequences of %llu samples are no whole number of steps: the model runs "
+                        "%llu at a time",
+                        (unsigned long long)feed->recurrence.sequence, (unsigned long long)batch);
     feed->cuts.batch = feed->recurrence.sequence;
     for (uint32_t i = 0; i < feed->recurrence.n; i++) {
         struct feed_bound *bound = &feed->bound[feed->recurrence.loops[i].input];

@@ -230,14 +230,6 @@ enum tmk_status tmk_use_add(struct tmk_value *value, struct tmk_node *node, uint
     return TMK_OK;
 }
 
-static void link_node(struct tmk_graph *graph, struct tmk_node *node, struct tmk_node *before) {
-    node->next = before;
-    node->prev = before ? before->prev : graph->last;
-    *(node->prev ? &node->prev->next : &graph->first) = node;
-    *(before ? &before->prev : &graph->last) = node;
-    graph->n_nodes++;
-}
-
 enum tmk_status tmk_graph_add_node(struct tmk_graph *graph, struct tmk_node *before,
                                    const struct tmk_node_spec *spec, struct tmk_node **out,
                                    struct tmk_diag *diag) {
@@ -271,7 +263,11 @@ enum tmk_status tmk_graph_add_node(struct tmk_graph *graph, struct tmk_node *bef
         TMK_TRY(tmk_use_add(spec->inputs[i], node, i, diag));
         node->inputs[i] = spec->inputs[i];
     }
-    link_node(graph, node, before);
+    node->next = before;
+    node->prev = before ? before->prev : graph->last;
+    *(node->prev ? &node->prev->next : &graph->first) = node;
+    *(before ? &before->prev : &graph->last) = node;
+    graph->n_nodes++;
     if (out)
         *out = node;
     return TMK_OK;

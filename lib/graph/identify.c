@@ -115,21 +115,6 @@ static int by_name(const void *a, const void *b) {
                   (*(const struct tmk_attr *const *)b)->name);
 }
 
-static enum tmk_status mix_attrs(struct print *p, const struct tmk_node *node,
-                                 struct tmk_diag *diag) {
-    const struct tmk_attr **sorted = calloc(node->n_attrs + 1u, sizeof *sorted);
-    if (!sorted)
-        return tmk_nomem(diag);
-    for (uint32_t i = 0; i < node->n_attrs; i++)
-        sorted[i] = &node->attrs[i];
-    qsort(sorted, node->n_attrs, sizeof *sorted, by_name);
-    for (uint32_t i = 0; i < node->n_attrs; i++)
-        mix_attr(p, sorted[i]);
-    free(sorted);
-    tmk_node_each_graph(node, mix_graph, p);
-    return TMK_OK;
-}
-
 static void set_print(struct tmk_value *value, struct print p) {
     value->fingerprint = p.structure;
     value->content = p.content;
@@ -151,7 +136,16 @@ static enum tmk_status print_node(const struct tmk_node *node, struct tmk_diag *
     mix_number(&p, node->n_inputs);
     for (uint32_t i = 0; i < node->n_inputs; i++)
         mix_value(&p, node->inputs[i]);
-    TMK_TRY(mix_attrs(&p, node, diag));
+    const struct tmk_attr **sorted = calloc(node->n_attrs + 1u, sizeof *sorted);
+    if (!sorted)
+        return tmk_nomem(diag);
+    for (uint32_t i = 0; i < node->n_attrs; i++)
+        sorted[i] = &node->attrs[i];
+    qsort(sorted, node->n_attrs, sizeof *sorted, by_name);
+    for (uint32_t i = 0; i < node->n_attrs; i++)
+        mix_attr(&p, sorted[i]);
+    free(sorted);
+    tmk_node_each_graph(node, mix_graph, &p);
     for (uint32_t i = 0; i < node->n_outputs; i++) {
         struct print result = p;
         mix_number(&result, TAG_RESULT);

@@ -379,24 +379,21 @@ static enum tmk_status read_digits(struct tmk_lex *lex, enum spelling spelling, 
     return TMK_OK;
 }
 
-static enum tmk_status read_nan(struct tmk_lex *lex, const struct format *format, uint64_t *out) {
-    *out = format->quiet_nan;
-    if (*lex->at != ':')
-        return TMK_OK;
-    lex->at++;
-    const char *at = lex->at;
-    TMK_TRY(tmk_lex_bits(lex, format->largest, out));
-    if (magnitude_of(format, *out) <= format->infinity)
-        return tmk_lex_fail(lex, at, "these are not the bits of a NaN of this type");
-    return TMK_OK;
-}
-
 /* `suffix`: finite numbers end in f. */
 static enum tmk_status read_float(struct tmk_lex *lex, enum spelling spelling, bool suffix,
                                   uint64_t *out) {
     const struct format *format = &formats[spelling];
-    if (tmk_lex_take_word(lex, "nan"))
-        return read_nan(lex, format, out);
+    if (tmk_lex_take_word(lex, "nan")) {
+        *out = format->quiet_nan;
+        if (*lex->at != ':')
+            return TMK_OK;
+        lex->at++;
+        const char *at = lex->at;
+        TMK_TRY(tmk_lex_bits(lex, format->largest, out));
+        if (magnitude_of(format, *out) <= format->infinity)
+            return tmk_lex_fail(lex, at, "these are not the bits of a NaN of this type");
+        return TMK_OK;
+    }
     bool positive = tmk_lex_take_word(lex, "inf");
     if (positive || tmk_lex_take_word(lex, "-inf")) {
         *out = positive ? format->infinity
@@ -473,26 +470,6 @@ static enum tmk_status read_elements(struct tmk_lex *lex, struct tmk_tensor *ten
     return TMK_OK;
 }
 
-static enum tmk_status from_pool(struct tmk_lex *lex, const struct tmk_type *type,
-                                 const struct tmk_pool *pool, struct tmk_tensor *out) {
-    const char *at = lex->at;
-    uint64_t k;
-    TMK_TRY(tmk_lex_unsigned(lex, UINT64_MAX, "a number in the pool of tensors", &k));
-    if (!pool || k >= pool->n)
-        return tmk_lex_fail(lex, at, "no tensor #%llu; the pool that came with this text has %zu",
-                            (unsigned long long)k, pool ? pool->n : 0);
-    const struct tmk_tensor *held = &pool->tensors[k];
-    if (held->dtype != type->dtype || !tmk_shape_equal(&held->shape, &type->shape)) {
-        char shape[256];
-        return tmk_lex_fail(lex, at, "tensor #%llu of the pool has another type: %s%s",
-                            (unsigned long long)k, tmk_literal_dtype(held->dtype),
-                            tmk_shape_text(&held->shape, shape, sizeof shape));
-    }
-    tmk_tensor_share(out, held);
-    out->origin = type->origin;
-    return TMK_OK;
-}
-
 enum tmk_status tmk_literal_elements(struct tmk_lex *lex, const char *type_at,
                                      const struct tmk_type *type, const struct tmk_pool *pool,
                                      struct tmk_tensor *out) {
@@ -503,8 +480,25 @@ enum tmk_status tmk_literal_elements(struct tmk_lex *lex, const char *type_at,
         return tmk_lex_fail(lex, type_at,
                             "a tensor's shape is a number for each dimension, [] for "
                             "a scalar, and not too large");
-    if (tmk_lex_take(lex, '#'))
-        return from_pool(lex, type, pool, out);
+    if (tmk_lex_take(lex, '#')) {
+        const char *at = lex->at;
+        uint64_t k;
+        TMK_TRY(tmk_lex_unsigned(lex, UINT64_MAX, "a number in the pool of tensors", &k));
+        if (!pool || k >= pool->n)
+            return tmk_lex_fail(lex, at,
+                                "no tensor #%llu; the pool that came with this text has %zu",
+                                (unsigned long long)k, pool ? pool->n : 0);
+        const struct tmk_tensor *held = &pool->tensors[k];
+        if (held->dtype != type->dtype || !tmk_shape_equal(&held->shape, &type->shape)) {
+            char shape[256];
+            return tmk_lex_fail(lex, at, "tensor #%llu of the pool has another type: %s%s",
+                                (unsigned long long)k, tmk_literal_dtype(held->dtype),
+                                tmk_shape_text(&held->shape, shape, sizeof shape));
+        }
+        tmk_tensor_share(out, held);
+        out->origin = type->origin;
+        return TMK_OK;
+    }
     if (tmk_lex_take_word(lex, "..."))
         return tmk_lex_fail(lex, lex->at - 3,
                             "the elements were left out; print with a pool to read it back");

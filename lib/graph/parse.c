@@ -213,27 +213,6 @@ static void use_list(struct tmk_attr *attr, const struct list *list) {
     }
 }
 
-static enum tmk_status read_list(struct parser *p, struct scope *scope, struct tmk_attr *out) {
-    struct list list = {0};
-    struct tmk_attr item = {.kind = TMK_ATTR_INT};
-    enum tmk_attr_kind first = TMK_ATTR_INT;
-    while (!tmk_lex_take(&p->lex, ']')) {
-        if (list.n)
-            TMK_TRY(tmk_lex_need(&p->lex, ','));
-        tmk_lex_peek(&p->lex);
-        const char *at = p->lex.at;
-        TMK_TRY(read_item(p, scope, &item));
-        if (!list.n)
-            first = item.kind;
-        if (item.kind != first)
-            return tmk_lex_fail(&p->lex, at, "this differs in kind from the list's first item");
-        TMK_TRY(push_item(p, &list, &item, at));
-    }
-    out->kind = TMK_ATTR_INTS + (first - TMK_ATTR_INT);
-    use_list(out, &list);
-    return TMK_OK;
-}
-
 static enum tmk_status read_attr(struct parser *p, struct scope *scope, struct tmk_attr *out) {
     static const struct {
         const char *word;
@@ -245,8 +224,26 @@ static enum tmk_status read_attr(struct parser *p, struct scope *scope, struct t
     struct tmk_lex *lex = &p->lex;
     TMK_TRY(tmk_lex_word_or_name(lex, false, "an attribute's name", &out->name));
     TMK_TRY(tmk_lex_need(lex, '='));
-    if (tmk_lex_take(lex, '['))
-        return read_list(p, scope, out);
+    if (tmk_lex_take(lex, '[')) {
+        struct list list = {0};
+        struct tmk_attr item = {.kind = TMK_ATTR_INT};
+        enum tmk_attr_kind first = TMK_ATTR_INT;
+        while (!tmk_lex_take(&p->lex, ']')) {
+            if (list.n)
+                TMK_TRY(tmk_lex_need(&p->lex, ','));
+            tmk_lex_peek(&p->lex);
+            const char *at = p->lex.at;
+            TMK_TRY(read_item(p, scope, &item));
+            if (!list.n)
+                first = item.kind;
+            if (item.kind != first)
+                return tmk_lex_fail(&p->lex, at, "this differs in kind from the list's first item");
+            TMK_TRY(push_item(p, &list, &item, at));
+        }
+        out->kind = TMK_ATTR_INTS + (first - TMK_ATTR_INT);
+        use_list(out, &list);
+        return TMK_OK;
+    }
     if (tmk_lex_take(lex, ':')) {
         struct tmk_type *type = tmk_arena_alloc(&p->scratch, sizeof *type);
         if (!type)
@@ -295,36 +292,6 @@ struct heading {
     int64_t version;
 };
 
-static enum tmk_status read_heading(struct parser *p, const struct scope *scope,
-                                    struct heading *out) {
-    struct tmk_lex *lex = &p->lex;
-    out->domain = TMK_DOMAIN_ONNX;
-    out->name = "";
-    TMK_TRY(tmk_lex_word_or_name(lex, true, "an operator", &out->op));
-    if (tmk_lex_take_word(lex, "::")) {
-        out->domain = out->op;
-        TMK_TRY(tmk_lex_word_or_name(lex, true, "an operator", &out->op));
-    }
-    out->version = tmk_graph_opset(scope->graph, out->domain);
-    if (tmk_lex_take(lex, '.'))
-        TMK_TRY(
-            tmk_lex_signed(lex, INT64_MIN, INT64_MAX, "an operator set version", &out->version));
-    return TMK_OK;
-}
-
-static enum tmk_status read_outputs(struct parser *p, const struct scope *scope,
-                                    struct list *outputs) {
-    if (tmk_lex_take(&p->lex, '='))
-        return TMK_OK;
-    do {
-        struct fresh fresh = {.profile_id = -1};
-        if (!tmk_lex_take_word(&p->lex, "_"))
-            TMK_TRY(read_fresh(p, scope, &fresh));
-        TMK_TRY(append_item(p, outputs, &fresh, sizeof fresh));
-    } while (tmk_lex_take(&p->lex, ','));
-    return tmk_lex_need(&p->lex, '=');
-}
-
 static enum tmk_status read_inputs(struct parser *p, const struct scope *scope,
                                    struct list *inputs) {
     TMK_TRY(tmk_lex_need(&p->lex, '('));
@@ -368,8 +335,27 @@ static enum tmk_status read_node(struct parser *p, struct scope *scope) {
     struct list outputs = {0}, inputs = {0}, attrs = {0}, names = {0};
     struct heading heading;
     struct tmk_node *node;
-    TMK_TRY(read_outputs(p, scope, &outputs));
-    TMK_TRY(read_heading(p, scope, &heading));
+    if (!tmk_lex_take(&p->lex, '=')) {
+        do {
+            struct fresh fresh = {.profile_id = -1};
+            if (!tmk_lex_take_word(&p->lex, "_"))
+                TMK_TRY(read_fresh(p, scope, &fresh));
+            TMK_TRY(append_item(p, &outputs, &fresh, sizeof fresh));
+        } while (tmk_lex_take(&p->lex, ','));
+        TMK_TRY(tmk_lex_need(&p->lex, '='));
+    }
+    struct tmk_lex *lex = &p->lex;
+    heading.domain = TMK_DOMAIN_ONNX;
+    heading.name = "";
+    TMK_TRY(tmk_lex_word_or_name(lex, true, "an operator", &heading.op));
+    if (tmk_lex_take_word(lex, "::")) {
+        heading.domain = heading.op;
+        TMK_TRY(tmk_lex_word_or_name(lex, true, "an operator", &heading.op));
+    }
+    heading.version = tmk_graph_opset(scope->graph, heading.domain);
+    if (tmk_lex_take(lex, '.'))
+        TMK_TRY(
+            tmk_lex_signed(lex, INT64_MIN, INT64_MAX, "an operator set version", &heading.version));
     TMK_TRY(read_inputs(p, scope, &inputs));
     TMK_TRY(read_attrs(p, scope, &attrs));
     if (tmk_lex_peek(&p->lex) == '"')

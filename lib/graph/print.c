@@ -138,18 +138,6 @@ static bool tells_more(const struct tmk_node *node) {
     return false;
 }
 
-static void put_results(struct printer *p, const struct tmk_node *node) {
-    for (uint32_t i = 0; i < node->n_outputs; i++) {
-        put_text(p, i ? ", " : " : ");
-        if (!node->outputs[i]) {
-            put_text(p, "_");
-            continue;
-        }
-        tmk_literal_put_type(p->text, &node->outputs[i]->type);
-        put_name_and_id(p, node->outputs[i]);
-    }
-}
-
 static void put_node(struct printer *p, const struct tmk_node *node) {
     begin_line(p);
     for (uint32_t i = 0; i < node->n_outputs; i++) {
@@ -179,8 +167,17 @@ static void put_node(struct printer *p, const struct tmk_node *node) {
         put_text(p, " ");
         put_string(p, node->name);
     }
-    if (tells_more(node))
-        put_results(p, node);
+    if (tells_more(node)) {
+        for (uint32_t i = 0; i < node->n_outputs; i++) {
+            put_text(p, i ? ", " : " : ");
+            if (!node->outputs[i]) {
+                put_text(p, "_");
+                continue;
+            }
+            tmk_literal_put_type(p->text, &node->outputs[i]->type);
+            put_name_and_id(p, node->outputs[i]);
+        }
+    }
     put_text(p, "\n");
 }
 

@@ -82,18 +82,6 @@ static void check_uses(struct check *check, struct tmk_value *value) {
     }
 }
 
-static void check_outputs(struct check *check, const struct tmk_graph *graph) {
-    for (uint32_t i = 0; i < graph->n_outputs; i++) {
-        const struct tmk_value *value = graph->outputs[i];
-        if (!in_scope(graph, value) || !tmk_value_alive(value) ||
-            !tmk_ptrmap_get(&check->defined, value))
-            report_violation(check, NULL, "graph output '%s' is never made", value->name);
-        uintptr_t before = (uintptr_t)tmk_ptrmap_get(&check->outputs, value);
-        if (!tmk_ptrmap_put(&check->outputs, value, (void *)(before + 1)))
-            check->nomem = true;
-    }
-}
-
 static void check_output_counts(struct tmk_graph *graph, void *context) {
     struct check *check = context;
     for (uint32_t i = 0; i < graph->n_values; i++) {
@@ -165,7 +153,15 @@ static void check_graph(struct tmk_graph *graph, void *context) {
     if (nodes != graph->n_nodes)
         report_violation(check, NULL, "graph '%s' counts %u nodes but holds %u", graph->name,
                          graph->n_nodes, nodes);
-    check_outputs(check, graph);
+    for (uint32_t i = 0; i < graph->n_outputs; i++) {
+        const struct tmk_value *value = graph->outputs[i];
+        if (!in_scope(graph, value) || !tmk_value_alive(value) ||
+            !tmk_ptrmap_get(&check->defined, value))
+            report_violation(check, NULL, "graph output '%s' is never made", value->name);
+        uintptr_t before = (uintptr_t)tmk_ptrmap_get(&check->outputs, value);
+        if (!tmk_ptrmap_put(&check->outputs, value, (void *)(before + 1)))
+            check->nomem = true;
+    }
 }
 
 enum tmk_status tmk_graph_verify(const struct tmk_graph *graph, struct tmk_diag *diag) {

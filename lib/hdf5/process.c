@@ -44,20 +44,6 @@ static uint64_t choose_memory(void) {
 
 /* ---- in the new process ---- */
 
-/* A signal that can only mean the end keeps its meaning; what a terminal sends to the group is for
- * the parent, which may want to read on before it stops. */
-static void reset_signals(void) {
-    static const int deadly[] = {SIGSEGV, SIGBUS,  SIGFPE, SIGILL,
-                                 SIGABRT, SIGTRAP, SIGSYS, SIGXCPU};
-    sigset_t blocked;
-    sigfillset(&blocked);
-    for (size_t i = 0; i < TMK_COUNT(deadly); i++) {
-        signal(deadly[i], SIG_DFL);
-        sigdelset(&blocked, deadly[i]);
-    }
-    sigprocmask(SIG_SETMASK, &blocked, NULL);
-}
-
 static void close_from(unsigned first, unsigned last) {
 #ifdef SYS_close_range
     if (first > last || syscall(SYS_close_range, first, last, 0) == 0)
@@ -65,18 +51,6 @@ static void close_from(unsigned first, unsigned last) {
 #endif
     for (unsigned fd = first; fd <= last && fd < MOST_FDS; fd++)
         close((int)fd);
-}
-
-/* The C library prints when it finds its heap damaged; so there are streams, to nowhere. */
-static void close_others(int fd) {
-    int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
-    for (int i = 0; i < 3; i++)
-        if (nowhere < 0)
-            close(i);
-        else
-            dup2(nowhere, i);
-    close_from(3, (unsigned)fd - 1);
-    close_from((unsigned)fd + 1, ~0U);
 }
 
 static void set_limit(int resource, uint64_t most) {
@@ -108,11 +82,29 @@ static bool own_data(uint64_t *out) {
 static _Noreturn void be_the_process(const char *path, int fd,
                                      const struct tmk_hdf5_process *process) {
     uint64_t data;
-    reset_signals();
+    /* A signal that can only mean the end keeps its meaning; what a terminal sends to the group is
+     * for the parent, which may want to read on before it stops. */
+    static const int deadly[] = {SIGSEGV, SIGBUS,  SIGFPE, SIGILL,
+                                 SIGABRT, SIGTRAP, SIGSYS, SIGXCPU};
+    sigset_t blocked;
+    sigfillset(&blocked);
+    for (size_t i = 0; i < TMK_COUNT(deadly); i++) {
+        signal(deadly[i], SIG_DFL);
+        sigdelset(&blocked, deadly[i]);
+    }
+    sigprocmask(SIG_SETMASK, &blocked, NULL);
     if (own_data(&data))
         set_limit(RLIMIT_DATA, data + process->memory);
     set_limit(RLIMIT_CORE, 0);
-    close_others(fd);
+    /* The C library prints when it finds its heap damaged; so there are streams, to nowhere. */
+    int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int i = 0; i < 3; i++)
+        if (nowhere < 0)
+            close(i);
+        else
+            dup2(nowhere, i);
+    close_from(3, (unsigned)fd - 1);
+    close_from((unsigned)fd + 1, ~0U);
     tmk_hdf5_serve(path, fd, process->shared, process->owner);
     _exit(0);
 }
@@ -273,17 +265,6 @@ static uint64_t sign_of_life(pid_t pid) {
     return sign;
 }
 
-/* A disk or a network that is gone holds it for good. */
-static enum tmk_status give_up(struct tmk_hdf5_process *process, struct tmk_diag *diag) {
-    int how;
-    close(process->fd);
-    process->fd = -1;
-    (void)wait_exit(process, &how);
-    process->status = TMK_READ;
-    process->end = "reading it has not come on for a minute: is its disk or network there?";
-    return tmk_fail(diag, process->status, "%s", process->end);
-}
-
 enum tmk_status tmk_hdf5_receive(struct tmk_hdf5_process *process, enum tmk_hdf5_op op, void *more,
                                  size_t len, struct tmk_diag *diag) {
     struct tmk_hdf5_answer answer;
@@ -300,8 +281,16 @@ enum tmk_status tmk_hdf5_receive(struct tmk_hdf5_process *process, enum tmk_hdf5
         const uint64_t before = sign;
         sign = sign_of_life(process->pid);
         quiet = sign && sign == before ? quiet + 1 : 0;
-        if (quiet == MOST_QUIET)
-            return give_up(process, diag);
+        if (quiet == MOST_QUIET) {
+            /* A disk or a network that is gone holds it for good. */
+            int how;
+            close(process->fd);
+            process->fd = -1;
+            (void)wait_exit(process, &how);
+            process->status = TMK_READ;
+            process->end = "reading it has not come on for a minute: is its disk or network there?";
+            return tmk_fail(diag, process->status, "%s", process->end);
+        }
     }
     if (n <= 0)
         return fail_process(process, true, diag);

@@ -60,20 +60,6 @@ static bool reply_bytes(struct server *s, const void *bytes, size_t len) {
 
 /* ---- what there is ---- */
 
-static bool open_file(struct server *s) {
-    hid_t access = H5Pcreate(H5P_FILE_ACCESS);
-    /* Who made the file may not choose which others are opened. */
-    if (access < 0 || H5Lunregister(H5L_TYPE_EXTERNAL) < 0)
-        return false;
-#if H5_VERSION_GE(1, 10, 7)
-    /* Locks fail on file systems without them, and a finished file is never written to. */
-    if (H5Pset_file_locking(access, false, true) < 0)
-        return false;
-#endif
-    s->file = H5Fopen(s->path, H5F_ACC_RDONLY, access);
-    return s->file >= 0;
-}
-
 static uint32_t kind_of(hid_t at, const char *path) {
     hid_t object = H5Oopen(at, path, H5P_DEFAULT);
     if (object < 0)
@@ -81,23 +67,6 @@ static uint32_t kind_of(hid_t at, const char *path) {
     H5I_type_t is = H5Iget_type(object);
     H5Oclose(object);
     return is == H5I_DATASET ? TMK_HDF5_DATASET : is == H5I_GROUP ? TMK_HDF5_GROUP : TMK_HDF5_OTHER;
-}
-
-static bool serve_look(struct server *s) {
-    struct tmk_hdf5_look is = {0};
-    for (char *at = s->more + strspn(s->more, "/"); *at;) {
-        char *end = at + strcspn(at, "/"), was = *end;
-        H5L_info_t info;
-        *end = '\0';
-        if (H5Lexists(s->file, s->more, H5P_DEFAULT) <= 0)
-            return reply_bytes(s, &is, sizeof is);
-        if (H5Lget_info(s->file, s->more, &info, H5P_DEFAULT) < 0 || info.type != H5L_TYPE_HARD)
-            is.linked = 1;
-        *end = was;
-        at = end + strspn(end, "/");
-    }
-    is.kind = kind_of(s->file, s->more);
-    return reply_bytes(s, &is, sizeof is);
 }
 
 struct listing {
@@ -117,18 +86,6 @@ static herr_t put_member(hid_t group, const char *name, const H5L_info_t *info, 
     list->count.n++;
     list->count.bytes += len + 2;
     return 0;
-}
-
-static bool serve_list(struct server *s) {
-    struct listing list = {s->half[0], {0, 0}};
-    hsize_t from = 0;
-    hid_t group = H5Gopen2(s->file, s->more, H5P_DEFAULT);
-    if (group < 0)
-        return false;
-    bool done = H5Literate(group, H5_INDEX_NAME, H5_ITER_INC, &from, put_member, &list) >= 0;
-    H5Gclose(group);
-    return done ? reply_bytes(s, &list.count, sizeof list.count)
-                : reply_error(s, "its members cannot be listed");
 }
 
 /* The bytes of a text that is the attribute's only element; false: it is something else. */
@@ -322,25 +279,6 @@ static bool open_set(struct server *s) {
     return reply_bytes(s, &is, sizeof is);
 }
 
-static bool read_columns(struct server *s, struct set *set) {
-    const char *name = s->more;
-    if (!is_sound(set->type))
-        return reply_error(s, "a column is outside its row");
-    for (uint32_t i = 0; i < s->ask.n; i++, name += strlen(name) + 1) {
-        struct tmk_hdf5_type is = {.is = TMK_HDF5_NONE};
-        int member = H5Tget_member_index(set->type, name);
-        hid_t type = member < 0 ? -1 : H5Tget_member_type(set->type, (unsigned)member);
-        bool known = type < 0 || describe_type(type, &is);
-        if (type >= 0)
-            H5Tclose(type);
-        if (!known)
-            return false;
-        memcpy(s->answer + i * sizeof is, &is, sizeof is);
-    }
-    s->answer_len = s->ask.n * sizeof(struct tmk_hdf5_type);
-    return true;
-}
-
 /* A copy, to close. `own` is what a bool is in the file. */
 static hid_t memory_type(const struct tmk_hdf5_spec *spec, hid_t own) {
     const hid_t natives[TMK_HDF5_N_AS] = {[TMK_HDF5_I8] = H5T_NATIVE_INT8,
@@ -370,31 +308,6 @@ static bool take_memory(struct set *set, hid_t memory) {
         H5Tclose(set->memory);
     set->memory = memory > 0 ? memory : 0;
     return memory > 0;
-}
-
-static bool read_as(struct server *s, struct set *set) {
-    struct tmk_hdf5_spec spec;
-    memcpy(&spec, s->more, sizeof spec);
-    if (!take_memory(set, memory_type(&spec, set->type)))
-        return false;
-    struct tmk_hdf5_direct is = {H5Tequal(set->memory, set->type) > 0};
-    return reply_bytes(s, &is, sizeof is);
-}
-
-static bool rows_as(struct server *s, struct set *set) {
-    const char *name = s->more + s->ask.n * sizeof(struct tmk_hdf5_spec);
-    hid_t rows = H5Tcreate(H5T_COMPOUND, (size_t)s->ask.size);
-    bool good = take_memory(set, rows);
-    set->row = (size_t)s->ask.size;
-    for (uint32_t i = 0; i < s->ask.n && good; i++, name += strlen(name) + 1) {
-        struct tmk_hdf5_spec spec;
-        memcpy(&spec, s->more + i * sizeof spec, sizeof spec);
-        hid_t type = memory_type(&spec, -1);
-        good = type >= 0 && H5Tinsert(rows, name, (size_t)spec.at, type) >= 0;
-        if (type >= 0)
-            H5Tclose(type);
-    }
-    return good;
 }
 
 static bool read_elements(struct server *s, struct set *set) {
@@ -428,12 +341,47 @@ static bool serve_set(struct server *s) {
     case TMK_HDF5_SHUT:
         close_set(set);
         return true;
-    case TMK_HDF5_COLUMNS:
-        return read_columns(s, set);
-    case TMK_HDF5_READ_AS:
-        return read_as(s, set);
-    case TMK_HDF5_ROWS_AS:
-        return rows_as(s, set);
+    case TMK_HDF5_COLUMNS: {
+        const char *name = s->more;
+        if (!is_sound(set->type))
+            return reply_error(s, "a column is outside its row");
+        for (uint32_t i = 0; i < s->ask.n; i++, name += strlen(name) + 1) {
+            struct tmk_hdf5_type is = {.is = TMK_HDF5_NONE};
+            int member = H5Tget_member_index(set->type, name);
+            hid_t type = member < 0 ? -1 : H5Tget_member_type(set->type, (unsigned)member);
+            bool known = type < 0 || describe_type(type, &is);
+            if (type >= 0)
+                H5Tclose(type);
+            if (!known)
+                return false;
+            memcpy(s->answer + i * sizeof is, &is, sizeof is);
+        }
+        s->answer_len = s->ask.n * sizeof(struct tmk_hdf5_type);
+        return true;
+    }
+    case TMK_HDF5_READ_AS: {
+        struct tmk_hdf5_spec spec;
+        memcpy(&spec, s->more, sizeof spec);
+        if (!take_memory(set, memory_type(&spec, set->type)))
+            return false;
+        struct tmk_hdf5_direct is = {H5Tequal(set->memory, set->type) > 0};
+        return reply_bytes(s, &is, sizeof is);
+    }
+    case TMK_HDF5_ROWS_AS: {
+        const char *name = s->more + s->ask.n * sizeof(struct tmk_hdf5_spec);
+        hid_t rows = H5Tcreate(H5T_COMPOUND, (size_t)s->ask.size);
+        bool good = take_memory(set, rows);
+        set->row = (size_t)s->ask.size;
+        for (uint32_t i = 0; i < s->ask.n && good; i++, name += strlen(name) + 1) {
+            struct tmk_hdf5_spec spec;
+            memcpy(&spec, s->more + i * sizeof spec, sizeof spec);
+            hid_t type = memory_type(&spec, -1);
+            good = type >= 0 && H5Tinsert(rows, name, (size_t)spec.at, type) >= 0;
+            if (type >= 0)
+                H5Tclose(type);
+        }
+        return good;
+    }
     default:
         return read_elements(s, set);
     }
@@ -441,12 +389,46 @@ static bool serve_set(struct server *s) {
 
 static bool serve_request(struct server *s) {
     switch ((enum tmk_hdf5_op)s->ask.op) {
-    case TMK_HDF5_OPEN:
-        return open_file(s);
-    case TMK_HDF5_LOOK:
-        return serve_look(s);
-    case TMK_HDF5_LIST:
-        return serve_list(s);
+    case TMK_HDF5_OPEN: {
+        hid_t access = H5Pcreate(H5P_FILE_ACCESS);
+        /* Who made the file may not choose which others are opened. */
+        if (access < 0 || H5Lunregister(H5L_TYPE_EXTERNAL) < 0)
+            return false;
+#if H5_VERSION_GE(1, 10, 7)
+        /* Locks fail on file systems without them, and a finished file is never written to. */
+        if (H5Pset_file_locking(access, false, true) < 0)
+            return false;
+#endif
+        s->file = H5Fopen(s->path, H5F_ACC_RDONLY, access);
+        return s->file >= 0;
+    }
+    case TMK_HDF5_LOOK: {
+        struct tmk_hdf5_look is = {0};
+        for (char *at = s->more + strspn(s->more, "/"); *at;) {
+            char *end = at + strcspn(at, "/"), was = *end;
+            H5L_info_t info;
+            *end = '\0';
+            if (H5Lexists(s->file, s->more, H5P_DEFAULT) <= 0)
+                return reply_bytes(s, &is, sizeof is);
+            if (H5Lget_info(s->file, s->more, &info, H5P_DEFAULT) < 0 || info.type != H5L_TYPE_HARD)
+                is.linked = 1;
+            *end = was;
+            at = end + strspn(end, "/");
+        }
+        is.kind = kind_of(s->file, s->more);
+        return reply_bytes(s, &is, sizeof is);
+    }
+    case TMK_HDF5_LIST: {
+        struct listing list = {s->half[0], {0, 0}};
+        hsize_t from = 0;
+        hid_t group = H5Gopen2(s->file, s->more, H5P_DEFAULT);
+        if (group < 0)
+            return false;
+        bool done = H5Literate(group, H5_INDEX_NAME, H5_ITER_INC, &from, put_member, &list) >= 0;
+        H5Gclose(group);
+        return done ? reply_bytes(s, &list.count, sizeof list.count)
+                    : reply_error(s, "its members cannot be listed");
+    }
     case TMK_HDF5_TEXT:
         return serve_text(s);
     case TMK_HDF5_SET:
@@ -486,24 +468,6 @@ static herr_t note_innermost(unsigned n, const H5E_error2_t *error, void *contex
     return 0;
 }
 
-/* false: the other end is closed. */
-static bool send_answer(struct server *s, int fd, bool done) {
-    struct tmk_hdf5_answer head = {.op = s->ask.op,
-                                   .outcome = done ? TMK_HDF5_DONE : TMK_HDF5_FAILED};
-    struct iovec parts[] = {{&head, sizeof head}, {s->answer, done ? s->answer_len : 0}};
-    const struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
-    if (!done) {
-        snprintf(head.why, sizeof head.why, "%s", s->why ? s->why : "a call failed");
-        if (!s->why)
-            H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, note_innermost, &head);
-    }
-    ssize_t n;
-    do
-        n = sendmsg(fd, &message, MSG_NOSIGNAL);
-    while (n < 0 && errno == EINTR);
-    return n >= 0;
-}
-
 /* The next message, terminated; false: there are no more. */
 static bool wait_for_one(struct server *s, int fd, int parent) {
     struct iovec parts[] = {{&s->ask, sizeof s->ask}, {s->more, TMK_HDF5_MOST_MESSAGE}};
@@ -533,6 +497,21 @@ void tmk_hdf5_serve(const char *path, int fd, unsigned char *shared, int parent)
     bool there = true;
     while (there && wait_for_one(&s, fd, parent)) {
         limit_time(&s);
-        there = send_answer(&s, fd, serve_request(&s));
+        /* false: the other end is closed. */
+        bool done = serve_request(&s);
+        struct tmk_hdf5_answer head = {.op = s.ask.op,
+                                       .outcome = done ? TMK_HDF5_DONE : TMK_HDF5_FAILED};
+        struct iovec parts[] = {{&head, sizeof head}, {s.answer, done ? s.answer_len : 0}};
+        const struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+        if (!done) {
+            snprintf(head.why, sizeof head.why, "%s", s.why ? s.why : "a call failed");
+            if (!s.why)
+                H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, note_innermost, &head);
+        }
+        ssize_t n;
+        do
+            n = sendmsg(fd, &message, MSG_NOSIGNAL);
+        while (n < 0 && errno == EINTR);
+        there = n >= 0;
     }
 }

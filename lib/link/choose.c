@@ -348,22 +348,6 @@ static const struct edge *best_edge(const struct classes *k, uint32_t original,
     return best;
 }
 
-/* Names first, so that a value is not taken from under its name. */
-static void match_members(const struct classes *k, const uint32_t *originals, uint32_t n_originals,
-                          const uint32_t *values, uint32_t n_values) {
-    for (int turn = 0; turn < 3; turn++)
-        for (uint32_t i = 0; i < n_originals; i++) {
-            if (k->c->l->value_of[originals[i]] != TMK_UNLINKED)
-                continue;
-            const struct edge *e = best_edge(k, originals[i], values, n_values);
-            bool named = e && same_name(k, originals[i], e->value),
-                 alike = e && same_op(k, originals[i], e->value) &&
-                         k->c->l->original_of[e->value] == TMK_UNLINKED;
-            if (e && (turn == 2 || named || (turn == 1 && alike)))
-                take_edge(k, e);
-        }
-}
-
 /* ---- between subclasses ---- */
 
 struct subclass {
@@ -417,7 +401,19 @@ static struct subclass *only_subclass(const struct classes *k, const struct subc
 }
 
 static void pair_subclasses(const struct classes *k, struct subclass *a, struct subclass *b) {
-    match_members(k, a->members, a->n, b->members, b->n);
+    /* Names first, so that a value is not taken from under its name. */
+    const uint32_t *originals = a->members;
+    for (int turn = 0; turn < 3; turn++)
+        for (uint32_t i = 0; i < a->n; i++) {
+            if (k->c->l->value_of[originals[i]] != TMK_UNLINKED)
+                continue;
+            const struct edge *e = best_edge(k, originals[i], b->members, b->n);
+            bool named = e && same_name(k, originals[i], e->value),
+                 alike = e && same_op(k, originals[i], e->value) &&
+                         k->c->l->original_of[e->value] == TMK_UNLINKED;
+            if (e && (turn == 2 || named || (turn == 1 && alike)))
+                take_edge(k, e);
+        }
     a->done = b->done = true;
 }
 

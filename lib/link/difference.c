@@ -126,17 +126,6 @@ static bool has_different_operand(const struct tmk_linking *l, const struct tmk_
     return false;
 }
 
-/* What runs a body depends on more than a record lists: all of them, with all that is inside. */
-static void mark_bodies(struct tmk_linking *l) {
-    for (uint32_t i = 0; i < l->from->n_tensors; i++) {
-        const struct tmk_profile_tensor *t = &l->from->tensors[i];
-        bool body = *t->path;
-        for (uint32_t k = 0; k < t->n_operands && !body; k++)
-            body = is_inside(l->from, t, k);
-        l->differs[i] = l->differs[i] || body;
-    }
-}
-
 enum tmk_status tmk_linking_mark_different(struct tmk_linking *l) {
     bool any = false, changed = true;
     l->differs = calloc((size_t)l->from->n_tensors + 1, sizeof *l->differs);
@@ -148,8 +137,17 @@ enum tmk_status tmk_linking_mark_different(struct tmk_linking *l) {
         l->differs[i] = tmk_link_has(t, TMK_TRAIT_RANDOM) || (is_input(t) && gets_other_data(l, t));
         any = any || l->differs[i];
     }
-    if (any)
-        mark_bodies(l);
+    if (any) {
+        /* What runs a body depends on more than a record lists: all of them, with all that is
+         * inside. */
+        for (uint32_t i = 0; i < l->from->n_tensors; i++) {
+            const struct tmk_profile_tensor *t = &l->from->tensors[i];
+            bool body = *t->path;
+            for (uint32_t k = 0; k < t->n_operands && !body; k++)
+                body = is_inside(l->from, t, k);
+            l->differs[i] = l->differs[i] || body;
+        }
+    }
     while (any && changed) { /* operands have lesser IDs, but in loops */
         changed = false;
         for (uint32_t i = 0; i < l->from->n_tensors; i++)

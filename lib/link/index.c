@@ -106,29 +106,25 @@ static uint64_t operands_key(const struct tmk_link_index *x, const struct tmk_pr
     return sum;
 }
 
-/* The shortest bucket of all its weights. */
-static uint32_t bucket_of_weights(const struct tmk_link_index *x,
-                                  const struct tmk_profile_tensor *o, uint32_t *begin) {
-    uint32_t min = UINT32_MAX, at;
-    for (uint32_t k = 0; k < o->n_operands; k++) {
-        if (x->l->from->tensors[o->operands[k]].kind != TMK_PROFILE_WEIGHT)
-            continue;
-        uint64_t key =
-            tmk_link_operand_key(x->original_makers[o->id], k, x->l->value_of[o->operands[k]]);
-        uint32_t n = tmk_link_bucket(&x->buckets[TMK_LINK_BY_WEIGHTS], key, &at);
-        if (n < min) {
-            min = n;
-            *begin = at;
-        }
-    }
-    return min;
-}
-
 static uint32_t bucket_of(const struct tmk_link_index *x, enum tmk_link_rule rule,
                           uint32_t original, uint32_t *begin) {
     const struct tmk_profile_tensor *o = &x->l->from->tensors[original];
-    if (rule == TMK_LINK_BY_WEIGHTS)
-        return bucket_of_weights(x, o, begin);
+    if (rule == TMK_LINK_BY_WEIGHTS) {
+        /* The shortest bucket of all its weights. */
+        uint32_t min = UINT32_MAX, at;
+        for (uint32_t k = 0; k < o->n_operands; k++) {
+            if (x->l->from->tensors[o->operands[k]].kind != TMK_PROFILE_WEIGHT)
+                continue;
+            uint64_t key =
+                tmk_link_operand_key(x->original_makers[o->id], k, x->l->value_of[o->operands[k]]);
+            uint32_t n = tmk_link_bucket(&x->buckets[TMK_LINK_BY_WEIGHTS], key, &at);
+            if (n < min) {
+                min = n;
+                *begin = at;
+            }
+        }
+        return min;
+    }
     uint64_t key = rule == TMK_LINK_BY_NAME ? tmk_link_name_key(o) : operands_key(x, o);
     return tmk_link_bucket(&x->buckets[rule], key, begin);
 }
@@ -223,17 +219,6 @@ static void join_complete(struct tmk_link_index *x, enum tmk_link_rule rule, uin
 
 /* ---- beginning and end ---- */
 
-static void count_missing(struct tmk_link_index *x, const struct tmk_profile_tensor *o) {
-    for (uint32_t k = 0; k < o->n_operands; k++) {
-        uint32_t a = o->operands[k];
-        bool known = a < x->l->from->n_tensors,
-             missing = !known || x->l->value_of[a] == TMK_UNLINKED;
-        x->missing[TMK_LINK_BY_OPERANDS][o->id] += missing;
-        x->missing[TMK_LINK_BY_WEIGHTS][o->id] +=
-            missing && (!known || x->l->from->tensors[a].kind == TMK_PROFILE_WEIGHT);
-    }
-}
-
 static uint64_t *maker_keys(const struct tmk_link_known *known, const struct tmk_profile *profile) {
     uint64_t *keys = calloc((size_t)profile->n_tensors + 1, sizeof *keys);
     for (uint32_t i = 0; keys && i < profile->n_tensors; i++)
@@ -270,7 +255,15 @@ enum tmk_status tmk_link_index_init(struct tmk_link_index *x, struct tmk_linking
     *x = (struct tmk_link_index){.l = l};
     TMK_TRY(allocate_index(x));
     for (uint32_t o = 0; o < l->from->n_tensors; o++) {
-        count_missing(x, &l->from->tensors[o]);
+        const struct tmk_profile_tensor *t = &l->from->tensors[o];
+        for (uint32_t k = 0; k < t->n_operands; k++) {
+            uint32_t a = t->operands[k];
+            bool known = a < x->l->from->n_tensors,
+                 missing = !known || x->l->value_of[a] == TMK_UNLINKED;
+            x->missing[TMK_LINK_BY_OPERANDS][t->id] += missing;
+            x->missing[TMK_LINK_BY_WEIGHTS][t->id] +=
+                missing && (!known || x->l->from->tensors[a].kind == TMK_PROFILE_WEIGHT);
+        }
         if (l->value_of[o] != TMK_UNLINKED)
             tmk_idset_add(&x->matched, o);
         else if (tmk_link_is_name(l->from->tensors[o].name))

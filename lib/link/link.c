@@ -61,26 +61,6 @@ static enum tmk_status identify_value(struct tmk_lineage_record *record,
     return is->name && is->path ? TMK_OK : tmk_nomem(diag);
 }
 
-static enum tmk_status describe_models(struct tmk_lineage_record *record,
-                                       const struct tmk_profile *from, const struct tmk_profile *to,
-                                       struct tmk_diag *diag) {
-    record->producer = tmk_lineage_record_text(record, to->producer.version);
-    record->original = (struct tmk_lineage_model){
-        tmk_lineage_record_text(record, from->model.file),
-        tmk_lineage_record_text(record, from->model.sha256), from->model.fingerprint};
-    record->transformed = (struct tmk_lineage_model){
-        tmk_lineage_record_text(record, to->model.file),
-        tmk_lineage_record_text(record, to->model.sha256), to->model.fingerprint};
-    if (!record->producer || !record->original.file || !record->original.sha256 ||
-        !record->transformed.file || !record->transformed.sha256)
-        return tmk_nomem(diag);
-    for (uint32_t i = 0; i < from->n_tensors; i++)
-        TMK_TRY(identify_value(record, &from->tensors[i], &record->originals[i].is, diag));
-    for (uint32_t i = 0; i < to->n_tensors; i++)
-        TMK_TRY(identify_value(record, &to->tensors[i], &record->values[i].is, diag));
-    return TMK_OK;
-}
-
 uint32_t *tmk_linking_none(uint32_t n) {
     uint32_t *ids = malloc(((size_t)n + 1) * sizeof *ids);
     for (uint32_t i = 0; ids && i < n; i++)
@@ -104,7 +84,21 @@ enum tmk_status tmk_linking_init(struct tmk_linking *l, const char *method,
     l->link->matches = calloc((size_t)from->n_tensors + 1, sizeof *l->link->matches);
     if (!l->link->matches)
         return tmk_nomem(diag);
-    TMK_TRY(describe_models(l->link->record, from, to, diag));
+    struct tmk_lineage_record *record = l->link->record;
+    record->producer = tmk_lineage_record_text(record, to->producer.version);
+    record->original = (struct tmk_lineage_model){
+        tmk_lineage_record_text(record, from->model.file),
+        tmk_lineage_record_text(record, from->model.sha256), from->model.fingerprint};
+    record->transformed = (struct tmk_lineage_model){
+        tmk_lineage_record_text(record, to->model.file),
+        tmk_lineage_record_text(record, to->model.sha256), to->model.fingerprint};
+    if (!record->producer || !record->original.file || !record->original.sha256 ||
+        !record->transformed.file || !record->transformed.sha256)
+        return tmk_nomem(diag);
+    for (uint32_t i = 0; i < from->n_tensors; i++)
+        TMK_TRY(identify_value(record, &from->tensors[i], &record->originals[i].is, diag));
+    for (uint32_t i = 0; i < to->n_tensors; i++)
+        TMK_TRY(identify_value(record, &to->tensors[i], &record->values[i].is, diag));
     return tmk_linking_mark_different(l);
 }
 
@@ -183,12 +177,6 @@ struct ways {
     bool *fork;   /* [original]: they meet several */
     uint32_t *stack, n;
 };
-
-static void finish_ways(struct ways *w) {
-    free(w->to);
-    free(w->fork);
-    free(w->stack);
-}
 
 /* A way from this original meets `value`, or several where fork. */
 static void add_way(struct ways *w, uint32_t original, uint32_t value, bool fork) {
@@ -311,7 +299,9 @@ enum tmk_status tmk_linking_end(struct tmk_linking *l, const char *pass, struct 
     enum tmk_status status = constant ? find_ways(l, &ways) : tmk_nomem(l->diag);
     if (status == TMK_OK)
         status = record_rest(l, &ways, constant);
-    finish_ways(&ways);
+    free(ways.to);
+    free(ways.fork);
+    free(ways.stack);
     free(constant);
     TMK_TRY(status);
     const char *text = tmk_lineage_record_text(record, pass);

@@ -51,32 +51,11 @@ static enum tmk_status with_inputs_of(const struct tmk_graph *original,
     return TMK_OK;
 }
 
-static enum tmk_status sample_model(const struct tmk_link_numbers *numbers,
-                                    const struct tmk_graph *original,
-                                    const struct tmk_run_options *run, struct tmk_signatures *out,
-                                    struct tmk_diag *diag) {
-    struct tmk_model copy = {0};
-    enum tmk_status status = with_inputs_of(original, numbers->model, &copy, diag);
-    if (status == TMK_OK)
-        status = tmk_signatures_of_run(&copy, copy.graph->n_inputs, run, out, diag);
-    tmk_graph_destroy(&copy.graph);
-    return status;
-}
-
 struct sides {
     struct tmk_signatures originals, values;
     struct tmk_graph *original, *model;   /* without observers; model NULL: of a dump */
     bool *fixed_originals, *fixed_values; /* [id]: does it follow from weights alone? */
 };
-
-static void finish_sides(struct sides *s) {
-    tmk_signatures_finish(&s->originals);
-    tmk_signatures_finish(&s->values);
-    tmk_graph_destroy(&s->original);
-    tmk_graph_destroy(&s->model);
-    free(s->fixed_originals);
-    free(s->fixed_values);
-}
 
 static enum tmk_status sample_sides(const struct tmk_linking *l,
                                     const struct tmk_link_numbers *numbers, struct sides *s) {
@@ -93,7 +72,12 @@ static enum tmk_status sample_sides(const struct tmk_linking *l,
                                   l->diag));
     if (numbers->tensors)
         return tmk_signatures_of_dump(numbers->tensors, l->to, &s->originals, &s->values, l->diag);
-    return sample_model(numbers, s->original, &run, &s->values, l->diag);
+    struct tmk_model copy = {0};
+    enum tmk_status status = with_inputs_of(s->original, numbers->model, &copy, l->diag);
+    if (status == TMK_OK)
+        status = tmk_signatures_of_run(&copy, copy.graph->n_inputs, &run, &s->values, l->diag);
+    tmk_graph_destroy(&copy.graph);
+    return status;
 }
 
 /* ---- matching ---- */
@@ -112,16 +96,6 @@ static enum tmk_status check_original(const struct tmk_profile *from, struct tmk
         return TMK_OK;
     return tmk_fail(diag, TMK_MISMATCH, "%s is not the model of the profile, which is of %s",
                     original->path, from->model.file);
-}
-
-/* Weights have no other numbers than their bytes, and what follows from them is known from them. */
-static enum tmk_status match_bytes(struct tmk_linking *l, const struct sides *s) {
-    bool *wanted = calloc((size_t)l->from->n_tensors + 1, sizeof *wanted);
-    for (uint32_t i = 0; wanted && i < l->from->n_tensors; i++)
-        wanted[i] = s->fixed_originals[i] || !tmk_link_is_sampled(&s->originals, i);
-    enum tmk_status status = wanted ? tmk_linking_content(l, wanted) : tmk_nomem(l->diag);
-    free(wanted);
-    return status;
 }
 
 /* Marks what is no weight and has no numbers to compare: it did not run in all batches, or in
@@ -175,36 +149,21 @@ static double rounding_of(const struct tmk_profile *profile) {
     return most;
 }
 
-/* Roundings add up over the depth of a network, to some tens of them; a quarter of the signal is as
- * much as values can lose and be distinguished from others. */
-static double noise_of(const struct tmk_linking *l) {
-    const double depth = 64, largest = 0.25;
-    double a = rounding_of(l->from), b = rounding_of(l->to), noise = depth * (a > b ? a : b);
-    return noise < largest ? noise : largest;
-}
-
-static enum tmk_status mark_fixed(const struct tmk_linking *l, struct sides *s) {
+static enum tmk_status match_numbers(struct tmk_linking *l, const struct tmk_link_numbers *numbers,
+                                     struct sides *s) {
+    TMK_TRY(check_original(l->from, numbers->original, l->diag));
+    TMK_TRY(sample_sides(l, numbers, s));
     s->fixed_originals = calloc((size_t)l->from->n_tensors + 1, sizeof *s->fixed_originals);
     s->fixed_values = calloc((size_t)l->to->n_tensors + 1, sizeof *s->fixed_values);
     if (!s->fixed_originals || !s->fixed_values)
         return tmk_nomem(l->diag);
     tmk_linking_mark_fixed(l->from, s->fixed_originals);
     tmk_linking_mark_fixed(l->to, s->fixed_values);
-    return TMK_OK;
-}
-
-/* Weights have no equal bytes in other types: they are compared as all other values are. */
-static enum tmk_status sample_weights(struct tmk_linking *l, struct sides *s) {
-    TMK_TRY(tmk_link_sample_weights(l, s->original, true, &s->originals));
-    return s->model ? tmk_link_sample_weights(l, s->model, false, &s->values) : TMK_OK;
-}
-
-static enum tmk_status match_numbers(struct tmk_linking *l, const struct tmk_link_numbers *numbers,
-                                     struct sides *s) {
-    TMK_TRY(check_original(l->from, numbers->original, l->diag));
-    TMK_TRY(sample_sides(l, numbers, s));
-    TMK_TRY(mark_fixed(l, s));
-    l->link->tolerance = noise_of(l);
+    /* Roundings add up over the depth of a network, to some tens of them; a quarter of the signal
+     * is as much as values can lose and be distinguished from others. */
+    const double depth = 64, largest = 0.25;
+    double a = rounding_of(l->from), b = rounding_of(l->to), noise = depth * (a > b ? a : b);
+    l->link->tolerance = noise < largest ? noise : largest;
     const struct tmk_choosing choosing = {.l = l,
                                           .noise = l->link->tolerance,
                                           .fixed_originals = s->fixed_originals,
@@ -217,9 +176,20 @@ static enum tmk_status match_numbers(struct tmk_linking *l, const struct tmk_lin
                                           .made = numbers->model != NULL};
     if (!choosing.batches)
         return tmk_fail(l->diag, TMK_ARGUMENT, "there is no sample to compare the models by");
-    TMK_TRY(match_bytes(l, s));
-    if (choosing.noise > 0)
-        TMK_TRY(sample_weights(l, s));
+    /* Weights have no other numbers than their bytes, and what follows from them is known from
+     * them. */
+    bool *wanted = calloc((size_t)l->from->n_tensors + 1, sizeof *wanted);
+    for (uint32_t i = 0; wanted && i < l->from->n_tensors; i++)
+        wanted[i] = s->fixed_originals[i] || !tmk_link_is_sampled(&s->originals, i);
+    enum tmk_status status = wanted ? tmk_linking_content(l, wanted) : tmk_nomem(l->diag);
+    free(wanted);
+    TMK_TRY(status);
+    if (choosing.noise > 0) {
+        /* Weights have no equal bytes in other types: they are compared as all other values are. */
+        TMK_TRY(tmk_link_sample_weights(l, s->original, true, &s->originals));
+        if (s->model)
+            TMK_TRY(tmk_link_sample_weights(l, s->model, false, &s->values));
+    }
     TMK_TRY(tmk_link_choose_equal(&choosing));
     TMK_TRY(tmk_link_choose_integers(&choosing));
     TMK_TRY(tmk_link_choose_affine(&choosing));
@@ -237,25 +207,17 @@ enum tmk_status tmk_link_by_numbers(const struct tmk_profile *from, const struct
         status = match_numbers(&l, numbers, &sides);
     if (status == TMK_OK)
         status = tmk_linking_end(&l, "link:numbers", out);
-    finish_sides(&sides);
+    tmk_signatures_finish(&sides.originals);
+    tmk_signatures_finish(&sides.values);
+    tmk_graph_destroy(&sides.original);
+    tmk_graph_destroy(&sides.model);
+    free(sides.fixed_originals);
+    free(sides.fixed_values);
     tmk_linking_finish(&l);
     return status;
 }
 
 /* ---- arrays without a model ---- */
-
-static enum tmk_status add_array(struct tmk_profile *profile, uint32_t id,
-                                 const struct tmk_source_array *array, struct tmk_diag *diag) {
-    struct tmk_profile_tensor *t;
-    TMK_TRY(tmk_profile_add_tensor(profile, id, &t, diag));
-    t->name = tmk_profile_text(profile, array->name);
-    if (!t->name)
-        return tmk_nomem(diag);
-    t->fingerprint = t->content = tmk_hash64(array->name, strlen(array->name), 0);
-    t->kind = TMK_PROFILE_ACTIVATION;
-    t->dtype = t->origin = array->dtype;
-    return TMK_OK;
-}
 
 static enum tmk_status add_arrays(struct tmk_profile *profile, const char *path,
                                   const struct tmk_source_info *info, struct tmk_diag *diag) {
@@ -268,8 +230,17 @@ static enum tmk_status add_arrays(struct tmk_profile *profile, const char *path,
     profile->model.format = info->kind;
     if (!profile->model.file || !profile->model.sha256)
         return tmk_nomem(diag);
-    for (uint32_t i = 0; i < info->n_arrays; i++)
-        TMK_TRY(add_array(profile, i, &info->arrays[i], diag));
+    for (uint32_t i = 0; i < info->n_arrays; i++) {
+        struct tmk_profile_tensor *t;
+        TMK_TRY(tmk_profile_add_tensor(profile, i, &t, diag));
+        t->name = tmk_profile_text(profile, info->arrays[i].name);
+        if (!t->name)
+            return tmk_nomem(diag);
+        t->fingerprint = t->content =
+            tmk_hash64(info->arrays[i].name, strlen(info->arrays[i].name), 0);
+        t->kind = TMK_PROFILE_ACTIVATION;
+        t->dtype = t->origin = info->arrays[i].dtype;
+    }
     return TMK_OK;
 }
 

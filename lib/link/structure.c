@@ -152,17 +152,6 @@ enum tmk_status tmk_linking_content(struct tmk_linking *l, const bool *wanted) {
 
 /* ---- other weights ---- */
 
-/* Results whose whole past is alike, as often on either side. A fingerprint has only the shape of
- * weights. */
-static void take_alone(struct tmk_linking *l, const struct entries *entries) {
-    struct group g;
-    for (uint32_t at = 0; next_group(entries, &at, &g);)
-        if (g.n_originals == 1 && g.n_values == 1 &&
-            tmk_link_is_free(l, g.originals[0].id, g.values[0].id) &&
-            l->from->tensors[g.originals[0].id].kind != TMK_PROFILE_WEIGHT)
-            tmk_linking_match(l, g.originals[0].id, g.values[0].id, TMK_LINK_STRUCTURE);
-}
-
 /* What a matched pair is computed from: operand by operand. */
 static bool take_operands_of(struct tmk_link_index *x, uint32_t original) {
     const struct tmk_linking *l = x->l;
@@ -229,14 +218,6 @@ static bool take_like(struct tmk_link_index *x, enum tmk_link_rule rule,
     return progress;
 }
 
-static void take_all(struct tmk_link_index *x, const struct entries *entries) {
-    /* a weaker rule only where the stronger ones have nothing more to match */
-    while (take_operands(x) || take_like(x, TMK_LINK_BY_OPERANDS, TMK_LINK_OPERANDS) ||
-           take_like(x, TMK_LINK_BY_WEIGHTS, TMK_LINK_WEIGHTS) ||
-           take_like(x, TMK_LINK_BY_NAME, TMK_LINK_NAME) || take_ordinals(x, entries)) {
-    }
-}
-
 enum tmk_status tmk_linking_namesakes(struct tmk_linking *l, const bool *originals,
                                       const bool *values) {
     struct tmk_link_buckets names;
@@ -257,22 +238,18 @@ enum tmk_status tmk_linking_namesakes(struct tmk_linking *l, const bool *origina
 
 /* ---- what is ambiguous ---- */
 
-/* Free values of a group, for all of its originals. */
-static enum tmk_status list_group(struct tmk_linking *l, const struct group *g) {
-    uint32_t free_ones[MOST_CANDIDATES], n = 0;
-    for (uint32_t i = 0; i < g->n_values && n < MOST_CANDIDATES; i++)
-        if (l->original_of[g->values[i].id] == TMK_UNLINKED)
-            free_ones[n++] = g->values[i].id;
-    for (uint32_t i = 0; i < g->n_originals; i++)
-        for (uint32_t k = 0; k < n && l->value_of[g->originals[i].id] == TMK_UNLINKED; k++)
-            TMK_TRY(tmk_linking_add_candidate(l, g->originals[i].id, free_ones[k]));
-    return TMK_OK;
-}
-
 static enum tmk_status list_ambiguous(struct tmk_link_index *x, const struct entries *entries) {
     struct group g;
-    for (uint32_t at = 0; next_group(entries, &at, &g);)
-        TMK_TRY(list_group(x->l, &g));
+    for (uint32_t at = 0; next_group(entries, &at, &g);) {
+        /* Free values of a group, for all of its originals. */
+        uint32_t free_ones[MOST_CANDIDATES], n = 0;
+        for (uint32_t i = 0; i < g.n_values && n < MOST_CANDIDATES; i++)
+            if (x->l->original_of[g.values[i].id] == TMK_UNLINKED)
+                free_ones[n++] = g.values[i].id;
+        for (uint32_t i = 0; i < g.n_originals; i++)
+            for (uint32_t k = 0; k < n && x->l->value_of[g.originals[i].id] == TMK_UNLINKED; k++)
+                TMK_TRY(tmk_linking_add_candidate(x->l, g.originals[i].id, free_ones[k]));
+    }
     for (uint32_t o = 0; o < x->l->from->n_tensors; o++) {
         struct tmk_link_match *match = &x->l->link->matches[o];
         if (x->l->value_of[o] != TMK_UNLINKED)
@@ -286,14 +263,25 @@ static enum tmk_status list_ambiguous(struct tmk_link_index *x, const struct ent
 
 static enum tmk_status match_structure(struct tmk_linking *l) {
     struct entries entries;
-    struct tmk_link_index index;
+    struct tmk_link_index index, *x = &index;
     tmk_linking_inputs(l);
     TMK_TRY(tmk_linking_content(l, NULL));
     TMK_TRY(list_entries(l, false, &entries));
-    take_alone(l, &entries);
+    /* Results whose whole past is alike, as often on either side. Of weights a fingerprint knows
+     * the shape only. */
+    struct group g;
+    for (uint32_t at = 0; next_group(&entries, &at, &g);)
+        if (g.n_originals == 1 && g.n_values == 1 &&
+            tmk_link_is_free(l, g.originals[0].id, g.values[0].id) &&
+            l->from->tensors[g.originals[0].id].kind != TMK_PROFILE_WEIGHT)
+            tmk_linking_match(l, g.originals[0].id, g.values[0].id, TMK_LINK_STRUCTURE);
     enum tmk_status status = tmk_link_index_init(&index, l);
     if (status == TMK_OK) {
-        take_all(&index, &entries);
+        /* a weaker rule only where the stronger ones have nothing more to match */
+        while (take_operands(x) || take_like(x, TMK_LINK_BY_OPERANDS, TMK_LINK_OPERANDS) ||
+               take_like(x, TMK_LINK_BY_WEIGHTS, TMK_LINK_WEIGHTS) ||
+               take_like(x, TMK_LINK_BY_NAME, TMK_LINK_NAME) || take_ordinals(x, &entries))
+            continue;
         status = list_ambiguous(&index, &entries);
     }
     if (status == TMK_OK)

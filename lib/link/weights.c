@@ -156,34 +156,6 @@ static bool relate_weights(const struct weights *w, uint32_t original, uint32_t 
     return a->shape.rank == 2 && is_scaled(a, b, 1, scale);
 }
 
-static enum tmk_status take_relation(const struct weights *w, uint32_t original,
-                                     const struct relation *how, const double *scale) {
-    struct tmk_lineage_record *record = w->l->link->record;
-    struct tmk_lineage_original *o = &record->originals[original];
-    const struct tmk_tensor *a = w->originals[original];
-    if (how->how == RESHAPED) {
-        o->verdict = TMK_LINEAGE_VIEW;
-        o->view = (struct tmk_lineage_view){.reshaped = true};
-    } else if (how->how == TRANSPOSED) {
-        o->verdict = TMK_LINEAGE_VIEW;
-        o->view = (struct tmk_lineage_view){.rank = 2, .perm = {1, 0}};
-    } else {
-        uint32_t n = (uint32_t)a->shape.dim[how->axis];
-        double *scales = tmk_lineage_record_array(record, n, sizeof *scales);
-        double *shifts = tmk_lineage_record_array(record, n, sizeof *shifts);
-        if (!scales || !shifts)
-            return tmk_nomem(w->l->diag);
-        for (uint32_t i = 0; i < n; i++)
-            scales[i] = scale[i];
-        o->verdict = TMK_LINEAGE_AFFINE;
-        o->affine = (struct tmk_lineage_affine){n, n > 1 ? how->axis : 0, scales, shifts};
-    }
-    w->l->link->matches[original].points = tmk_tensor_count(a);
-    tmk_linking_relate(w->l, original, how->value,
-                       how->how == SCALED ? TMK_LINK_AFFINE : TMK_LINK_EQUAL);
-    return TMK_OK;
-}
-
 /* The only value that has the original's weights, or none; of those that have its very bytes the
  * first: they are all alike. */
 static enum tmk_status find_one(const struct weights *w, uint32_t original, double *scale,
@@ -206,7 +178,30 @@ static enum tmk_status find_one(const struct weights *w, uint32_t original, doub
     if (found != 1)
         return TMK_OK;
     match->n_candidates = 0;
-    return take_relation(w, original, &only, kept);
+    struct tmk_lineage_record *record = w->l->link->record;
+    struct tmk_lineage_original *o = &record->originals[original];
+    const struct tmk_tensor *a = w->originals[original];
+    if (only.how == RESHAPED) {
+        o->verdict = TMK_LINEAGE_VIEW;
+        o->view = (struct tmk_lineage_view){.reshaped = true};
+    } else if (only.how == TRANSPOSED) {
+        o->verdict = TMK_LINEAGE_VIEW;
+        o->view = (struct tmk_lineage_view){.rank = 2, .perm = {1, 0}};
+    } else {
+        uint32_t n = (uint32_t)a->shape.dim[only.axis];
+        double *scales = tmk_lineage_record_array(record, n, sizeof *scales);
+        double *shifts = tmk_lineage_record_array(record, n, sizeof *shifts);
+        if (!scales || !shifts)
+            return tmk_nomem(w->l->diag);
+        for (uint32_t i = 0; i < n; i++)
+            scales[i] = kept[i];
+        o->verdict = TMK_LINEAGE_AFFINE;
+        o->affine = (struct tmk_lineage_affine){n, n > 1 ? only.axis : 0, scales, shifts};
+    }
+    w->l->link->matches[original].points = tmk_tensor_count(a);
+    tmk_linking_relate(w->l, original, only.value,
+                       only.how == SCALED ? TMK_LINK_AFFINE : TMK_LINK_EQUAL);
+    return TMK_OK;
 }
 
 /* Scales along either of the first axes. */

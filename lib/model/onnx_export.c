@@ -25,8 +25,44 @@ static char *borrow_text(const char *text) {
 
 /* ---- nodes ---- */
 
-static enum tmk_status write_attrs(struct tmk_onnx_writer *w, const struct tmk_node *node,
-                                   const struct tmk_onnx_names *names, TmkPb__Node *pb) {
+static enum tmk_status list_names(struct tmk_onnx_writer *w, struct tmk_value *const *values,
+                                  uint32_t n, char ***out) {
+    char **list = tmk_arena_array(&w->arena, n, sizeof *list);
+    if (!list)
+        return tmk_nomem(w->diag);
+    for (uint32_t i = 0; i < n; i++)
+        list[i] = borrow_text(tmk_onnx_name_of(w, values[i]));
+    *out = list;
+    return TMK_OK;
+}
+
+/* The node's own name may be taken by another node of the graph: `taken` are those so far. */
+static enum tmk_status write_node(struct tmk_onnx_writer *w, const struct tmk_node *node,
+                                  const struct tmk_onnx_names *names, struct tmk_onnx_names *taken,
+                                  TmkPb__Node **out) {
+    TmkPb__Node *pb = tmk_onnx_make(w, &tmk_pb__node__descriptor);
+    if (!pb)
+        return tmk_nomem(w->diag);
+    /* A file has one version a domain. A node of another version must mean the same under it. */
+    int64_t version = tmk_graph_opset(node->graph, node->domain);
+    char label[256];
+    if (version && version != node->version &&
+        tmk_op_find(node->domain, node->op, version) !=
+            tmk_op_find(node->domain, node->op, node->version))
+        return tmk_fail(w->diag, TMK_UNSUPPORTED,
+                        "%s is of operator set version %lld, which differs from the model's, %lld",
+                        tmk_node_label(node, label, sizeof label), (long long)node->version,
+                        (long long)version);
+    TMK_TRY(list_names(w, node->inputs, node->n_inputs, &pb->input));
+    TMK_TRY(list_names(w, node->outputs, node->n_outputs, &pb->output));
+    pb->n_input = node->n_inputs;
+    pb->n_output = node->n_outputs;
+    pb->op_type = borrow_text(node->op);
+    if (*node->name && !(pb->name = borrow_text(tmk_onnx_free_name(w, taken, node->name))))
+        return tmk_nomem(w->diag);
+    pb->domain = *node->domain ? borrow_text(node->domain) : NULL;
+    w->has_observers |= tmk_node_is_observer(node);
+    *out = pb;
     pb->attribute = tmk_arena_array(&w->arena, node->n_attrs, sizeof *pb->attribute);
     if (!pb->attribute)
         return tmk_nomem(w->diag);
@@ -50,52 +86,6 @@ static enum tmk_status write_attrs(struct tmk_onnx_writer *w, const struct tmk_n
             to->n_graphs = attr->n;
     }
     return TMK_OK;
-}
-
-/* A file has one version a domain. A node of another version must mean the same under it. */
-static enum tmk_status check_version(struct tmk_onnx_writer *w, const struct tmk_node *node) {
-    int64_t version = tmk_graph_opset(node->graph, node->domain);
-    char label[256];
-    if (version && version != node->version &&
-        tmk_op_find(node->domain, node->op, version) !=
-            tmk_op_find(node->domain, node->op, node->version))
-        return tmk_fail(w->diag, TMK_UNSUPPORTED,
-                        "%s is of operator set version %lld, which differs from the model's, %lld",
-                        tmk_node_label(node, label, sizeof label), (long long)node->version,
-                        (long long)version);
-    return TMK_OK;
-}
-
-static enum tmk_status list_names(struct tmk_onnx_writer *w, struct tmk_value *const *values,
-                                  uint32_t n, char ***out) {
-    char **list = tmk_arena_array(&w->arena, n, sizeof *list);
-    if (!list)
-        return tmk_nomem(w->diag);
-    for (uint32_t i = 0; i < n; i++)
-        list[i] = borrow_text(tmk_onnx_name_of(w, values[i]));
-    *out = list;
-    return TMK_OK;
-}
-
-/* The node's own name may be taken by another node of the graph: `taken` are those so far. */
-static enum tmk_status write_node(struct tmk_onnx_writer *w, const struct tmk_node *node,
-                                  const struct tmk_onnx_names *names, struct tmk_onnx_names *taken,
-                                  TmkPb__Node **out) {
-    TmkPb__Node *pb = tmk_onnx_make(w, &tmk_pb__node__descriptor);
-    if (!pb)
-        return tmk_nomem(w->diag);
-    TMK_TRY(check_version(w, node));
-    TMK_TRY(list_names(w, node->inputs, node->n_inputs, &pb->input));
-    TMK_TRY(list_names(w, node->outputs, node->n_outputs, &pb->output));
-    pb->n_input = node->n_inputs;
-    pb->n_output = node->n_outputs;
-    pb->op_type = borrow_text(node->op);
-    if (*node->name && !(pb->name = borrow_text(tmk_onnx_free_name(w, taken, node->name))))
-        return tmk_nomem(w->diag);
-    pb->domain = *node->domain ? borrow_text(node->domain) : NULL;
-    w->has_observers |= tmk_node_is_observer(node);
-    *out = pb;
-    return write_attrs(w, node, names, pb);
 }
 
 static enum tmk_status make_identity(struct tmk_onnx_writer *w, const char *from, const char *to,
@@ -126,17 +116,6 @@ static enum tmk_status write_info(struct tmk_onnx_writer *w, const struct tmk_va
     return tmk_onnx_write_type(w, &value->type, &pb->type);
 }
 
-static enum tmk_status write_inputs(struct tmk_onnx_writer *w, const struct tmk_graph *graph,
-                                    TmkPb__Graph *pb) {
-    pb->input = tmk_arena_array(&w->arena, graph->n_inputs, sizeof *pb->input);
-    if (!pb->input)
-        return tmk_nomem(w->diag);
-    for (uint32_t i = 0; i < graph->n_inputs; i++)
-        TMK_TRY(write_info(w, graph->inputs[i], tmk_onnx_name_of(w, graph->inputs[i]),
-                           &pb->input[pb->n_input++]));
-    return TMK_OK;
-}
-
 static enum tmk_status keep_initializer(struct tmk_onnx_writer *w, TmkPb__Tensor *pb) {
     if (w->n_initializers == w->initializers_size) {
         size_t size = w->initializers_size ? w->initializers_size * 2 : 64;
@@ -147,23 +126,6 @@ static enum tmk_status keep_initializer(struct tmk_onnx_writer *w, TmkPb__Tensor
         w->initializers_size = size;
     }
     w->initializers[w->n_initializers++] = pb;
-    return TMK_OK;
-}
-
-/* Initializers that nothing uses any more (folded away) stay behind. */
-static enum tmk_status write_initializers(struct tmk_onnx_writer *w, const struct tmk_graph *graph,
-                                          TmkPb__Graph *pb) {
-    pb->initializer = tmk_arena_array(&w->arena, graph->n_values, sizeof *pb->initializer);
-    if (!pb->initializer)
-        return tmk_nomem(w->diag);
-    for (uint32_t i = 0; i < graph->n_values; i++) {
-        const struct tmk_value *value = graph->values[i];
-        if (value->kind != TMK_VALUE_INITIALIZER || (!value->n_uses && !value->n_graph_outputs))
-            continue;
-        TmkPb__Tensor **to = &pb->initializer[pb->n_initializer++];
-        TMK_TRY(tmk_onnx_write_tensor(w, &value->data, tmk_onnx_name_of(w, value), to));
-        TMK_TRY(keep_initializer(w, *to));
-    }
     return TMK_OK;
 }
 
@@ -198,17 +160,6 @@ static enum tmk_status write_outputs(struct tmk_onnx_writer *w, const struct tmk
     return TMK_OK;
 }
 
-/* A runtime shares memory between values whose sizes are declared to be equal. So nothing unsure is
- * declared of a value inside the graph, and no name of a free dimension: in some files values of
- * different sizes share one. */
-static enum tmk_status write_inner_info(struct tmk_onnx_writer *w, const struct tmk_value *value,
-                                        TmkPb__ValueInfo **out) {
-    struct tmk_value inner = *value;
-    memset(inner.type.symbol, 0, sizeof inner.type.symbol);
-    inner.type.has_shape = value->type.has_shape && !value->type.unsure;
-    return write_info(w, &inner, tmk_onnx_name_of(w, value), out);
-}
-
 static enum tmk_status write_value_infos(struct tmk_onnx_writer *w, const struct tmk_graph *graph,
                                          TmkPb__Graph *pb) {
     pb->value_info = tmk_arena_array(&w->arena, graph->n_values, sizeof *pb->value_info);
@@ -217,22 +168,18 @@ static enum tmk_status write_value_infos(struct tmk_onnx_writer *w, const struct
     for (const struct tmk_node *node = graph->first; node; node = node->next)
         for (uint32_t i = 0; i < node->n_outputs; i++) {
             const struct tmk_value *value = node->outputs[i];
-            if (value && value->type.dtype != TMK_UNDEFINED && !value->n_graph_outputs)
-                TMK_TRY(write_inner_info(w, value, &pb->value_info[pb->n_value_info++]));
+            if (value && value->type.dtype != TMK_UNDEFINED && !value->n_graph_outputs) {
+                /* A runtime shares memory between values whose sizes are declared to be equal. So
+                 * nothing unsure is declared of a value inside the graph, and no name of a free
+                 * dimension: in some files values of different sizes share one. */
+                TmkPb__ValueInfo **out = &pb->value_info[pb->n_value_info++];
+                struct tmk_value inner = *value;
+                memset(inner.type.symbol, 0, sizeof inner.type.symbol);
+                inner.type.has_shape = value->type.has_shape && !value->type.unsure;
+                TMK_TRY(write_info(w, &inner, tmk_onnx_name_of(w, value), out));
+            }
         }
     return TMK_OK;
-}
-
-static enum tmk_status write_nodes(struct tmk_onnx_writer *w, const struct tmk_graph *graph,
-                                   const struct tmk_onnx_names *names, TmkPb__Graph *pb) {
-    struct tmk_onnx_names taken = {0};
-    enum tmk_status status = TMK_OK;
-    for (const struct tmk_node *node = graph->first; node && status == TMK_OK; node = node->next) {
-        status = write_node(w, node, names, &taken, &pb->node[pb->n_node]);
-        pb->n_node += status == TMK_OK;
-    }
-    tmk_map_finish(&taken.taken);
-    return status;
 }
 
 static enum tmk_status write_body(struct tmk_onnx_writer *w, const struct tmk_graph *graph,
@@ -243,9 +190,32 @@ static enum tmk_status write_body(struct tmk_onnx_writer *w, const struct tmk_gr
     if (!pb->node)
         return tmk_nomem(w->diag);
     TMK_TRY(tmk_onnx_name_values(w, graph, names));
-    TMK_TRY(write_inputs(w, graph, pb));
-    TMK_TRY(write_initializers(w, graph, pb));
-    TMK_TRY(write_nodes(w, graph, names, pb));
+    pb->input = tmk_arena_array(&w->arena, graph->n_inputs, sizeof *pb->input);
+    if (!pb->input)
+        return tmk_nomem(w->diag);
+    for (uint32_t i = 0; i < graph->n_inputs; i++)
+        TMK_TRY(write_info(w, graph->inputs[i], tmk_onnx_name_of(w, graph->inputs[i]),
+                           &pb->input[pb->n_input++]));
+    /* Initializers that nothing uses any more (folded away) stay behind. */
+    pb->initializer = tmk_arena_array(&w->arena, graph->n_values, sizeof *pb->initializer);
+    if (!pb->initializer)
+        return tmk_nomem(w->diag);
+    for (uint32_t i = 0; i < graph->n_values; i++) {
+        const struct tmk_value *value = graph->values[i];
+        if (value->kind != TMK_VALUE_INITIALIZER || (!value->n_uses && !value->n_graph_outputs))
+            continue;
+        TmkPb__Tensor **to = &pb->initializer[pb->n_initializer++];
+        TMK_TRY(tmk_onnx_write_tensor(w, &value->data, tmk_onnx_name_of(w, value), to));
+        TMK_TRY(keep_initializer(w, *to));
+    }
+    struct tmk_onnx_names taken = {0};
+    enum tmk_status status = TMK_OK;
+    for (const struct tmk_node *node = graph->first; node && status == TMK_OK; node = node->next) {
+        status = write_node(w, node, names, &taken, &pb->node[pb->n_node]);
+        pb->n_node += status == TMK_OK;
+    }
+    tmk_map_finish(&taken.taken);
+    TMK_TRY(status);
     TMK_TRY(write_outputs(w, graph, names, pb));
     return write_value_infos(w, graph, pb);
 }

@@ -90,25 +90,6 @@ static enum tmk_status want_name(struct tmk_onnx_builder *b, const char *name, c
     return TMK_OK;
 }
 
-static enum tmk_status add_initializers(struct tmk_onnx_builder *b, struct tmk_onnx_scope *scope,
-                                        const TmkPb__Graph *pb) {
-    for (size_t i = 0; i < pb->n_initializer; i++) {
-        const TmkPb__Tensor *from = pb->initializer[i];
-        struct tmk_tensor tensor;
-        struct tmk_value *value = NULL;
-        TMK_TRY(want_name(b, from->name, "an initializer"));
-        TMK_TRY(tmk_in(b->diag, tmk_onnx_tensor(b->file, from, &tensor, b->diag),
-                       "initializer '%s'", from->name));
-        enum tmk_status status = tmk_onnx_charge(b, scope, tmk_tensor_bytes(&tensor));
-        if (status == TMK_OK)
-            status = tmk_graph_add_initializer(scope->graph, from->name, &tensor, &value, b->diag);
-        tmk_tensor_finish(&tensor);
-        TMK_TRY(status);
-        TMK_TRY(tmk_onnx_define(b, scope, from->name, (struct tmk_onnx_binding){.value = value}));
-    }
-    return TMK_OK;
-}
-
 /* Initializers may be listed among the inputs (as defaults); then they are no inputs. */
 static enum tmk_status add_inputs(struct tmk_onnx_builder *b, struct tmk_onnx_scope *scope,
                                   const TmkPb__Graph *pb) {
@@ -158,7 +139,20 @@ enum tmk_status tmk_onnx_fill_graph(struct tmk_onnx_builder *b, struct tmk_onnx_
     if (pb->n_sparse_initializer)
         return tmk_fail(b->diag, TMK_UNSUPPORTED, "sparse initializers are not supported");
     TMK_TRY(add_inputs(b, scope, pb));
-    TMK_TRY(add_initializers(b, scope, pb));
+    for (size_t i = 0; i < pb->n_initializer; i++) {
+        const TmkPb__Tensor *from = pb->initializer[i];
+        struct tmk_tensor tensor;
+        struct tmk_value *value = NULL;
+        TMK_TRY(want_name(b, from->name, "an initializer"));
+        TMK_TRY(tmk_in(b->diag, tmk_onnx_tensor(b->file, from, &tensor, b->diag),
+                       "initializer '%s'", from->name));
+        enum tmk_status status = tmk_onnx_charge(b, scope, tmk_tensor_bytes(&tensor));
+        if (status == TMK_OK)
+            status = tmk_graph_add_initializer(scope->graph, from->name, &tensor, &value, b->diag);
+        tmk_tensor_finish(&tensor);
+        TMK_TRY(status);
+        TMK_TRY(tmk_onnx_define(b, scope, from->name, (struct tmk_onnx_binding){.value = value}));
+    }
     TMK_TRY(tmk_onnx_declare(b, scope, pb->node, pb->n_node));
     TMK_TRY(tmk_onnx_resolve(b, scope));
     for (size_t i = 0; i < pb->n_output; i++) {
@@ -249,14 +243,6 @@ static enum tmk_status read_model(struct tmk_onnx_file *file, struct tmk_wire_me
     return status;
 }
 
-static void finish_builder(struct tmk_onnx_builder *b) {
-    for (struct tmk_onnx_scope *scope = b->scopes; scope; scope = scope->next)
-        tmk_map_finish(&scope->names);
-    tmk_map_finish(&b->functions);
-    tmk_map_finish(&b->prefixes);
-    tmk_arena_finish(&b->scratch);
-}
-
 enum tmk_status tmk_onnx_load(const char *path, const struct tmk_onnx_options *options,
                               struct tmk_graph **out, struct tmk_diag *diag) {
     struct tmk_onnx_file file;
@@ -270,7 +256,11 @@ enum tmk_status tmk_onnx_load(const char *path, const struct tmk_onnx_options *o
         b.model = model;
         status = build_graph(&b);
     }
-    finish_builder(&b);
+    for (struct tmk_onnx_scope *scope = b.scopes; scope; scope = scope->next)
+        tmk_map_finish(&scope->names);
+    tmk_map_finish(&b.functions);
+    tmk_map_finish(&b.prefixes);
+    tmk_arena_finish(&b.scratch);
     if (model)
         tmk_pb__model__free_unpacked(model, &memory.allocator);
     tmk_wire_memory_end(&memory);

@@ -182,41 +182,37 @@ static bool read_number(const char *text, size_t *out) {
     return *text != '\0';
 }
 
-static enum tmk_status from_external(struct tmk_onnx_file *file, const struct header *h,
-                                     const TmkPb__Tensor *pb, struct tmk_tensor *out,
-                                     struct tmk_diag *diag) {
-    const char *location = NULL;
-    size_t offset = 0, length = h->bytes;
-    for (size_t i = 0; i < pb->n_external_data; i++) {
-        const char *key = pb->external_data[i]->key, *value = pb->external_data[i]->value;
-        if (!key || !value)
-            continue;
-        if (strcmp(key, "location") == 0)
-            location = value;
-        else if ((strcmp(key, "offset") == 0 && !read_number(value, &offset)) ||
-                 (strcmp(key, "length") == 0 && !read_number(value, &length)))
-            return tmk_fail(diag, TMK_FORMAT, "external data: %s '%s' is no size", key, value);
-    }
-    if (!location)
-        return tmk_fail(diag, TMK_FORMAT, "external data without a location");
-    struct tmk_buf *bytes;
-    TMK_TRY(tmk_onnx_external(file, location, &bytes, diag));
-    size_t size = tmk_buf_size(bytes);
-    if (offset > size || length > size - offset)
-        return tmk_fail(diag, TMK_FORMAT,
-                        "external data at '%s': %zu bytes from %zu on, but the file has %zu",
-                        location, length, offset, size);
-    return tmk_in(
-        diag, from_raw(h, (unsigned char *)tmk_buf_data(bytes) + offset, length, bytes, out, diag),
-        "external data at '%s'", location);
-}
-
 enum tmk_status tmk_onnx_tensor(struct tmk_onnx_file *file, const TmkPb__Tensor *pb,
                                 struct tmk_tensor *out, struct tmk_diag *diag) {
     struct header h;
     TMK_TRY(read_header(pb, &h, diag));
-    if (pb->data_location == TMK_ONNX_EXTERNAL)
-        return from_external(file, &h, pb, out, diag);
+    if (pb->data_location == TMK_ONNX_EXTERNAL) {
+        const char *location = NULL;
+        size_t offset = 0, length = h.bytes;
+        for (size_t i = 0; i < pb->n_external_data; i++) {
+            const char *key = pb->external_data[i]->key, *value = pb->external_data[i]->value;
+            if (!key || !value)
+                continue;
+            if (strcmp(key, "location") == 0)
+                location = value;
+            else if ((strcmp(key, "offset") == 0 && !read_number(value, &offset)) ||
+                     (strcmp(key, "length") == 0 && !read_number(value, &length)))
+                return tmk_fail(diag, TMK_FORMAT, "external data: %s '%s' is no size", key, value);
+        }
+        if (!location)
+            return tmk_fail(diag, TMK_FORMAT, "external data without a location");
+        struct tmk_buf *bytes;
+        TMK_TRY(tmk_onnx_external(file, location, &bytes, diag));
+        size_t size = tmk_buf_size(bytes);
+        if (offset > size || length > size - offset)
+            return tmk_fail(diag, TMK_FORMAT,
+                            "external data at '%s': %zu bytes from %zu on, but the file has %zu",
+                            location, length, offset, size);
+        return tmk_in(
+            diag,
+            from_raw(&h, (unsigned char *)tmk_buf_data(bytes) + offset, length, bytes, out, diag),
+            "external data at '%s'", location);
+    }
     if (pb->has_raw_offset && pb->has_raw_size)
         return from_raw(&h, (unsigned char *)tmk_buf_data(file->bytes) + pb->raw_offset,
                         pb->raw_size, file->bytes, out, diag);

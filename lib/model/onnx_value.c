@@ -44,20 +44,6 @@ static enum tmk_status read_sequence(struct tmk_onnx_file *file, const TmkPb__Se
     return status;
 }
 
-static enum tmk_status read_optional(struct tmk_onnx_file *file, const TmkPb__Optional *pb,
-                                     const struct tmk_type *type, struct tmk_tensor *out,
-                                     struct tmk_diag *diag) {
-    if (pb->elem_type == TENSOR && pb->tensor_value)
-        return tmk_onnx_tensor(file, pb->tensor_value, out, diag);
-    if (pb->elem_type == SEQUENCE && pb->sequence_value)
-        return read_sequence(file, pb->sequence_value, type, out, diag);
-    if (pb->elem_type != NOTHING && pb->elem_type != TENSOR && pb->elem_type != SEQUENCE)
-        return tmk_fail(diag, TMK_UNSUPPORTED,
-                        "optionals of anything but tensors and sequences are not supported");
-    tmk_tensor_nothing(out, type->dtype);
-    return TMK_OK;
-}
-
 static const struct kind {
     enum tmk_wire_message message;
     const ProtobufCMessageDescriptor *descriptor;
@@ -84,7 +70,16 @@ static enum tmk_status read_message(struct tmk_onnx_file *file, const ProtobufCM
         break;
     }
     *name = ((const TmkPb__Optional *)message)->name;
-    return read_optional(file, (const TmkPb__Optional *)message, type, out, diag);
+    const TmkPb__Optional *pb = (const TmkPb__Optional *)message;
+    if (pb->elem_type == TENSOR && pb->tensor_value)
+        return tmk_onnx_tensor(file, pb->tensor_value, out, diag);
+    if (pb->elem_type == SEQUENCE && pb->sequence_value)
+        return read_sequence(file, pb->sequence_value, type, out, diag);
+    if (pb->elem_type != NOTHING && pb->elem_type != TENSOR && pb->elem_type != SEQUENCE)
+        return tmk_fail(diag, TMK_UNSUPPORTED,
+                        "optionals of anything but tensors and sequences are not supported");
+    tmk_tensor_nothing(out, type->dtype);
+    return TMK_OK;
 }
 
 enum tmk_status tmk_onnx_load_value(const char *path, const struct tmk_type *type,

@@ -80,29 +80,6 @@ static bool read_field(const struct blame *b, size_t *at, size_t end, struct wir
 static enum tmk_status find_fault(struct blame *b, const ProtobufCMessageDescriptor *layout,
                                   size_t at, size_t end);
 
-/* The nth of this field. */
-static enum tmk_status look_at(struct blame *b, const ProtobufCFieldDescriptor *field, size_t nth,
-                               const struct wire_field *found) {
-    unsigned wanted = wire_of(field->type);
-    bool repeated = field->label == PROTOBUF_C_LABEL_REPEATED;
-    bool packed =
-        repeated && found->wire == PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED && found->wire != wanted;
-    size_t length = b->path->len;
-    tmk_text_printf(b->path, "%s%s", length ? "." : "", field->name);
-    if (repeated && !packed)
-        tmk_text_printf(b->path, "[%zu]", nth);
-    if (packed ? !packed_is_whole(b, wanted, found->at, found->next) : found->wire != wanted)
-        return tmk_fail(b->diag, TMK_FORMAT, "field %s is of the wrong type or damaged",
-                        b->path->failed ? field->name : b->path->data);
-    if (field->type == PROTOBUF_C_TYPE_MESSAGE)
-        TMK_TRY(find_fault(b, field->descriptor, found->at, found->next));
-    if (!b->path->failed) {
-        b->path->len = length;
-        b->path->data[length] = '\0';
-    }
-    return TMK_OK;
-}
-
 static enum tmk_status find_fault(struct blame *b, const ProtobufCMessageDescriptor *layout,
                                   size_t at, size_t end) {
     size_t seen[MAX_FIELDS] = {0};
@@ -115,7 +92,25 @@ static enum tmk_status find_fault(struct blame *b, const ProtobufCMessageDescrip
             protobuf_c_message_descriptor_get_field(layout, found.number);
         if (field) {
             size_t i = (size_t)(field - layout->fields);
-            TMK_TRY(look_at(b, field, i < MAX_FIELDS ? seen[i]++ : 0, &found));
+            /* The nth of this field. */
+            size_t nth = i < MAX_FIELDS ? seen[i]++ : 0;
+            unsigned wanted = wire_of(field->type);
+            bool repeated = field->label == PROTOBUF_C_LABEL_REPEATED;
+            bool packed = repeated && found.wire == PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED &&
+                          found.wire != wanted;
+            size_t length = b->path->len;
+            tmk_text_printf(b->path, "%s%s", length ? "." : "", field->name);
+            if (repeated && !packed)
+                tmk_text_printf(b->path, "[%zu]", nth);
+            if (packed ? !packed_is_whole(b, wanted, found.at, found.next) : found.wire != wanted)
+                return tmk_fail(b->diag, TMK_FORMAT, "field %s is of the wrong type or damaged",
+                                b->path->failed ? field->name : b->path->data);
+            if (field->type == PROTOBUF_C_TYPE_MESSAGE)
+                TMK_TRY(find_fault(b, field->descriptor, found.at, found.next));
+            if (!b->path->failed) {
+                b->path->len = length;
+                b->path->data[length] = '\0';
+            }
         }
         at = found.next;
     }

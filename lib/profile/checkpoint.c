@@ -52,45 +52,11 @@ static uint64_t flags_of(const struct tmk_profile_tensor *t) {
            (t->sample_min ? HAS_SAMPLES : 0u) | (t->topk.n ? HAS_TOPK : 0u);
 }
 
-static void put_shapes(struct tmk_text *out, const struct tmk_profile_tensor *t) {
-    tmk_put_number(out, t->expected_count);
-    tmk_put_number(out, t->n_runs);
-    for (uint32_t i = 0; i < t->n_runs; i++) {
-        const struct tmk_shape *shape = &t->runs[i].shape;
-        tmk_put_number(out, (uint64_t)shape->rank);
-        for (int32_t d = 0; d < shape->rank; d++)
-            tmk_put_number(out, (uint64_t)shape->dim[d]);
-        tmk_put_number(out, t->runs[i].runs);
-    }
-}
-
 static void put_floats(struct tmk_text *out, const float *values, uint64_t n) {
     for (uint64_t i = 0; i < n; i++) {
         uint32_t bits;
         memcpy(&bits, &values[i], sizeof bits);
         tmk_put_bits(out, bits);
-    }
-}
-
-static void put_stats(struct tmk_text *out, const struct tmk_profile_tensor *t) {
-    struct tmk_text bytes = {0};
-    if (t->stats)
-        tmk_stats_encode(t->stats, &bytes);
-    else if (t->has_int_stats)
-        tmk_int_stats_encode(&t->int_stats, &bytes);
-    if (bytes.len)
-        put_block(out, bytes.data, bytes.len);
-    out->failed |= bytes.failed;
-    tmk_text_finish(&bytes);
-}
-
-static void put_topk(struct tmk_text *out, const struct tmk_topk *topk) {
-    tmk_put_number(out, topk->n);
-    for (uint32_t i = 0; i < topk->n; i++) {
-        put_floats(out, &topk->min[i].value, 1);
-        tmk_put_number(out, topk->min[i].sample);
-        put_floats(out, &topk->max[i].value, 1);
-        tmk_put_number(out, topk->max[i].sample);
     }
 }
 
@@ -102,22 +68,46 @@ static void put_value(struct tmk_text *out, const struct tmk_profile_tensor *t, 
     tmk_put_number(out, flags_of(t));
     tmk_put_number(out, (uint64_t)t->dtype);
     tmk_put_number(out, (uint64_t)t->origin);
-    put_shapes(out, t);
+    tmk_put_number(out, t->expected_count);
+    tmk_put_number(out, t->n_runs);
+    for (uint32_t i = 0; i < t->n_runs; i++) {
+        const struct tmk_shape *shape = &t->runs[i].shape;
+        tmk_put_number(out, (uint64_t)shape->rank);
+        for (int32_t d = 0; d < shape->rank; d++)
+            tmk_put_number(out, (uint64_t)shape->dim[d]);
+        tmk_put_number(out, t->runs[i].runs);
+    }
     put_block(out, t->rule, strlen(t->rule));
     tmk_put_number(out, t->n_sources);
     for (uint32_t i = 0; i < t->n_sources; i++)
         tmk_put_number(out, t->sources[i]);
-    put_stats(out, t);
-    if (t->topk.n)
-        put_topk(out, &t->topk);
+    struct tmk_text bytes = {0};
+    if (t->stats)
+        tmk_stats_encode(t->stats, &bytes);
+    else if (t->has_int_stats)
+        tmk_int_stats_encode(&t->int_stats, &bytes);
+    if (bytes.len)
+        put_block(out, bytes.data, bytes.len);
+    out->failed |= bytes.failed;
+    tmk_text_finish(&bytes);
+    if (t->topk.n) {
+        tmk_put_number(out, t->topk.n);
+        for (uint32_t i = 0; i < t->topk.n; i++) {
+            put_floats(out, &t->topk.min[i].value, 1);
+            tmk_put_number(out, t->topk.min[i].sample);
+            put_floats(out, &t->topk.max[i].value, 1);
+            tmk_put_number(out, t->topk.max[i].sample);
+        }
+    }
     if (t->sample_min) {
         put_floats(out, t->sample_min, t->n_samples);
         put_floats(out, t->sample_max, t->n_samples);
     }
 }
 
-static enum tmk_status put_header(struct tmk_text *out, const struct tmk_profile *profile,
-                                  struct tmk_diag *diag) {
+/* Everything between head and tail. */
+static enum tmk_status put_payload(struct tmk_text *out, const struct tmk_profile *profile,
+                                   struct tmk_diag *diag) {
     locale_t locale[2];
     struct tmk_text text = {0};
     TMK_TRY(tmk_locale_begin(locale, diag));
@@ -130,13 +120,7 @@ static enum tmk_status put_header(struct tmk_text *out, const struct tmk_profile
     if (status == TMK_OK)
         put_block(out, text.data, text.len);
     tmk_text_finish(&text);
-    return status;
-}
-
-/* Everything between head and tail. */
-static enum tmk_status put_payload(struct tmk_text *out, const struct tmk_profile *profile,
-                                   struct tmk_diag *diag) {
-    TMK_TRY(put_header(out, profile, diag));
+    TMK_TRY(status);
     tmk_put_number(out, profile->n_tensors);
     int64_t before = -1;
     for (uint32_t i = 0; i < profile->n_tensors; i++) {
@@ -236,22 +220,6 @@ static enum tmk_status get_shapes(struct tmk_byte_reader *in, struct tmk_profile
     return TMK_OK;
 }
 
-static enum tmk_status get_derivation(struct tmk_byte_reader *in, struct tmk_profile *profile,
-                                      struct tmk_profile_tensor *t, struct tmk_diag *diag) {
-    size_t len;
-    const char *rule = get_block(in, &len);
-    uint64_t n = get_below(in, bytes_left(in));
-    in->failed |= memchr(rule, '\0', len) || !tmk_utf8_valid(rule, len);
-    if (in->failed)
-        return TMK_OK;
-    t->rule = len ? tmk_arena_strndup(profile->arena, rule, len) : "";
-    if (!t->rule)
-        return tmk_nomem(diag);
-    for (uint64_t i = 0; i < n && !in->failed; i++)
-        TMK_TRY(tmk_profile_add_derivation(t, (uint32_t)get_below(in, UINT32_MAX), diag));
-    return TMK_OK;
-}
-
 static enum tmk_status get_stats(struct tmk_byte_reader *in, struct tmk_profile_tensor *t,
                                  uint64_t flags, struct tmk_diag *diag) {
     size_t len;
@@ -271,17 +239,6 @@ static float get_float(struct tmk_byte_reader *in) {
     float value;
     memcpy(&value, &bits, sizeof value);
     return value;
-}
-
-static void get_topk(struct tmk_byte_reader *in, struct tmk_topk *out) {
-    uint32_t n = (uint32_t)get_below(in, TMK_TOPK);
-    for (uint32_t i = 0; i < n; i++) {
-        out->min[i].value = get_float(in);
-        out->min[i].sample = tmk_get_number(in);
-        out->max[i].value = get_float(in);
-        out->max[i].sample = tmk_get_number(in);
-    }
-    out->n = in->failed ? 0 : n;
 }
 
 static float *get_floats(struct tmk_byte_reader *in, uint64_t n) {
@@ -335,24 +292,33 @@ static enum tmk_status get_value(struct tmk_byte_reader *in, struct tmk_profile 
     uint64_t flags = get_names(in, t);
     if (!in->failed)
         TMK_TRY(get_shapes(in, t, diag));
-    if (!in->failed)
-        TMK_TRY(get_derivation(in, profile, t, diag));
+    if (!in->failed) {
+        size_t len;
+        const char *rule = get_block(in, &len);
+        uint64_t n = get_below(in, bytes_left(in));
+        in->failed |= memchr(rule, '\0', len) || !tmk_utf8_valid(rule, len);
+        if (!in->failed) {
+            t->rule = len ? tmk_arena_strndup(profile->arena, rule, len) : "";
+            if (!t->rule)
+                return tmk_nomem(diag);
+            for (uint64_t i = 0; i < n && !in->failed; i++)
+                TMK_TRY(tmk_profile_add_derivation(t, (uint32_t)get_below(in, UINT32_MAX), diag));
+        }
+    }
     if (!in->failed)
         TMK_TRY(get_stats(in, t, flags, diag));
-    if (!in->failed && (flags & HAS_TOPK))
-        get_topk(in, &t->topk);
+    if (!in->failed && (flags & HAS_TOPK)) {
+        uint32_t n = (uint32_t)get_below(in, TMK_TOPK);
+        for (uint32_t i = 0; i < n; i++) {
+            t->topk.min[i].value = get_float(in);
+            t->topk.min[i].sample = tmk_get_number(in);
+            t->topk.max[i].value = get_float(in);
+            t->topk.max[i].sample = tmk_get_number(in);
+        }
+        t->topk.n = in->failed ? 0 : n;
+    }
     if (!in->failed && (flags & HAS_SAMPLES))
         TMK_TRY(get_samples(in, profile, t, diag));
-    return TMK_OK;
-}
-
-static enum tmk_status get_values(struct tmk_byte_reader *in, struct tmk_profile *profile,
-                                  struct tmk_diag *diag) {
-    uint64_t n = get_below(in, bytes_left(in) / VALUE_BYTES);
-    int64_t before = -1;
-    for (uint64_t i = 0; i < n && !in->failed; i++)
-        TMK_TRY(tmk_in(diag, get_value(in, profile, &before, diag), "p%" PRId64, before));
-    in->failed |= in->at != in->end;
     return TMK_OK;
 }
 
@@ -380,7 +346,11 @@ static enum tmk_status get_payload(const uint8_t *bytes, size_t len, struct tmk_
         return tmk_fail(diag, TMK_UNSUPPORTED,
                         "it is of another release; go on with that, or begin anew");
     TMK_TRY(tmk_profile_validate(profile, diag)); /* sizes follow from the ledger */
-    TMK_TRY(get_values(&in, profile, diag));
+    uint64_t n = get_below(&in, bytes_left(&in) / VALUE_BYTES);
+    int64_t before = -1;
+    for (uint64_t i = 0; i < n && !in.failed; i++)
+        TMK_TRY(tmk_in(diag, get_value(&in, profile, &before, diag), "p%" PRId64, before));
+    in.failed |= in.at != in.end;
     if (in.failed)
         return tmk_fail(diag, TMK_FORMAT, "byte %zu is none that is written there",
                         HEAD_BYTES + (size_t)(in.at - bytes));

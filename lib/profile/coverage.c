@@ -193,28 +193,6 @@ static enum tmk_status get_range(const cJSON *item, struct tmk_profile_range *ou
     return TMK_OK;
 }
 
-/* One range without gaps is the ledger's, so that equal profiles are equal structs. */
-static enum tmk_status keep_ranges(struct tmk_profile *profile, struct tmk_profile_range *ranges,
-                                   uint32_t n, struct tmk_diag *diag) {
-    const struct tmk_profile_ledger *ledger = &profile->ledger;
-    if (n > 1) {
-        profile->coverage.ranges = ranges;
-        profile->coverage.n_ranges = n;
-        return TMK_OK;
-    }
-    struct tmk_profile_range only = n ? ranges[0] : (struct tmk_profile_range){0, 0};
-    free(ranges);
-    bool same = n ? only.begin == ledger->first_sample && only.end == ledger->end_sample &&
-                        only.begin < only.end
-                  : ledger->first_sample == ledger->end_sample;
-    if (!same)
-        return tmk_fail(diag, TMK_MISMATCH,
-                        "'ranges' is %" PRIu64 " to %" PRIu64 ", but the ledger's range %" PRIu64
-                        " to %" PRIu64,
-                        only.begin, only.end, ledger->first_sample, ledger->end_sample);
-    return TMK_OK;
-}
-
 static enum tmk_status get_coverage(struct tmk_field_reader *r, const cJSON *coverage,
                                     void *record) {
     static const char *const keys[] = {"total", "ranges"};
@@ -235,7 +213,24 @@ static enum tmk_status get_coverage(struct tmk_field_reader *r, const cJSON *cov
             return status;
         }
     }
-    return keep_ranges(profile, ranges, n, diag);
+    /* One range without gaps is the ledger's, so that equal profiles are equal structs. */
+    const struct tmk_profile_ledger *ledger = &profile->ledger;
+    if (n > 1) {
+        profile->coverage.ranges = ranges;
+        profile->coverage.n_ranges = n;
+        return TMK_OK;
+    }
+    struct tmk_profile_range only = n ? ranges[0] : (struct tmk_profile_range){0, 0};
+    free(ranges);
+    bool same = n ? only.begin == ledger->first_sample && only.end == ledger->end_sample &&
+                        only.begin < only.end
+                  : ledger->first_sample == ledger->end_sample;
+    if (!same)
+        return tmk_fail(diag, TMK_MISMATCH,
+                        "'ranges' is %" PRIu64 " to %" PRIu64 ", but the ledger's range %" PRIu64
+                        " to %" PRIu64,
+                        only.begin, only.end, ledger->first_sample, ledger->end_sample);
+    return TMK_OK;
 }
 
 const struct tmk_field_codec tmk_profile_coverage_codec = {put_coverage, get_coverage};

@@ -34,12 +34,6 @@ static bool is_many(uint64_t n, uint64_t all, uint64_t share) {
     return n >= MANY && n > all / share;
 }
 
-static float float_of(uint32_t bits) {
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
 /* The number that most elements are proven to be. In a bin, n of c elements that are its first
  * number leave at most c - n that add one or more to the sum of the dropped bits; the same from its
  * last number. */
@@ -59,7 +53,10 @@ static void find_spike(const struct tmk_summary *s, const uint16_t *bins, const 
         if (least >= counts[i] || counts[i] - least <= most.n)
             continue;
         most.n = counts[i] - least;
-        most.value = float_of((uint32_t)bins[i] << 16 | (lows[i] < off ? 0 : mask));
+        uint32_t bits = (uint32_t)bins[i] << 16 | (lows[i] < off ? 0 : mask);
+        float value;
+        memcpy(&value, &bits, sizeof value);
+        most.value = value;
     }
     if (!is_many(most.n, s->finite, SPIKE_SHARE))
         return;
@@ -103,27 +100,6 @@ static bool is_masked(const struct tmk_summary *s, const uint16_t *bins) {
     return near && others;
 }
 
-static enum tmk_status look_at_bins(const struct tmk_stats *stats, const struct tmk_summary *s,
-                                    struct tmk_flags *out, struct tmk_diag *diag) {
-    uint16_t *bins = malloc((s->bins_used + 1u) * sizeof *bins);
-    uint64_t *counts = malloc((s->bins_used + 1u) * sizeof *counts),
-             *lows = malloc((s->bins_used + 1u) * sizeof *lows);
-    bool ok = bins && counts && lows;
-    if (ok) {
-        tmk_stats_bins(stats, bins, counts, lows);
-        out->at_min = equal_to(s->min, s->min < 0, s->level, bins, counts, lows, s->bins_used);
-        out->at_max = equal_to(s->max, s->max > 0, s->level, bins, counts, lows, s->bins_used);
-        if (!out->constant)
-            find_spike(s, bins, counts, lows, out);
-        if (!out->min_is && is_masked(s, bins))
-            out->min_is = "close to a power of ten, with nothing between: as behind a mask";
-    }
-    free(bins);
-    free(counts);
-    free(lows);
-    return ok ? TMK_OK : tmk_nomem(diag);
-}
-
 enum tmk_status tmk_profile_flags(const struct tmk_profile_tensor *tensor, struct tmk_flags *out,
                                   struct tmk_diag *diag) {
     struct tmk_summary s;
@@ -141,7 +117,24 @@ enum tmk_status tmk_profile_flags(const struct tmk_profile_tensor *tensor, struc
     out->max_is = tmk_sentinel(s.max);
     if (s.bins_used == 0)
         return TMK_OK;
-    TMK_TRY(look_at_bins(tensor->stats, &s, out, diag));
+    uint16_t *bins = malloc((s.bins_used + 1u) * sizeof *bins);
+    uint64_t *counts = malloc((s.bins_used + 1u) * sizeof *counts),
+             *lows = malloc((s.bins_used + 1u) * sizeof *lows);
+    bool ok = bins && counts && lows;
+    if (ok) {
+        tmk_stats_bins(tensor->stats, bins, counts, lows);
+        out->at_min = equal_to(s.min, s.min < 0, s.level, bins, counts, lows, s.bins_used);
+        out->at_max = equal_to(s.max, s.max > 0, s.level, bins, counts, lows, s.bins_used);
+        if (!out->constant)
+            find_spike(&s, bins, counts, lows, out);
+        if (!out->min_is && is_masked(&s, bins))
+            out->min_is = "close to a power of ten, with nothing between: as behind a mask";
+    }
+    free(bins);
+    free(counts);
+    free(lows);
+    if (!ok)
+        return tmk_nomem(diag);
     out->saturated = !out->constant && (is_many(out->at_min, s.finite, SATURATED_SHARE) ||
                                         is_many(out->at_max, s.finite, SATURATED_SHARE));
     return TMK_OK;

@@ -31,15 +31,6 @@ enum tmk_status tmk_h5_has(struct tmk_h5_reader *r, const char *path, bool *out)
     return TMK_OK;
 }
 
-static enum tmk_status check_link(struct tmk_h5_reader *r, const char *path) {
-    enum tmk_hdf5_kind kind;
-    bool linked;
-    TMK_TRY(tmk_hdf5_look(r->file, path, &kind, &linked, r->diag));
-    if (kind == TMK_HDF5_NOTHING)
-        return tmk_fail(r->diag, TMK_FORMAT, "'%s' is missing", path);
-    return linked ? tmk_fail(r->diag, TMK_FORMAT, "'%s' points elsewhere", path) : TMK_OK;
-}
-
 static enum tmk_status check_layout(struct tmk_h5_reader *r, const struct tmk_hdf5_dataset *set,
                                     const char *path) {
     size_t bytes = set->element.size;
@@ -52,7 +43,13 @@ static enum tmk_status check_layout(struct tmk_h5_reader *r, const struct tmk_hd
 enum tmk_status tmk_h5_open_dataset(struct tmk_h5_reader *r, const char *path, int rank,
                                     struct tmk_hdf5_dataset *out) {
     struct tmk_hdf5_dataset set;
-    TMK_TRY(check_link(r, path));
+    enum tmk_hdf5_kind kind;
+    bool linked;
+    TMK_TRY(tmk_hdf5_look(r->file, path, &kind, &linked, r->diag));
+    if (kind == TMK_HDF5_NOTHING)
+        return tmk_fail(r->diag, TMK_FORMAT, "'%s' is missing", path);
+    if (linked)
+        TMK_TRY(tmk_fail(r->diag, TMK_FORMAT, "'%s' points elsewhere", path));
     TMK_TRY(tmk_in(r->diag, tmk_hdf5_dataset_open(r->file, path, &set, r->diag), "'%s'", path));
     if (set.rank != rank)
         return tmk_fail(r->diag, TMK_FORMAT, "'%s' has not %d dimensions", path, rank);
@@ -190,37 +187,6 @@ static enum tmk_status check_columns(struct tmk_h5_reader *r, const struct tmk_h
     return TMK_OK;
 }
 
-static enum tmk_status set_row_type(struct tmk_h5_reader *r, struct tmk_hdf5_dataset *set,
-                                    const char *name, const struct tmk_h5_layout *layout) {
-    struct tmk_hdf5_field fields[TMK_H5_MAX_COLUMNS];
-    uint32_t n = 0;
-    for (size_t i = 0; i < layout->n; i++) {
-        const struct tmk_h5_column *column = &layout->column[i];
-        size_t chars = column->type == TMK_H5_TEXT   ? column->size + 1
-                       : column->type == TMK_H5_WORD ? TMK_H5_WORD_SIZE
-                                                     : 0;
-        if (!column->absent)
-            fields[n++] =
-                (struct tmk_hdf5_field){column->name, read_as[column->type], chars, column->at};
-    }
-    return tmk_in(r->diag, tmk_hdf5_rows_as(r->file, set, fields, n, layout->row, r->diag), "'%s'",
-                  name);
-}
-
-/* A table that is read in batches of rows. */
-static enum tmk_status open_table(struct tmk_h5_reader *r, const char *name,
-                                  struct tmk_h5_layout *layout, struct tmk_h5_in *out) {
-    *out = (struct tmk_h5_in){.name = name};
-    TMK_TRY(tmk_h5_open_dataset(r, name, 1, &out->set));
-    if (out->set.element.is != TMK_HDF5_TABLE)
-        return tmk_fail(r->diag, TMK_FORMAT, "'%s' is not a table", name);
-    TMK_TRY(check_columns(r, &out->set, name, layout));
-    if (!tmk_h5_layout_place(layout) || layout->row > TMK_HDF5_MAX_ELEMENT)
-        return tmk_fail(r->diag, TMK_FORMAT, "'%s': its rows are too large", name);
-    TMK_TRY(set_row_type(r, &out->set, name, layout));
-    return make_block(r, out);
-}
-
 /* The record is handed over even where only a part of it was read: it may own memory. */
 static enum tmk_status load_row(struct tmk_h5_reader *r, const struct tmk_h5_layout *layout,
                                 unsigned char *row, void *record, tmk_h5_row_reader *fn,
@@ -236,7 +202,29 @@ enum tmk_status tmk_h5_each_row(struct tmk_h5_reader *r, const char *name,
     struct tmk_h5_in from;
     struct tmk_h5_layout layout;
     tmk_h5_layout_init(&layout, table);
-    TMK_TRY(open_table(r, name, &layout, &from));
+    /* A table that is read in batches of rows. */
+    struct tmk_h5_in *out = &from;
+    *out = (struct tmk_h5_in){.name = name};
+    TMK_TRY(tmk_h5_open_dataset(r, name, 1, &out->set));
+    if (out->set.element.is != TMK_HDF5_TABLE)
+        return tmk_fail(r->diag, TMK_FORMAT, "'%s' is not a table", name);
+    TMK_TRY(check_columns(r, &out->set, name, &layout));
+    if (!tmk_h5_layout_place(&layout) || layout.row > TMK_HDF5_MAX_ELEMENT)
+        return tmk_fail(r->diag, TMK_FORMAT, "'%s': its rows are too large", name);
+    struct tmk_hdf5_field fields[TMK_H5_MAX_COLUMNS];
+    uint32_t n = 0;
+    for (size_t i = 0; i < layout.n; i++) {
+        const struct tmk_h5_column *column = &layout.column[i];
+        size_t chars = column->type == TMK_H5_TEXT   ? column->size + 1
+                       : column->type == TMK_H5_WORD ? TMK_H5_WORD_SIZE
+                                                     : 0;
+        if (!column->absent)
+            fields[n++] =
+                (struct tmk_hdf5_field){column->name, read_as[column->type], chars, column->at};
+    }
+    TMK_TRY(tmk_in(r->diag, tmk_hdf5_rows_as(r->file, &out->set, fields, n, layout.row, r->diag),
+                   "'%s'", name));
+    TMK_TRY(make_block(r, out));
     void *record = tmk_arena_alloc(&r->arena, table->record);
     if (!record)
         return tmk_nomem(r->diag);

@@ -145,24 +145,6 @@ static enum tmk_status fill_columns(struct tmk_h5 *h, const struct tmk_h5_rows *
     return status == TMK_NOTFOUND ? TMK_OK : status;
 }
 
-/* What the columns of a table mean, as a JSON object: HDF5 has no attributes for members. */
-static enum tmk_status describe_columns(struct tmk_h5 *h, hid_t dataset,
-                                        const struct tmk_h5_layout *layout, struct tmk_diag *diag) {
-    struct tmk_json_out columns = tmk_json_new_object();
-    struct tmk_text text = {0};
-    for (size_t i = 0; i < layout->n; i++) {
-        struct tmk_json_out column = tmk_json_new_object();
-        tmk_json_put_text(&column, "units", layout->column[i].field->units);
-        tmk_json_put_text(&column, "long_name", layout->column[i].field->about);
-        tmk_json_put_child(&columns, layout->column[i].name, &column);
-    }
-    enum tmk_status status = tmk_json_finish(&columns, &text, diag);
-    if (status == TMK_OK)
-        tmk_h5_put_text(h, dataset, "columns", text.data);
-    tmk_text_finish(&text);
-    return status;
-}
-
 static enum tmk_status new_table(struct tmk_h5 *h, hid_t parent, const char *name,
                                  const char *about, const struct tmk_h5_rows *rows, void *record,
                                  hid_t *dataset, struct tmk_diag *diag) {
@@ -175,7 +157,20 @@ static enum tmk_status new_table(struct tmk_h5 *h, hid_t parent, const char *nam
     struct tmk_h5_out to = new_dataset(h, parent, name, tmk_h5_layout_type(h, &layout, true),
                                        tmk_h5_layout_type(h, &layout, false), n, batch);
     tmk_h5_put_text(h, to.dataset, "long_name", about);
-    TMK_TRY(describe_columns(h, to.dataset, &layout, diag));
+    /* What the columns of a table mean, as a JSON object: HDF5 has no attributes for members. */
+    struct tmk_json_out columns = tmk_json_new_object();
+    struct tmk_text text = {0};
+    for (size_t i = 0; i < layout.n; i++) {
+        struct tmk_json_out column = tmk_json_new_object();
+        tmk_json_put_text(&column, "units", layout.column[i].field->units);
+        tmk_json_put_text(&column, "long_name", layout.column[i].field->about);
+        tmk_json_put_child(&columns, layout.column[i].name, &column);
+    }
+    enum tmk_status status = tmk_json_finish(&columns, &text, diag);
+    if (status == TMK_OK)
+        tmk_h5_put_text(h, to.dataset, "columns", text.data);
+    tmk_text_finish(&text);
+    TMK_TRY(status);
     TMK_TRY(fill_columns(h, rows, &layout, record, batch, &to, diag));
     if (dataset)
         *dataset = to.dataset;

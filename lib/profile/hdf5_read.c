@@ -28,13 +28,6 @@ struct parts {
     uint64_t n_bins, n_channels; /* where the last row's parts ended */
 };
 
-static enum tmk_status open_parts(struct tmk_h5_reader *r, struct parts *p) {
-    TMK_TRY(tmk_h5_open_column(r, "histograms/offsets", TMK_HDF5_U64, &p->bin_offsets));
-    TMK_TRY(tmk_h5_open_columns(r, "histograms", tmk_h5_histograms, TMK_COUNT(p->bins), p->bins));
-    TMK_TRY(tmk_h5_open_column(r, "channels/offsets", TMK_HDF5_U64, &p->channel_offsets));
-    return tmk_h5_open_columns(r, "channels", tmk_h5_channels, TMK_COUNT(p->channels), p->channels);
-}
-
 /* The length of the next row's part: offsets begin at 0 and never fall. */
 static enum tmk_status next_part(struct tmk_h5_reader *r, struct tmk_h5_in *offsets, uint64_t *last,
                                  uint64_t limit, uint64_t *n) {
@@ -47,65 +40,51 @@ static enum tmk_status next_part(struct tmk_h5_reader *r, struct tmk_h5_in *offs
     return TMK_OK;
 }
 
-static enum tmk_status take_channels(struct tmk_h5_reader *r, struct parts *p, size_t n,
-                                     struct tmk_profile_row *row) {
-    if (n == 0)
-        return TMK_OK;
-    if (n > p->channels[0].size)
-        return tmk_fail(r->diag, TMK_FORMAT, "'channels' is too short");
-    float *min = malloc(2 * n * sizeof *min);
-    if (!min)
-        return tmk_nomem(r->diag);
-    float *max = min + n;
-    row->channels = min;
-    TMK_TRY(tmk_h5_take(r, &p->channels[0], min, n));
-    TMK_TRY(tmk_h5_take(r, &p->channels[1], max, n));
-    for (size_t i = 0; i < n; i++) {
-        min[i] = isnan(min[i]) ? INFINITY : min[i];
-        max[i] = isnan(max[i]) ? -INFINITY : max[i];
-    }
-    row->is.channels = n;
-    row->is.channel_min = min;
-    row->is.channel_max = max;
-    return TMK_OK;
-}
-
-static enum tmk_status take_bins(struct tmk_h5_reader *r, struct parts *p, uint64_t n,
-                                 struct tmk_profile_row *row) {
-    const bool has_squares = p->bins[3].block;
-    row->is.bins_used = (uint32_t)n;
-    TMK_TRY(tmk_h5_take(r, &p->bins[0], r->bins.bin, n));
-    TMK_TRY(tmk_h5_take(r, &p->bins[1], r->bins.count, n));
-    TMK_TRY(tmk_h5_take(r, &p->bins[2], r->bins.low, n));
-    if (has_squares)
-        TMK_TRY(tmk_h5_take(r, &p->bins[3], r->bins.squares, n));
-    if (has_squares && row->is.squares_kept && n)
-        row->is.squares = r->bins.squares;
-    return TMK_OK;
-}
-
-/* What floats have too; the rest is in /integers. */
-static void set_int_stats(struct tmk_profile_row *row) {
-    row->t.int_stats.count = row->is.count;
-    row->t.int_stats.samples = row->is.samples;
-    row->t.int_stats.updates = row->is.updates;
-    row->t.int_stats.zeros = row->is.zeros;
-    if (row->is.count) {
-        row->t.int_stats.min_at = row->is.min_at;
-        row->t.int_stats.max_at = row->is.max_at;
-    }
-}
-
 static enum tmk_status read_numbers(struct tmk_h5_reader *r, struct parts *p,
                                     struct tmk_profile_row *row) {
     uint64_t bins = 0, channels = 0;
     TMK_TRY(next_part(r, &p->bin_offsets, &p->n_bins, TMK_PROFILE_MAX_BINS, &bins));
     TMK_TRY(next_part(r, &p->channel_offsets, &p->n_channels, SIZE_MAX / 16, &channels));
-    if (row->level == TMK_PROFILE_INTEGERS)
-        set_int_stats(row);
+    if (row->level == TMK_PROFILE_INTEGERS) {
+        /* What floats have too; the rest is in /integers. */
+        row->t.int_stats.count = row->is.count;
+        row->t.int_stats.samples = row->is.samples;
+        row->t.int_stats.updates = row->is.updates;
+        row->t.int_stats.zeros = row->is.zeros;
+        if (row->is.count) {
+            row->t.int_stats.min_at = row->is.min_at;
+            row->t.int_stats.max_at = row->is.max_at;
+        }
+    }
     if (row->level >= TMK_PROFILE_MINMAX) {
-        TMK_TRY(take_bins(r, p, bins, row));
-        TMK_TRY(take_channels(r, p, (size_t)channels, row));
+        const bool has_squares = p->bins[3].block;
+        row->is.bins_used = (uint32_t)bins;
+        TMK_TRY(tmk_h5_take(r, &p->bins[0], r->bins.bin, bins));
+        TMK_TRY(tmk_h5_take(r, &p->bins[1], r->bins.count, bins));
+        TMK_TRY(tmk_h5_take(r, &p->bins[2], r->bins.low, bins));
+        if (has_squares)
+            TMK_TRY(tmk_h5_take(r, &p->bins[3], r->bins.squares, bins));
+        if (has_squares && row->is.squares_kept && bins)
+            row->is.squares = r->bins.squares;
+        size_t n = (size_t)channels;
+        if (n != 0) {
+            if (n > p->channels[0].size)
+                return tmk_fail(r->diag, TMK_FORMAT, "'channels' is too short");
+            float *min = malloc(2 * n * sizeof *min);
+            if (!min)
+                return tmk_nomem(r->diag);
+            float *max = min + n;
+            row->channels = min;
+            TMK_TRY(tmk_h5_take(r, &p->channels[0], min, n));
+            TMK_TRY(tmk_h5_take(r, &p->channels[1], max, n));
+            for (size_t i = 0; i < n; i++) {
+                min[i] = isnan(min[i]) ? INFINITY : min[i];
+                max[i] = isnan(max[i]) ? -INFINITY : max[i];
+            }
+            row->is.channels = n;
+            row->is.channel_min = min;
+            row->is.channel_max = max;
+        }
     } else if (bins || channels) {
         return tmk_fail(r->diag, TMK_FORMAT, "a histogram of a value without floats");
     }
@@ -139,26 +118,25 @@ static enum tmk_status read_row(struct tmk_h5_reader *r, enum tmk_status loaded,
     return loaded == TMK_OK ? status : loaded;
 }
 
-static enum tmk_status check_ends(struct tmk_h5_reader *r, const struct parts *p) {
-    const struct tmk_h5_in *all[] = {&p->bin_offsets, &p->bins[0],    &p->bins[1],
-                                     &p->bins[2],     &p->bins[3],    &p->channel_offsets,
-                                     &p->channels[0], &p->channels[1]};
+static enum tmk_status read_tensors(struct tmk_h5_reader *r) {
+    struct parts p = {.n_bins = 0};
+    uint64_t none;
+    TMK_TRY(tmk_h5_open_column(r, "histograms/offsets", TMK_HDF5_U64, &p.bin_offsets));
+    TMK_TRY(tmk_h5_open_columns(r, "histograms", tmk_h5_histograms, TMK_COUNT(p.bins), p.bins));
+    TMK_TRY(tmk_h5_open_column(r, "channels/offsets", TMK_HDF5_U64, &p.channel_offsets));
+    TMK_TRY(tmk_h5_open_columns(r, "channels", tmk_h5_channels, TMK_COUNT(p.channels), p.channels));
+    TMK_TRY(next_part(r, &p.bin_offsets, &p.n_bins, 0, &none));
+    TMK_TRY(next_part(r, &p.channel_offsets, &p.n_channels, 0, &none));
+    r->fields = tmk_profile_reader(r->profile, r->diag);
+    TMK_TRY(tmk_h5_each_row(r, "tensors", &tmk_h5_tensors, read_row, &p));
+    const struct tmk_h5_in *all[] = {&p.bin_offsets, &p.bins[0],    &p.bins[1],
+                                     &p.bins[2],     &p.bins[3],    &p.channel_offsets,
+                                     &p.channels[0], &p.channels[1]};
     for (size_t i = 0; i < TMK_COUNT(all); i++)
         if (all[i]->at != all[i]->size)
             return tmk_fail(r->diag, TMK_FORMAT, "'%s' holds more than the values need",
                             all[i]->name);
     return TMK_OK;
-}
-
-static enum tmk_status read_tensors(struct tmk_h5_reader *r) {
-    struct parts p = {.n_bins = 0};
-    uint64_t none;
-    TMK_TRY(open_parts(r, &p));
-    TMK_TRY(next_part(r, &p.bin_offsets, &p.n_bins, 0, &none));
-    TMK_TRY(next_part(r, &p.channel_offsets, &p.n_channels, 0, &none));
-    r->fields = tmk_profile_reader(r->profile, r->diag);
-    TMK_TRY(tmk_h5_each_row(r, "tensors", &tmk_h5_tensors, read_row, &p));
-    return check_ends(r, &p);
 }
 
 /* ---- /consumers, /integers, /samples ---- */

@@ -352,7 +352,12 @@ static void write_attributes_of(struct writer *w, const struct tmk_fields *field
             tmk_h5_put_u64(&w->h5, w->file, f->column, TMK_CONST_MEMBER(uint64_t, f, w->profile));
 }
 
-static void write_attributes(struct writer *w) {
+static enum tmk_status write_parts(struct writer *w) {
+    static enum tmk_status (*const parts[])(struct writer * w) = {
+        write_header,     write_tensors,   write_consumers, write_integers,
+        write_histograms, write_bin_edges, write_channels,  write_samples,
+        write_topk,       write_operands,  write_nonfinite,
+    };
     struct tmk_h5 *h = &w->h5;
     const struct tmk_profile *p = w->profile;
     hsize_t two = 2;
@@ -366,15 +371,6 @@ static void write_attributes(struct writer *w) {
         if (tmk_profile_header_fields.field[i].type == TMK_FIELD_OBJECT)
             write_attributes_of(w, tmk_profile_header_fields.field[i].of);
     tmk_h5_put_u64(h, w->file, "total_samples", tmk_profile_total(p));
-}
-
-static enum tmk_status write_parts(struct writer *w) {
-    static enum tmk_status (*const parts[])(struct writer * w) = {
-        write_header,     write_tensors,   write_consumers, write_integers,
-        write_histograms, write_bin_edges, write_channels,  write_samples,
-        write_topk,       write_operands,  write_nonfinite,
-    };
-    write_attributes(w);
     for (size_t i = 0; i < TMK_COUNT(parts) && !w->h5.failed; i++) {
         size_t mark = w->h5.n_kept;
         TMK_TRY(parts[i](w));

@@ -154,18 +154,6 @@ static bool next_edge(const void *source, struct tmk_h5_cursor *cursor, void *to
     return false;
 }
 
-static enum tmk_status write_header(struct tmk_h5 *h, hid_t file,
-                                    const struct tmk_lineage_record *record,
-                                    struct tmk_diag *diag) {
-    struct tmk_text text = {0};
-    enum tmk_status status =
-        tmk_fields_object_text(&tmk_lineage_header_fields, record, 0, &text, diag);
-    if (status == TMK_OK)
-        tmk_h5_new_json(h, file, "header", "the JSON file's header, an object of JSON", &text);
-    tmk_text_finish(&text);
-    return status;
-}
-
 static enum tmk_status write_parts(struct tmk_h5 *h, hid_t file,
                                    const struct tmk_lineage_record *record, struct tmk_diag *diag) {
     const struct {
@@ -185,7 +173,13 @@ static enum tmk_status write_parts(struct tmk_h5 *h, hid_t file,
     };
     tmk_h5_put_text(h, file, "title", "what became of each value of a neural network");
     tmk_h5_put_text(h, file, "format", TMK_LINEAGE_FORMAT);
-    TMK_TRY(write_header(h, file, record, diag));
+    struct tmk_text text = {0};
+    enum tmk_status status =
+        tmk_fields_object_text(&tmk_lineage_header_fields, record, 0, &text, diag);
+    if (status == TMK_OK)
+        tmk_h5_new_json(h, file, "header", "the JSON file's header, an object of JSON", &text);
+    tmk_text_finish(&text);
+    TMK_TRY(status);
     for (size_t i = 0; i < TMK_COUNT(tables) && !h->failed; i++) {
         size_t mark = h->n_kept;
         TMK_TRY(tmk_h5_new_table(h, file, tables[i].name, tables[i].about, &tables[i].rows, NULL,
@@ -287,18 +281,14 @@ static enum tmk_status load_edge(struct tmk_h5_reader *r, enum tmk_status loaded
     return TMK_OK;
 }
 
-/* The rows from `at` on that are of this original: how many. */
-static uint32_t numbers_of(const struct gathered *g, uint32_t at, uint32_t id) {
-    uint32_t end = at;
-    while (end < g->n_numbers && g->numbers[end].original_id == id)
-        end++;
-    return end - at;
-}
-
 static enum tmk_status give_numbers(struct tmk_h5_reader *r, struct gathered *g) {
     for (uint32_t at = 0, n; at < g->n_numbers; at += n) {
         uint32_t id = g->numbers[at].original_id;
-        n = numbers_of(g, at, id);
+        /* The rows from `at` on that are of this original: how many. */
+        uint32_t end = at;
+        while (end < g->n_numbers && g->numbers[end].original_id == id)
+            end++;
+        n = end - at;
         if (id >= g->record->n_originals || g->record->originals[id].affine.n ||
             g->record->originals[id].quantized.n)
             return tmk_fail(r->diag, TMK_FORMAT,
@@ -319,28 +309,6 @@ static enum tmk_status give_numbers(struct tmk_h5_reader *r, struct gathered *g)
                                                           scale, zero};
         else
             o->affine = (struct tmk_lineage_affine){n, o->affine.axis, scale, shift};
-    }
-    return TMK_OK;
-}
-
-static enum tmk_status give_edges(struct tmk_h5_reader *r, struct gathered *g) {
-    for (uint32_t at = 0, end; at < g->n_edges; at = end) {
-        uint32_t id = g->edges[at].original_id;
-        for (end = at; end < g->n_edges && g->edges[end].original_id == id;)
-            end++;
-        if (id >= g->record->n_originals || g->record->originals[id].absorber.inputs)
-            return tmk_fail(r->diag, TMK_FORMAT,
-                            "'edges': p%" PRIu32 " is no original, or stands twice", id);
-        struct tmk_lineage_absorber *by = &g->record->originals[id].absorber;
-        by->inputs = tmk_lineage_record_array(g->record, end - at, sizeof(uint32_t));
-        by->outputs = tmk_lineage_record_array(g->record, end - at, sizeof(uint32_t));
-        if (!by->inputs || !by->outputs)
-            return tmk_nomem(r->diag);
-        for (uint32_t i = at; i < end; i++)
-            if (g->edges[i].output)
-                by->outputs[by->n_outputs++] = g->edges[i].edge_id;
-            else
-                by->inputs[by->n_inputs++] = g->edges[i].edge_id;
     }
     return TMK_OK;
 }
@@ -382,7 +350,24 @@ static enum tmk_status read_rows(struct tmk_h5_reader *r, struct gathered *g, ui
     TMK_TRY(read_table(r, "numbers", &number_table, n_numbers, load_number, g));
     TMK_TRY(read_table(r, "edges", &edge_table, n_edges, load_edge, g));
     TMK_TRY(give_numbers(r, g));
-    TMK_TRY(give_edges(r, g));
+    for (uint32_t at = 0, end; at < g->n_edges; at = end) {
+        uint32_t id = g->edges[at].original_id;
+        for (end = at; end < g->n_edges && g->edges[end].original_id == id;)
+            end++;
+        if (id >= g->record->n_originals || g->record->originals[id].absorber.inputs)
+            return tmk_fail(r->diag, TMK_FORMAT,
+                            "'edges': p%" PRIu32 " is no original, or stands twice", id);
+        struct tmk_lineage_absorber *by = &g->record->originals[id].absorber;
+        by->inputs = tmk_lineage_record_array(g->record, end - at, sizeof(uint32_t));
+        by->outputs = tmk_lineage_record_array(g->record, end - at, sizeof(uint32_t));
+        if (!by->inputs || !by->outputs)
+            return tmk_nomem(r->diag);
+        for (uint32_t i = at; i < end; i++)
+            if (g->edges[i].output)
+                by->outputs[by->n_outputs++] = g->edges[i].edge_id;
+            else
+                by->inputs[by->n_inputs++] = g->edges[i].edge_id;
+    }
     return tmk_lineage_record_finalize(g->record, r->diag);
 }
 

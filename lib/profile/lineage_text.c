@@ -12,39 +12,6 @@ static void put_number(struct tmk_text *text, const char *sign, double number) {
     tmk_text_printf(text, "%s%s", sign, digits);
 }
 
-static void put_view(const struct tmk_lineage_view *view, struct tmk_text *text) {
-    if (view->reshaped)
-        tmk_text_puts(text, " reshaped");
-    for (int32_t i = 0; i < view->rank; i++)
-        tmk_text_printf(text, "%s%" PRId32, i ? "," : " axes [", view->perm[i]);
-    if (view->rank)
-        tmk_text_puts(text, "]");
-}
-
-static void put_affine(const struct tmk_lineage_affine *affine, struct tmk_text *text) {
-    if (affine->n > 1)
-        tmk_text_printf(text, " *s+b, %" PRIu32 " channels on axis %" PRId32, affine->n,
-                        affine->axis);
-    else if (affine->n) {
-        put_number(text, " *", affine->scale[0]);
-        if (affine->shift[0] != 0)
-            put_number(text, affine->shift[0] > 0 ? "+" : "", affine->shift[0]);
-    }
-}
-
-static void put_quantized(const struct tmk_lineage_quantized *quantized, struct tmk_text *text) {
-    if (!quantized->n)
-        return;
-    tmk_text_printf(text, " %s", tmk_dtype_name(quantized->dtype));
-    if (quantized->n > 1)
-        tmk_text_printf(text, ", %" PRIu32 " channels on axis %" PRId32, quantized->n,
-                        quantized->axis);
-    else {
-        put_number(text, " scale ", quantized->scale[0]);
-        tmk_text_printf(text, " zero point %" PRId64, quantized->zero_point[0]);
-    }
-}
-
 static void put_edges(const char *what, const uint32_t *ids, uint32_t n, struct tmk_text *text) {
     for (uint32_t i = 0; i < n; i++)
         tmk_text_printf(text, "%sp%" PRIu32, i ? ", " : what, ids[i]);
@@ -61,9 +28,30 @@ static void put_original(const struct tmk_lineage_record *record, uint32_t id,
     tmk_text_printf(text, " %s", *o->is.name ? o->is.name : "(no name)");
     if (o->value >= 0 && strcmp(o->is.name, record->values[o->value].is.name) != 0)
         tmk_text_printf(text, " -> %s", record->values[o->value].is.name);
-    put_view(&o->view, text);
-    put_affine(&o->affine, text);
-    put_quantized(&o->quantized, text);
+    if (o->view.reshaped)
+        tmk_text_puts(text, " reshaped");
+    for (int32_t i = 0; i < o->view.rank; i++)
+        tmk_text_printf(text, "%s%" PRId32, i ? "," : " axes [", o->view.perm[i]);
+    if (o->view.rank)
+        tmk_text_puts(text, "]");
+    if (o->affine.n > 1)
+        tmk_text_printf(text, " *s+b, %" PRIu32 " channels on axis %" PRId32, o->affine.n,
+                        o->affine.axis);
+    else if (o->affine.n) {
+        put_number(text, " *", o->affine.scale[0]);
+        if (o->affine.shift[0] != 0)
+            put_number(text, o->affine.shift[0] > 0 ? "+" : "", o->affine.shift[0]);
+    }
+    if (o->quantized.n) {
+        tmk_text_printf(text, " %s", tmk_dtype_name(o->quantized.dtype));
+        if (o->quantized.n > 1)
+            tmk_text_printf(text, ", %" PRIu32 " channels on axis %" PRId32, o->quantized.n,
+                            o->quantized.axis);
+        else {
+            put_number(text, " scale ", o->quantized.scale[0]);
+            tmk_text_printf(text, " zero point %" PRId64, o->quantized.zero_point[0]);
+        }
+    }
     if (*o->absorber.op) {
         tmk_text_printf(text, " in %s '%s'", o->absorber.op, o->absorber.node);
         put_edges(" from ", o->absorber.inputs, o->absorber.n_inputs, text);

@@ -37,39 +37,6 @@ static enum tmk_status same_hash(const char *what, uint64_t a, uint64_t b, struc
     return same_text(what, x, y, diag);
 }
 
-static enum tmk_status same_model(const struct tmk_profile *a, const struct tmk_profile *b,
-                                  struct tmk_diag *diag) {
-    TMK_TRY(same_text("the model's sha256", a->model.sha256, b->model.sha256, diag));
-    TMK_TRY(same_hash("the model's fingerprint", a->model.fingerprint, b->model.fingerprint, diag));
-    TMK_TRY(same_text("the model's format", a->model.format, b->model.format, diag));
-    TMK_TRY(same_number("the model's IR version", (uint64_t)a->model.ir_version,
-                        (uint64_t)b->model.ir_version, diag));
-    TMK_TRY(same_number("the number of the model's operator sets", a->model.n_opsets,
-                        b->model.n_opsets, diag));
-    for (uint32_t i = 0; i < a->model.n_opsets; i++) {
-        const struct tmk_profile_opset *x = &a->model.opsets[i], *y = &b->model.opsets[i];
-        TMK_TRY(same_text("an operator set of the model", x->domain, y->domain, diag));
-        TMK_TRY(same_number("the version of an operator set of the model", (uint64_t)x->version,
-                            (uint64_t)y->version, diag));
-    }
-    return TMK_OK;
-}
-
-static enum tmk_status same_data(const struct tmk_profile *a, const struct tmk_profile *b,
-                                 struct tmk_diag *diag) {
-    TMK_TRY(same_number("the number of data sources", a->n_sources, b->n_sources, diag));
-    for (uint32_t i = 0; i < a->n_sources; i++) {
-        const struct tmk_profile_source *x = &a->sources[i], *y = &b->sources[i];
-        enum tmk_status status = same_text("the input", x->input, y->input, diag);
-        if (status == TMK_OK)
-            status = same_text("the data's hash", x->hash, y->hash, diag);
-        if (status == TMK_OK)
-            status = same_number("the number of the data's entries", x->samples, y->samples, diag);
-        TMK_TRY(tmk_in(diag, status, "input '%s'", x->input));
-    }
-    return TMK_OK;
-}
-
 /* The i-th setting or the first behind it that must be the same in both. */
 static uint32_t setting_from(const struct tmk_profile *profile, uint32_t i) {
     while (i < profile->n_settings && strcmp(profile->settings[i].key, TMK_PROFILE_STRATUM) == 0)
@@ -98,8 +65,29 @@ static enum tmk_status same_settings(const struct tmk_profile *a, const struct t
 
 enum tmk_status tmk_profile_same_run(const struct tmk_profile *a, const struct tmk_profile *b,
                                      struct tmk_diag *diag) {
-    TMK_TRY(same_model(a, b, diag));
-    TMK_TRY(same_data(a, b, diag));
+    TMK_TRY(same_text("the model's sha256", a->model.sha256, b->model.sha256, diag));
+    TMK_TRY(same_hash("the model's fingerprint", a->model.fingerprint, b->model.fingerprint, diag));
+    TMK_TRY(same_text("the model's format", a->model.format, b->model.format, diag));
+    TMK_TRY(same_number("the model's IR version", (uint64_t)a->model.ir_version,
+                        (uint64_t)b->model.ir_version, diag));
+    TMK_TRY(same_number("the number of the model's operator sets", a->model.n_opsets,
+                        b->model.n_opsets, diag));
+    for (uint32_t i = 0; i < a->model.n_opsets; i++) {
+        const struct tmk_profile_opset *x = &a->model.opsets[i], *y = &b->model.opsets[i];
+        TMK_TRY(same_text("an operator set of the model", x->domain, y->domain, diag));
+        TMK_TRY(same_number("the version of an operator set of the model", (uint64_t)x->version,
+                            (uint64_t)y->version, diag));
+    }
+    TMK_TRY(same_number("the number of data sources", a->n_sources, b->n_sources, diag));
+    for (uint32_t i = 0; i < a->n_sources; i++) {
+        const struct tmk_profile_source *x = &a->sources[i], *y = &b->sources[i];
+        enum tmk_status status = same_text("the input", x->input, y->input, diag);
+        if (status == TMK_OK)
+            status = same_text("the data's hash", x->hash, y->hash, diag);
+        if (status == TMK_OK)
+            status = same_number("the number of the data's entries", x->samples, y->samples, diag);
+        TMK_TRY(tmk_in(diag, status, "input '%s'", x->input));
+    }
     TMK_TRY(same_settings(a, b, diag));
     TMK_TRY(same_number("the number of samples in all", tmk_profile_total(a), tmk_profile_total(b),
                         diag));
@@ -196,15 +184,6 @@ static enum tmk_status same_constant(const struct tmk_profile_tensor *a,
     return same ? TMK_OK : tmk_fail(diag, TMK_MISMATCH, "the weight has other numbers");
 }
 
-static enum tmk_status same_derivation(const struct tmk_profile_tensor *a,
-                                       const struct tmk_profile_tensor *b, struct tmk_diag *diag) {
-    TMK_TRY(same_text("its rule", a->rule, b->rule, diag));
-    TMK_TRY(same_number("the number of values it derives from", a->n_sources, b->n_sources, diag));
-    for (uint32_t i = 0; i < a->n_sources; i++)
-        TMK_TRY(same_number("the ID it derives from", a->sources[i], b->sources[i], diag));
-    return TMK_OK;
-}
-
 static enum tmk_status same_numbers(const struct tmk_profile_tensor *a,
                                     const struct tmk_profile_tensor *b, struct tmk_diag *diag) {
     bool both = has_numbers(a) && has_numbers(b);
@@ -216,7 +195,10 @@ static enum tmk_status same_numbers(const struct tmk_profile_tensor *a,
     if (!both)
         return TMK_OK;
     TMK_TRY(same_text("its level", tmk_profile_level_name(a), tmk_profile_level_name(b), diag));
-    TMK_TRY(same_derivation(a, b, diag));
+    TMK_TRY(same_text("its rule", a->rule, b->rule, diag));
+    TMK_TRY(same_number("the number of values it derives from", a->n_sources, b->n_sources, diag));
+    for (uint32_t i = 0; i < a->n_sources; i++)
+        TMK_TRY(same_number("the ID it derives from", a->sources[i], b->sources[i], diag));
     if ((a->sample_min != NULL) != (b->sample_min != NULL))
         return tmk_fail(diag, TMK_MISMATCH, "only one has the extremes of each sample");
     return is_counted_once(a) ? same_constant(a, b, diag) : TMK_OK;
@@ -270,15 +252,6 @@ static bool add_count(uint64_t *to, uint64_t more) {
     return !__builtin_add_overflow(*to, more, to);
 }
 
-static enum tmk_status add_ledger(struct tmk_profile_ledger *dst,
-                                  const struct tmk_profile_ledger *src, struct tmk_diag *diag) {
-    if (!add_count(&dst->offered, src->offered) || !add_count(&dst->run, src->run) ||
-        !add_count(&dst->skipped, src->skipped) || !add_count(&dst->failed, src->failed) ||
-        !add_count(&dst->batches, src->batches))
-        return tmk_fail(diag, TMK_RANGE, "more samples than can be counted");
-    return TMK_OK;
-}
-
 /* The lesser name, so that the order of merging does not show. */
 static enum tmk_status keep_lesser(struct tmk_profile *dst, const char **kept, const char *other,
                                    struct tmk_diag *diag) {
@@ -291,48 +264,22 @@ static enum tmk_status keep_lesser(struct tmk_profile *dst, const char **kept, c
     return TMK_OK;
 }
 
-/* Samples of two strata are of none. */
-static void join_strata(struct tmk_profile *dst, const struct tmk_profile *src) {
-    const char *a = tmk_profile_setting_text(dst, TMK_PROFILE_STRATUM);
-    const char *b = tmk_profile_setting_text(src, TMK_PROFILE_STRATUM);
-    if (a && (!b || strcmp(a, b) != 0))
-        tmk_profile_drop_setting(dst, TMK_PROFILE_STRATUM);
-}
-
 static enum tmk_status add_header(struct tmk_profile *dst, const struct tmk_profile *src,
                                   struct tmk_diag *diag) {
     TMK_TRY(keep_lesser(dst, &dst->model.file, src->model.file, diag));
     for (uint32_t i = 0; i < dst->n_sources; i++)
         TMK_TRY(keep_lesser(dst, &dst->sources[i].source, src->sources[i].source, diag));
-    join_strata(dst, src);
-    return add_ledger(&dst->ledger, &src->ledger, diag);
-}
-
-static enum tmk_status add_shapes(struct tmk_profile_tensor *dst,
-                                  const struct tmk_profile_tensor *src, struct tmk_diag *diag) {
-    uint64_t expected = dst->expected_count;
-    if (!add_count(&expected, src->expected_count))
-        return tmk_fail(diag, TMK_RANGE, "more elements than can be counted");
-    for (uint32_t i = 0; i < src->n_runs; i++)
-        TMK_TRY(tmk_profile_add_runs(dst, &src->runs[i].shape, src->runs[i].runs, diag));
-    dst->more_runs |= src->more_runs;
-    dst->expected_count = expected; /* shapes that were not kept are in it too */
-    return TMK_OK;
-}
-
-/* Only src observed the value: its run-time fields are src's. */
-static enum tmk_status take_over(struct tmk_profile *profile, struct tmk_profile_tensor *dst,
-                                 const struct tmk_profile_tensor *src, struct tmk_diag *diag) {
-    dst->dtype = src->dtype;
-    dst->origin = src->origin;
-    dst->rule = tmk_profile_text(profile, src->rule);
-    if (!dst->rule)
-        return tmk_nomem(diag);
-    for (uint32_t i = 0; i < src->n_sources; i++)
-        TMK_TRY(tmk_profile_add_derivation(dst, src->sources[i], diag));
-    if (src->stats)
-        TMK_TRY(tmk_stats_create(tmk_stats_level_of(src->stats), &dst->stats, diag));
-    dst->has_int_stats = src->has_int_stats;
+    /* Samples of two strata are of none. */
+    const char *a = tmk_profile_setting_text(dst, TMK_PROFILE_STRATUM);
+    const char *b = tmk_profile_setting_text(src, TMK_PROFILE_STRATUM);
+    if (a && (!b || strcmp(a, b) != 0))
+        tmk_profile_drop_setting(dst, TMK_PROFILE_STRATUM);
+    if (!add_count(&dst->ledger.offered, src->ledger.offered) ||
+        !add_count(&dst->ledger.run, src->ledger.run) ||
+        !add_count(&dst->ledger.skipped, src->ledger.skipped) ||
+        !add_count(&dst->ledger.failed, src->ledger.failed) ||
+        !add_count(&dst->ledger.batches, src->ledger.batches))
+        return tmk_fail(diag, TMK_RANGE, "more samples than can be counted");
     return TMK_OK;
 }
 
@@ -340,9 +287,26 @@ static enum tmk_status add_value(struct tmk_profile *profile, struct tmk_profile
                                  const struct tmk_profile_tensor *src, struct tmk_diag *diag) {
     if (has_numbers(dst) && is_counted_once(dst))
         return TMK_OK;
-    if (has_numbers(src) && !has_numbers(dst))
-        TMK_TRY(take_over(profile, dst, src, diag));
-    TMK_TRY(add_shapes(dst, src, diag));
+    if (has_numbers(src) && !has_numbers(dst)) {
+        /* Only src observed the value: its run-time fields are src's. */
+        dst->dtype = src->dtype;
+        dst->origin = src->origin;
+        dst->rule = tmk_profile_text(profile, src->rule);
+        if (!dst->rule)
+            return tmk_nomem(diag);
+        for (uint32_t i = 0; i < src->n_sources; i++)
+            TMK_TRY(tmk_profile_add_derivation(dst, src->sources[i], diag));
+        if (src->stats)
+            TMK_TRY(tmk_stats_create(tmk_stats_level_of(src->stats), &dst->stats, diag));
+        dst->has_int_stats = src->has_int_stats;
+    }
+    uint64_t expected = dst->expected_count;
+    if (!add_count(&expected, src->expected_count))
+        return tmk_fail(diag, TMK_RANGE, "more elements than can be counted");
+    for (uint32_t i = 0; i < src->n_runs; i++)
+        TMK_TRY(tmk_profile_add_runs(dst, &src->runs[i].shape, src->runs[i].runs, diag));
+    dst->more_runs |= src->more_runs;
+    dst->expected_count = expected; /* shapes that were not kept are in it too */
     tmk_topk_merge(&dst->topk, dst->stats, &src->topk, src->stats);
     if (src->stats)
         TMK_TRY(tmk_stats_merge(dst->stats, src->stats, diag));
@@ -420,25 +384,6 @@ static enum tmk_status join_bad(struct tmk_profile *dst, const struct tmk_profil
     return status;
 }
 
-/* In one run, what follows from a value without squares has none. */
-static void coarsen_derived(struct tmk_profile *profile) {
-    for (bool again = true; again;) {
-        again = false;
-        for (uint32_t i = 0; i < profile->n_tensors; i++) {
-            struct tmk_profile_tensor *t = &profile->tensors[i];
-            bool narrow = t->stats && tmk_stats_is_narrow(t->stats) && t->stats->n_wide;
-            for (uint32_t k = 0; k < t->n_sources && narrow; k++) {
-                const struct tmk_profile_tensor *from = tmk_profile_by_id(profile, t->sources[k]);
-                if (!from || !from->stats || tmk_stats_is_narrow(from->stats))
-                    continue;
-                tmk_stats_coarsen(t->stats);
-                narrow = false;
-                again = true;
-            }
-        }
-    }
-}
-
 static enum tmk_status add_up(struct tmk_profile *dst, const struct tmk_profile *src,
                               const struct tmk_profile_range *ranges, uint32_t n,
                               struct tmk_diag *diag) {
@@ -451,7 +396,22 @@ static enum tmk_status add_up(struct tmk_profile *dst, const struct tmk_profile 
             status = add_value(dst, t, &src->tensors[i], diag);
         TMK_TRY(tmk_in(diag, status, "p%" PRIu32 " '%s'", t->id, t->name));
     }
-    coarsen_derived(dst);
+    /* In one run, what follows from a value without squares has none. */
+    for (bool again = true; again;) {
+        again = false;
+        for (uint32_t i = 0; i < dst->n_tensors; i++) {
+            struct tmk_profile_tensor *t = &dst->tensors[i];
+            bool narrow = t->stats && tmk_stats_is_narrow(t->stats) && t->stats->n_wide;
+            for (uint32_t k = 0; k < t->n_sources && narrow; k++) {
+                const struct tmk_profile_tensor *from = tmk_profile_by_id(dst, t->sources[k]);
+                if (!from || !from->stats || tmk_stats_is_narrow(from->stats))
+                    continue;
+                tmk_stats_coarsen(t->stats);
+                narrow = false;
+                again = true;
+            }
+        }
+    }
     TMK_TRY(add_header(dst, src, diag));
     TMK_TRY(join_bad(dst, src, diag));
     TMK_TRY(tmk_profile_set_ranges(dst, ranges, n, diag));

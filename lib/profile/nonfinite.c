@@ -112,21 +112,6 @@ static struct tmk_nonfinite *entry_of(struct tmk_nonfinite *entries, uint32_t n,
     return &entries[low];
 }
 
-static void mark_downstream(struct tmk_nonfinite *entries, uint32_t n) {
-    uint32_t first = 0;
-    while (first < n && entries[first].n_from)
-        first++;
-    for (bool more = first < n; more;) { /* more than once for what comes round a loop */
-        more = false;
-        for (uint32_t i = 0; i < n; i++)
-            for (uint32_t k = 0; k < entries[i].n_from && !entries[i].downstream; k++) {
-                const struct tmk_nonfinite *from = entry_of(entries, n, entries[i].from[k]);
-                entries[i].downstream = from == &entries[first] || from->downstream;
-                more |= entries[i].downstream;
-            }
-    }
-}
-
 static enum tmk_status gather_entries(struct tracing *trace, struct tmk_nonfinite **out,
                                       uint32_t *n, struct tmk_diag *diag) {
     const struct tmk_profile *p = trace->profile;
@@ -150,7 +135,18 @@ static enum tmk_status gather_entries(struct tracing *trace, struct tmk_nonfinit
     if (!block)
         return tmk_nomem(diag);
     list_entries(trace, block, (uint32_t *)(void *)(block + entries), &entries, &ids);
-    mark_downstream(block, entries);
+    uint32_t first = 0;
+    while (first < entries && block[first].n_from)
+        first++;
+    for (bool more = first < entries; more;) { /* more than once for what comes round a loop */
+        more = false;
+        for (uint32_t i = 0; i < entries; i++)
+            for (uint32_t k = 0; k < block[i].n_from && !block[i].downstream; k++) {
+                const struct tmk_nonfinite *from = entry_of(block, entries, block[i].from[k]);
+                block[i].downstream = from == &block[first] || from->downstream;
+                more |= block[i].downstream;
+            }
+    }
     *out = block;
     *n = entries;
     return TMK_OK;

@@ -39,32 +39,6 @@ static enum tmk_status same_end(const struct tmk_profile *profile,
 
 /* ---- the header ---- */
 
-static enum tmk_status transfer_header(const struct tmk_profile *from, struct tmk_profile *to,
-                                       struct tmk_diag *diag) {
-    for (uint32_t i = 0; i < from->n_sources; i++)
-        TMK_TRY(tmk_profile_add_source(to, from->sources[i].input, from->sources[i].source,
-                                       from->sources[i].samples, from->sources[i].hash, diag));
-    for (uint32_t i = 0; i < from->n_settings; i++)
-        if (strcmp(from->settings[i].key, "carried-from") != 0)
-            TMK_TRY(
-                tmk_profile_add_setting(to, from->settings[i].key, from->settings[i].value, diag));
-    TMK_TRY(tmk_profile_add_setting(to, "carried-from", from->model.file, diag));
-    for (uint32_t i = 0; i < from->n_bad; i++)
-        TMK_TRY(tmk_profile_add_bad(to, from->bad[i].sample, from->bad[i].file, from->bad[i].why,
-                                    diag));
-    if (from->coverage.n_ranges)
-        TMK_TRY(tmk_profile_set_ranges(to, from->coverage.ranges, from->coverage.n_ranges, diag));
-    to->ledger = from->ledger;
-    to->coverage.total = from->coverage.total;
-    to->producer.name = tmk_profile_text(to, from->producer.name);
-    to->producer.version = tmk_profile_text(to, from->producer.version);
-    to->producer.isa = tmk_profile_text(to, from->producer.isa);
-    to->producer.kernels = tmk_profile_text(to, from->producer.kernels);
-    return to->producer.name && to->producer.version && to->producer.isa && to->producer.kernels
-               ? TMK_OK
-               : tmk_nomem(diag);
-}
-
 /* ---- the source of a value's statistics ---- */
 
 /* How much of the numbers a verdict keeps: less is better. */
@@ -77,28 +51,25 @@ static int loss_of(enum tmk_lineage_verdict verdict) {
     return losses[verdict];
 }
 
-/* The original whose verdict keeps most of the value's statistics; NULL: none. */
-static const struct tmk_lineage_original *best_of(const struct tmk_transfer *c,
-                                                  const struct tmk_lineage_value *value,
-                                                  const struct tmk_profile_tensor **source) {
-    const struct tmk_lineage_original *best = NULL;
-    for (uint32_t i = 0; i < value->n_originals; i++) {
-        const struct tmk_lineage_original *o = &c->lineage->originals[value->originals[i]];
-        const struct tmk_profile_tensor *t = &c->from->tensors[value->originals[i]];
-        if (!t->stats && !t->has_int_stats)
-            continue;
-        if (best && loss_of(o->verdict) >= loss_of(best->verdict))
-            continue;
-        best = o;
-        *source = t;
-    }
-    return best;
-}
-
 static const struct tmk_lineage_original *source_of(const struct tmk_transfer *c, uint32_t id,
                                                     const struct tmk_profile_tensor **source) {
-    if (!c->back)
-        return best_of(c, &c->lineage->values[id], source);
+    if (!c->back) {
+        /* The original whose verdict keeps most of the value's statistics; NULL: none. */
+        const struct tmk_lineage_original *best = NULL;
+        for (uint32_t i = 0; i < c->lineage->values[id].n_originals; i++) {
+            const struct tmk_lineage_original *o =
+                &c->lineage->originals[c->lineage->values[id].originals[i]];
+            const struct tmk_profile_tensor *t =
+                &c->from->tensors[c->lineage->values[id].originals[i]];
+            if (!t->stats && !t->has_int_stats)
+                continue;
+            if (best && loss_of(o->verdict) >= loss_of(best->verdict))
+                continue;
+            best = o;
+            *source = t;
+        }
+        return best;
+    }
     const struct tmk_lineage_original *o = &c->lineage->originals[id];
     if (o->value < 0 || o->verdict == TMK_LINEAGE_ABSORBED)
         return NULL;
@@ -170,7 +141,27 @@ enum tmk_status tmk_profile_transfer(const struct tmk_profile *from,
     struct tmk_transfer_report counts = {0};
     TMK_TRY(same_end(from, lineage, !back, diag));
     TMK_TRY(same_end(to, lineage, back, diag));
-    TMK_TRY(transfer_header(from, to, diag));
+    for (uint32_t i = 0; i < from->n_sources; i++)
+        TMK_TRY(tmk_profile_add_source(to, from->sources[i].input, from->sources[i].source,
+                                       from->sources[i].samples, from->sources[i].hash, diag));
+    for (uint32_t i = 0; i < from->n_settings; i++)
+        if (strcmp(from->settings[i].key, "carried-from") != 0)
+            TMK_TRY(
+                tmk_profile_add_setting(to, from->settings[i].key, from->settings[i].value, diag));
+    TMK_TRY(tmk_profile_add_setting(to, "carried-from", from->model.file, diag));
+    for (uint32_t i = 0; i < from->n_bad; i++)
+        TMK_TRY(tmk_profile_add_bad(to, from->bad[i].sample, from->bad[i].file, from->bad[i].why,
+                                    diag));
+    if (from->coverage.n_ranges)
+        TMK_TRY(tmk_profile_set_ranges(to, from->coverage.ranges, from->coverage.n_ranges, diag));
+    to->ledger = from->ledger;
+    to->coverage.total = from->coverage.total;
+    to->producer.name = tmk_profile_text(to, from->producer.name);
+    to->producer.version = tmk_profile_text(to, from->producer.version);
+    to->producer.isa = tmk_profile_text(to, from->producer.isa);
+    to->producer.kernels = tmk_profile_text(to, from->producer.kernels);
+    if (!to->producer.name || !to->producer.version || !to->producer.isa || !to->producer.kernels)
+        return tmk_nomem(diag);
     TMK_TRY(tmk_profile_bins_init(&c.bins, diag));
     enum tmk_status status = TMK_OK;
     for (uint32_t i = 0; i < to->n_tensors && status == TMK_OK; i++)

@@ -80,24 +80,6 @@ static enum tmk_status transfer_shapes(struct tmk_transfer *c, const struct tmk_
 
 /* ---- equal numbers ---- */
 
-static enum tmk_status copy_samples(const struct tmk_profile_tensor *source,
-                                    struct tmk_profile_tensor *t, struct tmk_diag *diag) {
-    const size_t n = (size_t)source->n_samples;
-    if (t->kind == TMK_PROFILE_WEIGHT)
-        return TMK_OK;
-    t->topk = source->topk;
-    if (!source->sample_min)
-        return TMK_OK;
-    t->sample_min = calloc(n + 1, sizeof(float));
-    t->sample_max = calloc(n + 1, sizeof(float));
-    if (!t->sample_min || !t->sample_max)
-        return tmk_nomem(diag);
-    memcpy(t->sample_min, source->sample_min, n * sizeof(float));
-    memcpy(t->sample_max, source->sample_max, n * sizeof(float));
-    t->n_samples = source->n_samples;
-    return TMK_OK;
-}
-
 static void forget_index(struct tmk_where *at) {
     at->index = TMK_NOWHERE;
 }
@@ -134,13 +116,6 @@ static void transfer_integers(const struct tmk_lineage_view *view,
     }
 }
 
-/* Initializers are counted once, what a node of the main graph makes of them once a batch. */
-static uint64_t times_of(const struct tmk_transfer *c, const struct tmk_profile_tensor *source,
-                         const struct tmk_profile_tensor *t) {
-    bool once = source->kind == TMK_PROFILE_WEIGHT && !source->has_producer;
-    return once && t->has_producer && !*t->path ? c->from->ledger.batches : 1;
-}
-
 static enum tmk_status multiply_counts(struct tmk_profile_tensor *t, uint64_t times,
                                        struct tmk_diag *diag) {
     if (t->has_int_stats) {
@@ -159,7 +134,9 @@ static enum tmk_status multiply_counts(struct tmk_profile_tensor *t, uint64_t ti
 static enum tmk_status transfer_equal(struct tmk_transfer *c, const struct tmk_lineage_view *view,
                                       const struct tmk_profile_tensor *source,
                                       struct tmk_profile_tensor *t) {
-    const uint64_t times = times_of(c, source, t);
+    /* Initializers are counted once, what a node of the main graph makes of them once a batch. */
+    bool once = source->kind == TMK_PROFILE_WEIGHT && !source->has_producer;
+    const uint64_t times = once && t->has_producer && !*t->path ? c->from->ledger.batches : 1;
     TMK_TRY(transfer_shapes(c, view, source, times, t));
     t->dtype = source->dtype;
     t->origin = source->origin;
@@ -169,7 +146,20 @@ static enum tmk_status transfer_equal(struct tmk_transfer *c, const struct tmk_l
         TMK_TRY(transfer_state(c, view, source, t));
     if (times > 1)
         TMK_TRY(multiply_counts(t, times, c->diag));
-    return copy_samples(source, t, c->diag);
+    const size_t n = (size_t)source->n_samples;
+    if (t->kind == TMK_PROFILE_WEIGHT)
+        return TMK_OK;
+    t->topk = source->topk;
+    if (!source->sample_min)
+        return TMK_OK;
+    t->sample_min = calloc(n + 1, sizeof(float));
+    t->sample_max = calloc(n + 1, sizeof(float));
+    if (!t->sample_min || !t->sample_max)
+        return tmk_nomem(c->diag);
+    memcpy(t->sample_min, source->sample_min, n * sizeof(float));
+    memcpy(t->sample_max, source->sample_max, n * sizeof(float));
+    t->n_samples = source->n_samples;
+    return TMK_OK;
 }
 
 /* ---- other numbers ---- */
@@ -199,11 +189,6 @@ struct line {
     int32_t axis;
     double *scale, *shift; /* owned; scale NAN: the original numbers are unknown */
 };
-
-static void finish_line(struct line *line) {
-    free(line->scale);
-    free(line->shift);
-}
 
 static enum tmk_status line_of(const struct tmk_transfer *c, const struct tmk_lineage_original *o,
                                struct line *out) {
@@ -273,13 +258,6 @@ static bool map_channels(const struct tmk_transfer *c, const struct tmk_lineage_
     return true;
 }
 
-/* Zeros that are proven: all of them where nothing else is in the range, the extremes else. */
-static void count_zeros(struct mapped *m, const struct extent *all) {
-    const uint64_t finite = m->is.count - m->is.nan - m->is.posinf - m->is.neginf - m->is.excluded;
-    m->is.zeros = all->min == 0 && all->max == 0 ? finite : all->min == 0 || all->max == 0;
-    m->is.negative_zeros = 0;
-}
-
 static bool map_line(const struct tmk_transfer *c, const struct tmk_lineage_view *view,
                      const struct line *line, const struct tmk_summary *there, struct mapped *m) {
     struct extent all = {there->min, there->max};
@@ -305,7 +283,10 @@ static bool map_line(const struct tmk_transfer *c, const struct tmk_lineage_view
         return false; /* no channel is known */
     m->is.min = all.min;
     m->is.max = all.max;
-    count_zeros(m, &all);
+    /* Zeros that are proven: all of them where nothing else is in the range, the extremes else. */
+    const uint64_t finite = m->is.count - m->is.nan - m->is.posinf - m->is.neginf - m->is.excluded;
+    m->is.zeros = all.min == 0 && all.max == 0 ? finite : all.min == 0 || all.max == 0;
+    m->is.negative_zeros = 0;
     if (m->is.channels) {
         m->is.channel_min = m->min;
         m->is.channel_max = m->max;
@@ -322,31 +303,6 @@ static enum tmk_status restore_extremes(struct tmk_transfer *c, const struct tmk
     if (t->kind != TMK_PROFILE_WEIGHT)
         t->rule = rule;
     return transfer_shapes(c, view, source, 1, t);
-}
-
-static enum tmk_status transfer_affine(struct tmk_transfer *c, const struct tmk_lineage_original *o,
-                                       const struct tmk_profile_tensor *source,
-                                       struct tmk_profile_tensor *t, bool *known) {
-    struct tmk_summary there;
-    struct line line;
-    struct mapped m = {0};
-    if (!source->stats)
-        return TMK_OK;
-    tmk_stats_summary(source->stats, &there);
-    m.min = calloc(there.channels + 1, sizeof(float));
-    m.max = calloc(there.channels + 1, sizeof(float));
-    enum tmk_status status = line_of(c, o, &line);
-    if (status == TMK_OK && (!m.min || !m.max))
-        status = tmk_nomem(c->diag);
-    if (status == TMK_OK && map_line(c, &o->view, &line, &there, &m)) {
-        status = restore_extremes(c, &o->view, &m,
-                                  m.part ? "lineage:affine-part" : "lineage:affine", source, t);
-        *known = true;
-    }
-    finish_line(&line);
-    free(m.min);
-    free(m.max);
-    return status;
 }
 
 /* ---- integers and the numbers that they represent ---- */
@@ -382,8 +338,29 @@ static enum tmk_status transfer_dequantized(struct tmk_transfer *c,
 enum tmk_status tmk_transfer_stats(struct tmk_transfer *c, const struct tmk_lineage_original *o,
                                    const struct tmk_profile_tensor *source,
                                    struct tmk_profile_tensor *t, bool *known) {
-    if (o->affine.n)
-        return transfer_affine(c, o, source, t, known);
+    if (o->affine.n) {
+        struct tmk_summary there;
+        struct line line;
+        struct mapped m = {0};
+        if (!source->stats)
+            return TMK_OK;
+        tmk_stats_summary(source->stats, &there);
+        m.min = calloc(there.channels + 1, sizeof(float));
+        m.max = calloc(there.channels + 1, sizeof(float));
+        enum tmk_status status = line_of(c, o, &line);
+        if (status == TMK_OK && (!m.min || !m.max))
+            status = tmk_nomem(c->diag);
+        if (status == TMK_OK && map_line(c, &o->view, &line, &there, &m)) {
+            status = restore_extremes(c, &o->view, &m,
+                                      m.part ? "lineage:affine-part" : "lineage:affine", source, t);
+            *known = true;
+        }
+        free(line.scale);
+        free(line.shift);
+        free(m.min);
+        free(m.max);
+        return status;
+    }
     if (o->quantized.n)
         return c->back ? transfer_dequantized(c, o, source, t, known) : TMK_OK;
     *known = true;

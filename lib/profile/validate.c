@@ -32,35 +32,6 @@ static enum tmk_status settings_are_distinct(const struct tmk_profile *p, struct
     return status;
 }
 
-static enum tmk_status validate_header(const struct tmk_profile *p, struct tmk_diag *diag) {
-    TMK_TRY(tmk_fields_check_texts(&tmk_profile_header_fields, p, diag));
-    size_t digits = strspn(p->model.sha256, "0123456789abcdef");
-    if (p->model.sha256[digits] || (digits != 0 && digits != 64))
-        return tmk_fail(diag, TMK_MISMATCH, "the model's sha256 is not 64 hex digits");
-    for (uint32_t i = 0; i < p->n_settings; i++) {
-        TMK_TRY(is_text(p->settings[i].key, "a setting's name", diag));
-        TMK_TRY(is_text(p->settings[i].value, "a setting", diag));
-    }
-    return settings_are_distinct(p, diag);
-}
-
-static enum tmk_status validate_ledger(const struct tmk_profile_ledger *ledger,
-                                       struct tmk_diag *diag) {
-    uint64_t sum;
-    if (__builtin_add_overflow(ledger->run, ledger->skipped, &sum) ||
-        __builtin_add_overflow(sum, ledger->failed, &sum) || sum != ledger->offered)
-        return tmk_fail(diag, TMK_MISMATCH,
-                        "the ledger does not add up: %" PRIu64 " samples offered, but %" PRIu64
-                        " run, %" PRIu64 " skipped, %" PRIu64 " failed",
-                        ledger->offered, ledger->run, ledger->skipped, ledger->failed);
-    if ((ledger->batches == 0) != (ledger->run == 0) || ledger->batches > ledger->run)
-        return tmk_fail(diag, TMK_MISMATCH,
-                        "the ledger does not add up: %" PRIu64 " samples run in %" PRIu64
-                        " batches",
-                        ledger->run, ledger->batches);
-    return TMK_OK;
-}
-
 static enum tmk_status validate_bad(const struct tmk_profile *p, struct tmk_diag *diag) {
     const struct tmk_profile_ledger *ledger = &p->ledger;
     if (p->n_bad > ledger->failed)
@@ -75,35 +46,6 @@ static enum tmk_status validate_bad(const struct tmk_profile *p, struct tmk_diag
                             "the bad sample %" PRIu64 " is out of the ledger's range, or of order",
                             bad->sample);
     }
-    return TMK_OK;
-}
-
-static enum tmk_status validate_texts(const struct tmk_profile_tensor *t, struct tmk_diag *diag) {
-    const struct tmk_profile_row row = {.t = *t};
-    TMK_TRY(tmk_fields_check_texts(&tmk_profile_value_fields, &row, diag));
-    for (int32_t i = 0; t->has_shape && i < t->shape.rank; i++)
-        if (t->symbol[i])
-            TMK_TRY(is_text(t->symbol[i], "a dimension's name", diag));
-    return TMK_OK;
-}
-
-static enum tmk_status validate_shapes(const struct tmk_profile_tensor *t, struct tmk_diag *diag) {
-    uint64_t sum = 0;
-    bool fits = true;
-    if (t->has_shape && (t->shape.rank < 0 || t->shape.rank > TMK_MAX_RANK))
-        return tmk_fail(diag, TMK_MISMATCH, "its shape has rank %" PRId32, t->shape.rank);
-    for (uint32_t i = 0; i < t->n_runs && fits; i++) {
-        size_t count;
-        uint64_t elements;
-        fits = tmk_shape_count(&t->runs[i].shape, &count) &&
-               !__builtin_mul_overflow(count, t->runs[i].runs, &elements) &&
-               !__builtin_add_overflow(sum, elements, &sum);
-    }
-    if (!fits || sum > t->expected_count || (sum != t->expected_count && !t->more_runs))
-        return tmk_fail(diag, TMK_MISMATCH,
-                        "the shapes that ran have %" PRIu64
-                        " elements, expected_count says %" PRIu64,
-                        sum, t->expected_count);
     return TMK_OK;
 }
 
@@ -219,8 +161,27 @@ static enum tmk_status validate_samples(const struct tmk_profile *profile,
 static enum tmk_status validate_tensor(const struct tmk_profile *profile,
                                        const struct tmk_profile_tensor *t,
                                        const struct tmk_profile_bins *bins, struct tmk_diag *diag) {
-    TMK_TRY(validate_texts(t, diag));
-    TMK_TRY(validate_shapes(t, diag));
+    const struct tmk_profile_row row = {.t = *t};
+    TMK_TRY(tmk_fields_check_texts(&tmk_profile_value_fields, &row, diag));
+    for (int32_t i = 0; t->has_shape && i < t->shape.rank; i++)
+        if (t->symbol[i])
+            TMK_TRY(is_text(t->symbol[i], "a dimension's name", diag));
+    uint64_t sum = 0;
+    bool fits = true;
+    if (t->has_shape && (t->shape.rank < 0 || t->shape.rank > TMK_MAX_RANK))
+        return tmk_fail(diag, TMK_MISMATCH, "its shape has rank %" PRId32, t->shape.rank);
+    for (uint32_t i = 0; i < t->n_runs && fits; i++) {
+        size_t count;
+        uint64_t elements;
+        fits = tmk_shape_count(&t->runs[i].shape, &count) &&
+               !__builtin_mul_overflow(count, t->runs[i].runs, &elements) &&
+               !__builtin_add_overflow(sum, elements, &sum);
+    }
+    if (!fits || sum > t->expected_count || (sum != t->expected_count && !t->more_runs))
+        return tmk_fail(diag, TMK_MISMATCH,
+                        "the shapes that ran have %" PRIu64
+                        " elements, expected_count says %" PRIu64,
+                        sum, t->expected_count);
     if (t->stats)
         TMK_TRY(validate_stats(t, bins, diag));
     else if (t->has_int_stats)
@@ -232,8 +193,29 @@ static enum tmk_status validate_tensor(const struct tmk_profile *profile,
 
 enum tmk_status tmk_profile_validate(const struct tmk_profile *profile, struct tmk_diag *diag) {
     struct tmk_profile_bins bins;
-    TMK_TRY(validate_header(profile, diag));
-    TMK_TRY(validate_ledger(&profile->ledger, diag));
+    TMK_TRY(tmk_fields_check_texts(&tmk_profile_header_fields, profile, diag));
+    size_t digits = strspn(profile->model.sha256, "0123456789abcdef");
+    if (profile->model.sha256[digits] || (digits != 0 && digits != 64))
+        return tmk_fail(diag, TMK_MISMATCH, "the model's sha256 is not 64 hex digits");
+    for (uint32_t i = 0; i < profile->n_settings; i++) {
+        TMK_TRY(is_text(profile->settings[i].key, "a setting's name", diag));
+        TMK_TRY(is_text(profile->settings[i].value, "a setting", diag));
+    }
+    TMK_TRY(settings_are_distinct(profile, diag));
+    uint64_t sum;
+    if (__builtin_add_overflow(profile->ledger.run, profile->ledger.skipped, &sum) ||
+        __builtin_add_overflow(sum, profile->ledger.failed, &sum) || sum != profile->ledger.offered)
+        return tmk_fail(diag, TMK_MISMATCH,
+                        "the ledger does not add up: %" PRIu64 " samples offered, but %" PRIu64
+                        " run, %" PRIu64 " skipped, %" PRIu64 " failed",
+                        profile->ledger.offered, profile->ledger.run, profile->ledger.skipped,
+                        profile->ledger.failed);
+    if ((profile->ledger.batches == 0) != (profile->ledger.run == 0) ||
+        profile->ledger.batches > profile->ledger.run)
+        return tmk_fail(diag, TMK_MISMATCH,
+                        "the ledger does not add up: %" PRIu64 " samples run in %" PRIu64
+                        " batches",
+                        profile->ledger.run, profile->ledger.batches);
     TMK_TRY(tmk_profile_validate_coverage(profile, diag));
     TMK_TRY(validate_bad(profile, diag));
     TMK_TRY(tmk_profile_bins_init(&bins, diag));

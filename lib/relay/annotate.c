@@ -74,52 +74,8 @@ static const char *plain_text(struct annotating *a, const char *name) {
     return text ? text : "";
 }
 
-static void set_scales(struct annotating *a, const struct tmk_encoding *e) {
-    int32_t lowest, highest;
-    if (e->n == 1) {
-        tmk_rb_set_real(&a->build, "ndom_scale", e->scale[0]);
-    } else {
-        tmk_rb_set_reals(&a->build, "ndom_scale", e->scale, e->n);
-        tmk_rb_set_int(&a->build, "axis", e->axis);
-    }
-    tmk_encoding_codes(e, &lowest, &highest);
-    if (e->dtype != TMK_INT32) { /* whose ends a float does not hold, and no bias reaches */
-        tmk_rb_set_real(&a->build, "nclip_min", (float)lowest);
-        tmk_rb_set_real(&a->build, "nclip_max", (float)highest);
-    }
-    int64_t *zeros = tmk_arena_array(a->build.arena, e->n, sizeof *zeros);
-    a->build.nomem |= !zeros;
-    bool differ = false;
-    for (uint32_t i = 0; zeros && i < e->n; i++) {
-        zeros[i] = e->zero_point[i];
-        differ |= zeros[i] != zeros[0];
-    }
-    if (zeros && differ)
-        tmk_rb_set_ints(&a->build, "zero_point", zeros, e->n);
-    else if (zeros)
-        tmk_rb_set_int(&a->build, "zero_point", zeros[0]);
-}
-
 static bool is_finite_range(float low, float high) {
     return low >= -3.4028235e38f && high <= 3.4028235e38f;
-}
-
-static void set_attrs(struct annotating *a, const struct tmk_relay_edge *edge) {
-    const struct tmk_encoding *e = edge->encoding;
-    const float low = e ? e->observed_min : edge->left->observed_min;
-    const float high = e ? e->observed_max : edge->left->observed_max;
-    char id[16];
-    snprintf(id, sizeof id, "p%u", edge->id);
-    tmk_rb_set_string(&a->build, "profile_id", id);
-    tmk_rb_set_string(&a->build, "name", plain_text(a, edge->name));
-    tmk_rb_set_string(&a->build, "kind", edge->kind);
-    if (is_finite_range(low, high)) {
-        tmk_rb_set_real(&a->build, "min", low);
-        tmk_rb_set_real(&a->build, "max", high);
-    }
-    tmk_rb_set_string(&a->build, "dtype", e ? tmk_dtype_name(e->dtype) : "float32");
-    if (e && tmk_export_bits(e) + (e->dtype == TMK_INT32))
-        set_scales(a, e);
 }
 
 static const char *spell_edge(struct annotating *a, const struct tmk_relay_binding *binding,
@@ -166,7 +122,44 @@ static const struct tmk_relay_edge *add_edge(struct annotating *a, const struct 
 
 static struct tmk_relay_expr *make_info(struct annotating *a, const struct tmk_relay_edge *edge,
                                         struct tmk_relay_expr *x, struct tmk_relay_type *type) {
-    set_attrs(a, edge);
+    const struct tmk_encoding *e = edge->encoding;
+    const float low = e ? e->observed_min : edge->left->observed_min;
+    const float high = e ? e->observed_max : edge->left->observed_max;
+    char id[16];
+    snprintf(id, sizeof id, "p%u", edge->id);
+    tmk_rb_set_string(&a->build, "profile_id", id);
+    tmk_rb_set_string(&a->build, "name", plain_text(a, edge->name));
+    tmk_rb_set_string(&a->build, "kind", edge->kind);
+    if (is_finite_range(low, high)) {
+        tmk_rb_set_real(&a->build, "min", low);
+        tmk_rb_set_real(&a->build, "max", high);
+    }
+    tmk_rb_set_string(&a->build, "dtype", e ? tmk_dtype_name(e->dtype) : "float32");
+    if (e && tmk_export_bits(e) + (e->dtype == TMK_INT32)) {
+        int32_t lowest, highest;
+        if (e->n == 1) {
+            tmk_rb_set_real(&a->build, "ndom_scale", e->scale[0]);
+        } else {
+            tmk_rb_set_reals(&a->build, "ndom_scale", e->scale, e->n);
+            tmk_rb_set_int(&a->build, "axis", e->axis);
+        }
+        tmk_encoding_codes(e, &lowest, &highest);
+        if (e->dtype != TMK_INT32) { /* whose ends a float does not hold, and no bias reaches */
+            tmk_rb_set_real(&a->build, "nclip_min", (float)lowest);
+            tmk_rb_set_real(&a->build, "nclip_max", (float)highest);
+        }
+        int64_t *zeros = tmk_arena_array(a->build.arena, e->n, sizeof *zeros);
+        a->build.nomem |= !zeros;
+        bool differ = false;
+        for (uint32_t i = 0; zeros && i < e->n; i++) {
+            zeros[i] = e->zero_point[i];
+            differ |= zeros[i] != zeros[0];
+        }
+        if (zeros && differ)
+            tmk_rb_set_ints(&a->build, "zero_point", zeros, e->n);
+        else if (zeros)
+            tmk_rb_set_int(&a->build, "zero_point", zeros[0]);
+    }
     return tmk_rb_make_call(&a->build, "annotation.quantize_info", &x, 1, type);
 }
 
@@ -227,34 +220,9 @@ static struct tmk_relay_function *copy_function(struct annotating *a,
     return to;
 }
 
-/* Edges of inner functions and branches are in the JSON only. */
-static void copy_inner(struct annotating *a, const struct tmk_relay_expr *from,
-                       struct tmk_relay_expr *to) {
-    const bool inside = a->inside;
-    a->inside = true;
-    if (from->fn)
-        to->fn = copy_function(a, from->fn);
-    to->body = copy_branch(a, from->body);
-    to->otherwise = copy_branch(a, from->otherwise);
-    a->inside = inside;
-}
-
 static bool is_edge(const struct tmk_relay_expr *expr) {
     return expr->kind == TMK_RELAY_CALL || expr->kind == TMK_RELAY_PROJECT ||
            expr->kind == TMK_RELAY_METADATA;
-}
-
-static struct tmk_relay_expr *copy_args(struct annotating *a, const struct tmk_relay_expr *from,
-                                        struct tmk_relay_expr *to) {
-    to->args = new_array(a, from->n_args + 1u, sizeof(struct tmk_relay_expr *));
-    for (uint32_t i = 0; to->args && i < from->n_args; i++) {
-        const struct tmk_relay_expr *arg = from->args[i];
-        struct tmk_relay_expr *copied = copy_expr(a, arg);
-        const struct tmk_relay_edge *edge =
-            is_edge(arg) ? add_edge(a, arg->value, NULL, arg) : NULL;
-        to->args[i] = edge ? make_info(a, edge, copied, arg->type) : copied;
-    }
-    return to;
 }
 
 static struct tmk_relay_expr *copy_expr(struct annotating *a, const struct tmk_relay_expr *from) {
@@ -269,9 +237,25 @@ static struct tmk_relay_expr *copy_expr(struct annotating *a, const struct tmk_r
     }
     if (from->callee)
         to->callee = copy_expr(a, from->callee);
-    if (from->fn || from->body)
-        copy_inner(a, from, to);
-    return copy_args(a, from, to);
+    if (from->fn || from->body) {
+        /* Edges of inner functions and branches are in the JSON only. */
+        const bool inside = a->inside;
+        a->inside = true;
+        if (from->fn)
+            to->fn = copy_function(a, from->fn);
+        to->body = copy_branch(a, from->body);
+        to->otherwise = copy_branch(a, from->otherwise);
+        a->inside = inside;
+    }
+    to->args = new_array(a, from->n_args + 1u, sizeof(struct tmk_relay_expr *));
+    for (uint32_t i = 0; to->args && i < from->n_args; i++) {
+        const struct tmk_relay_expr *arg = from->args[i];
+        struct tmk_relay_expr *copied = copy_expr(a, arg);
+        const struct tmk_relay_edge *edge =
+            is_edge(arg) ? add_edge(a, arg->value, NULL, arg) : NULL;
+        to->args[i] = edge ? make_info(a, edge, copied, arg->type) : copied;
+    }
+    return to;
 }
 
 /* ---- @main ---- */
@@ -289,16 +273,6 @@ static const struct tmk_value *value_of_param(const struct annotating *a,
                                               const struct tmk_relay_binding *param) {
     const struct tmk_value *value = tmk_ptrmap_get(&a->params, param);
     return value ? value : tmk_map_get(&a->by_name, param->name);
-}
-
-static void name_values(struct annotating *a) {
-    const struct tmk_graph *graph = a->job->graph;
-    for (uint32_t i = 0; i < graph->n_values; i++) {
-        struct tmk_value *value = graph->values[i];
-        if (tmk_value_alive(value) && value->kind != TMK_VALUE_RESULT && value->name[0] &&
-            !tmk_map_put(&a->by_name, value->name, value))
-            a->build.nomem = true;
-    }
 }
 
 /* `%N = annotation.quantize_info(%it, ...)` for its uses. */
@@ -344,20 +318,6 @@ static struct tmk_relay_binding *copy_param(struct annotating *a,
     return to;
 }
 
-/* Behind those of the text come the scales that were added. */
-static void copy_params(struct annotating *a, const struct tmk_relay_function *from,
-                        struct tmk_relay_function *to) {
-    struct tmk_relay_binding **kept = new_array(a, from->n_params + 1u, sizeof(*kept));
-    for (uint32_t i = 0; kept && i < from->n_params; i++)
-        kept[i] = copy_param(a, from->params[i]);
-    to->params = new_array(a, from->n_params + a->build.n_params + 1u, sizeof(*kept));
-    if (!kept || !to->params)
-        return;
-    memcpy(to->params, kept, from->n_params * sizeof(*kept));
-    for (size_t i = 0; i < a->build.n_params; i++)
-        to->params[to->n_params++] = a->build.params[i];
-}
-
 static void copy_top(struct annotating *a, const struct tmk_relay_body *body) {
     for (uint32_t i = 0; i < body->n && !a->build.nomem; i++) {
         const struct tmk_relay_binding *from = body->bindings[i];
@@ -383,31 +343,42 @@ static struct tmk_relay_expr *copy_result(struct annotating *a, const struct tmk
     return make_info(a, edge, tmk_rb_use(&a->build, binding), from->type);
 }
 
-/* The first number behind all that are taken. */
-static uint32_t next_number(const struct tmk_relay_body *body) {
-    uint32_t next = 0;
-    for (uint32_t i = 0; i < body->n; i++)
-        if (body->bindings[i]->kind == TMK_RELAY_NUMBERED) {
-            const unsigned long n = strtoul(body->bindings[i]->name, NULL, 10);
-            if (n < UINT32_MAX / 2 && n >= next)
-                next = (uint32_t)n + 1;
-        }
-    return next;
-}
-
 static struct tmk_relay_function *annotate_main(struct annotating *a,
                                                 const struct tmk_relay_function *from) {
     struct tmk_relay_function *to = new_array(a, 1, sizeof *to);
     if (!to)
         return NULL;
     *to = *from;
-    a->build.next = next_number(&from->body);
+    /* The first number behind all that are taken. */
+    uint32_t next = 0;
+    for (uint32_t i = 0; i < from->body.n; i++)
+        if (from->body.bindings[i]->kind == TMK_RELAY_NUMBERED) {
+            const unsigned long n = strtoul(from->body.bindings[i]->name, NULL, 10);
+            if (n < UINT32_MAX / 2 && n >= next)
+                next = (uint32_t)n + 1;
+        }
+    a->build.next = next;
     for (uint32_t i = 0; i < from->body.n; i++)
         if (from->body.bindings[i]->expr)
             find_params(a, from->body.bindings[i]->expr);
     find_params(a, from->body.result);
-    name_values(a);
-    copy_params(a, from, to);
+    const struct tmk_graph *graph = a->job->graph;
+    for (uint32_t i = 0; i < graph->n_values; i++) {
+        struct tmk_value *value = graph->values[i];
+        if (tmk_value_alive(value) && value->kind != TMK_VALUE_RESULT && value->name[0] &&
+            !tmk_map_put(&a->by_name, value->name, value))
+            a->build.nomem = true;
+    }
+    /* Behind those of the text come the scales that were added. */
+    struct tmk_relay_binding **kept = new_array(a, from->n_params + 1u, sizeof(*kept));
+    for (uint32_t i = 0; kept && i < from->n_params; i++)
+        kept[i] = copy_param(a, from->params[i]);
+    to->params = new_array(a, from->n_params + a->build.n_params + 1u, sizeof(*kept));
+    if (kept && to->params) {
+        memcpy(to->params, kept, from->n_params * sizeof(*kept));
+        for (size_t i = 0; i < a->build.n_params; i++)
+            to->params[to->n_params++] = a->build.params[i];
+    }
     copy_top(a, &from->body);
     to->body.result = copy_result(a, from->body.result);
     tmk_rb_body(&a->build, &to->body);
@@ -425,18 +396,6 @@ static void copy_constants(struct annotating *a, const struct tmk_relay_module *
         tmk_tensor_share(&to->constants[to->n_constants++], &from->constants[i]);
 }
 
-static void copy_module(struct annotating *a, const struct tmk_relay_module *from) {
-    struct tmk_relay_module *to = a->build.module;
-    to->functions = new_array(a, from->n_functions + 1u, sizeof(struct tmk_relay_function *));
-    for (uint32_t i = 0; to->functions && i < from->n_functions; i++) {
-        struct tmk_relay_function *function = from->functions[i];
-        to->functions[to->n_functions++] =
-            strcmp(function->name, "main") == 0 ? annotate_main(a, function) : function;
-    }
-    memcpy(to->version, from->version, sizeof to->version);
-    copy_constants(a, from);
-}
-
 enum tmk_status tmk_relay_annotate(const struct tmk_export_job *job,
                                    const struct tmk_relay_module *module,
                                    struct tmk_relay_coding *coding, struct tmk_relay_module **out,
@@ -444,7 +403,15 @@ enum tmk_status tmk_relay_annotate(const struct tmk_export_job *job,
     struct annotating a = {.job = job, .edges = edges, .coding = coding};
     TMK_TRY(tmk_relay_module_create(&a.build.module, diag));
     a.build.arena = &a.build.module->arena;
-    copy_module(&a, module);
+    struct tmk_relay_module *to = a.build.module;
+    to->functions = new_array(&a, module->n_functions + 1u, sizeof(struct tmk_relay_function *));
+    for (uint32_t i = 0; to->functions && i < module->n_functions; i++) {
+        struct tmk_relay_function *function = module->functions[i];
+        to->functions[to->n_functions++] =
+            strcmp(function->name, "main") == 0 ? annotate_main(&a, function) : function;
+    }
+    memcpy(to->version, module->version, sizeof to->version);
+    copy_constants(&a, module);
     enum tmk_status status = coding ? coding->status : TMK_OK;
     if (status == TMK_OK && a.build.nomem)
         status = tmk_nomem(diag);

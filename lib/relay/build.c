@@ -391,37 +391,6 @@ bool tmk_rl_limits(enum tmk_dtype dtype, double *low, double *high) {
     }
 }
 
-static void store_element(struct tmk_tensor *tensor, size_t i, double v) {
-    switch (tensor->dtype) {
-    case TMK_FLOAT32:
-        ((float *)tensor->data)[i] = (float)v;
-        break;
-    case TMK_INT8:
-        ((int8_t *)tensor->data)[i] = (int8_t)v;
-        break;
-    case TMK_INT16:
-        ((int16_t *)tensor->data)[i] = (int16_t)v;
-        break;
-    case TMK_INT32:
-        ((int32_t *)tensor->data)[i] = (int32_t)v;
-        break;
-    case TMK_INT64:
-        ((int64_t *)tensor->data)[i] = (int64_t)v;
-        break;
-    case TMK_UINT16:
-        ((uint16_t *)tensor->data)[i] = (uint16_t)v;
-        break;
-    case TMK_UINT32:
-        ((uint32_t *)tensor->data)[i] = (uint32_t)v;
-        break;
-    case TMK_UINT64:
-        ((uint64_t *)tensor->data)[i] = (uint64_t)v;
-        break;
-    default: /* uint8 and bool: the only others with limits */
-        ((uint8_t *)tensor->data)[i] = (uint8_t)v;
-    }
-}
-
 struct tmk_value *tmk_rl_array(struct tmk_relay_call *call, const char *part, enum tmk_dtype dtype,
                                const struct tmk_shape *shape, const double *values) {
     struct tmk_tensor tensor;
@@ -440,7 +409,34 @@ struct tmk_value *tmk_rl_array(struct tmk_relay_call *call, const char *part, en
         double v = values[i];
         if (integer) /* towards zero, into the type's range; NaN is 0 */
             v = isnan(v) ? 0 : v < low ? low : v > high ? high : trunc(v);
-        store_element(&tensor, i, v);
+        switch (tensor.dtype) {
+        case TMK_FLOAT32:
+            ((float *)tensor.data)[i] = (float)v;
+            break;
+        case TMK_INT8:
+            ((int8_t *)tensor.data)[i] = (int8_t)v;
+            break;
+        case TMK_INT16:
+            ((int16_t *)tensor.data)[i] = (int16_t)v;
+            break;
+        case TMK_INT32:
+            ((int32_t *)tensor.data)[i] = (int32_t)v;
+            break;
+        case TMK_INT64:
+            ((int64_t *)tensor.data)[i] = (int64_t)v;
+            break;
+        case TMK_UINT16:
+            ((uint16_t *)tensor.data)[i] = (uint16_t)v;
+            break;
+        case TMK_UINT32:
+            ((uint32_t *)tensor.data)[i] = (uint32_t)v;
+            break;
+        case TMK_UINT64:
+            ((uint64_t *)tensor.data)[i] = (uint64_t)v;
+            break;
+        default: /* uint8 and bool: the only others with limits */
+            ((uint8_t *)tensor.data)[i] = (uint8_t)v;
+        }
     }
     return add_constant(call, part, &tensor);
 }

@@ -105,15 +105,6 @@ static bool is_read(const struct tmk_relay_op *row, uint32_t i) {
     return row && i < 32 && row->read >> i & 1;
 }
 
-static void need_operands(struct tmk_relay_emitter *r, const struct tmk_node *node) {
-    const struct tmk_relay_op *row = tmk_re_find(node);
-    for (uint32_t i = 0; i < node->n_inputs; i++) {
-        const struct tmk_value *value = node->inputs[i];
-        if (value && !(numbers_of(r, value) && is_read(row, i)))
-            r->needed[value->index] = true;
-    }
-}
-
 static bool is_wanted(const struct tmk_relay_emitter *r, const struct tmk_node *node, uint32_t i) {
     return i < node->n_outputs && node->outputs[i] && r->needed[node->outputs[i]->index];
 }
@@ -123,14 +114,6 @@ static bool makes_needed(const struct tmk_relay_emitter *r, const struct tmk_nod
         if (is_wanted(r, node, i) && !numbers_of(r, node->outputs[i]))
             return true;
     return false;
-}
-
-static void find_needed(struct tmk_relay_emitter *r) {
-    for (uint32_t i = 0; i < r->graph->n_outputs; i++)
-        r->needed[r->graph->outputs[i]->index] = true;
-    for (const struct tmk_node *node = r->graph->last; node; node = node->prev)
-        if (makes_needed(r, node))
-            need_operands(r, node);
 }
 
 /* ---- parameters ---- */
@@ -170,16 +153,6 @@ static struct tmk_relay_expr *add_weight(struct tmk_relay_emitter *r, const char
     if (expr && r->status == TMK_OK)
         r->status = tmk_relay_params_add(r->params, escaped, tensor, r->diag);
     return expr;
-}
-
-static void add_inputs(struct tmk_relay_emitter *r) {
-    for (uint32_t i = 0; i < r->graph->n_inputs; i++) {
-        const struct tmk_value *value = r->graph->inputs[i];
-        const char *name = free_name(r, value->name);
-        struct tmk_relay_type *type = tmk_rb_tensor_type(
-            r->build.arena, value->type.dtype, value->type.has_shape ? &value->type.shape : NULL);
-        set_expr(r, value, name ? tmk_rb_add_param(&r->build, name, type) : NULL);
-    }
 }
 
 /* ---- for the rows: operands ---- */
@@ -402,19 +375,6 @@ struct tmk_relay_expr *tmk_re_like(struct tmk_relay_emit *e, struct tmk_relay_ex
 
 /* ---- all of it ---- */
 
-static void add_refusal(struct tmk_relay_emitter *r, const struct tmk_node *node, const char *why) {
-    char label[160];
-    size_t i = 0;
-    while (i < r->n_refused && strcmp(r->refused[i].why, why) != 0)
-        i++;
-    if (i == r->n_refused && i < MAX_REASONS)
-        r->refused[r->n_refused++].why = why;
-    struct refusal *group = &r->refused[i < MAX_REASONS ? i : i - 1];
-    tmk_text_printf(&group->nodes, "%s%s", group->nodes.len ? ", " : "",
-                    tmk_node_label(node, label, sizeof label));
-    r->build.nomem |= group->nodes.failed;
-}
-
 static enum tmk_status refuse_nodes(struct tmk_relay_emitter *r) {
     struct tmk_text all = {0};
     for (size_t i = 0; i < r->n_refused; i++)
@@ -438,17 +398,20 @@ static void emit_node(struct tmk_relay_emitter *r, const struct tmk_node *node) 
             tmk_re_result(&e, 0, expr);
         return;
     }
-    add_refusal(r, node, e.why);
+    char label[160];
+    size_t k = 0;
+    while (k < r->n_refused && strcmp(r->refused[k].why, e.why) != 0)
+        k++;
+    if (k == r->n_refused && k < MAX_REASONS)
+        r->refused[r->n_refused++].why = e.why;
+    struct refusal *group = &r->refused[k < MAX_REASONS ? k : k - 1];
+    tmk_text_printf(&group->nodes, "%s%s", group->nodes.len ? ", " : "",
+                    tmk_node_label(node, label, sizeof label));
+    r->build.nomem |= group->nodes.failed;
     /* what reads it is judged by itself */
     for (uint32_t i = 0; i < node->n_outputs; i++)
         if (tmk_re_wanted(&e, i))
             set_expr(r, node->outputs[i], tmk_rb_call(&r->build, "?", NULL, 0));
-}
-
-static void emit_nodes(struct tmk_relay_emitter *r) {
-    for (const struct tmk_node *node = r->graph->first; node && !r->build.nomem; node = node->next)
-        if (makes_needed(r, node))
-            emit_node(r, node);
 }
 
 /* TVM writes what makes the result without a name. */
@@ -494,14 +457,32 @@ static enum tmk_status emit_graph(struct tmk_relay_emitter *r, const struct tmk_
     TMK_TRY(tmk_relay_params_create(&r->params, r->diag));
     TMK_TRY(copy_graph(r, graph));
     TMK_TRY(list_constants(r));
-    find_needed(r);
+    for (uint32_t i = 0; i < r->graph->n_outputs; i++)
+        r->needed[r->graph->outputs[i]->index] = true;
+    for (const struct tmk_node *node = r->graph->last; node; node = node->prev)
+        if (makes_needed(r, node)) {
+            const struct tmk_relay_op *row = tmk_re_find(node);
+            for (uint32_t i = 0; i < node->n_inputs; i++) {
+                const struct tmk_value *value = node->inputs[i];
+                if (value && !(numbers_of(r, value) && is_read(row, i)))
+                    r->needed[value->index] = true;
+            }
+        }
     for (uint32_t i = 0; i < r->graph->n_inputs; i++)
         if (r->graph->inputs[i]->type.kind != TMK_TYPE_TENSOR)
             return tmk_fail(r->diag, TMK_UNSUPPORTED,
                             "Relay cannot express input '%s', which is no tensor",
                             r->graph->inputs[i]->name);
-    add_inputs(r);
-    emit_nodes(r);
+    for (uint32_t i = 0; i < r->graph->n_inputs; i++) {
+        const struct tmk_value *value = r->graph->inputs[i];
+        const char *name = free_name(r, value->name);
+        struct tmk_relay_type *type = tmk_rb_tensor_type(
+            r->build.arena, value->type.dtype, value->type.has_shape ? &value->type.shape : NULL);
+        set_expr(r, value, name ? tmk_rb_add_param(&r->build, name, type) : NULL);
+    }
+    for (const struct tmk_node *node = r->graph->first; node && !r->build.nomem; node = node->next)
+        if (makes_needed(r, node))
+            emit_node(r, node);
     TMK_TRY(r->status);
     if (r->n_refused && !r->build.nomem)
         return refuse_nodes(r);

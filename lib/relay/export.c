@@ -137,14 +137,6 @@ static enum tmk_status write_annotated(const struct tmk_export_job *job, struct 
 
 /* ---- integers ---- */
 
-static void remark_floats(const struct tmk_export_job *job, const struct tmk_graph *graph) {
-    char label[160];
-    for (const struct tmk_node *node = graph->first; node; node = node->next)
-        if (tmk_op_is_product(node))
-            tmk_export_remark(job, "%s stays float: it is not quantized on all sides",
-                              tmk_node_label(node, label, sizeof label));
-}
-
 static void pass_remark(void *context, const char *text) {
     tmk_export_remark(context, "%s", text);
 }
@@ -153,26 +145,6 @@ static bool rounding_of(const struct tmk_export_job *job, enum tmk_rounding *out
     *out = job->encodings->rounding;
     const char *wanted = tmk_export_setting(job, "rounding", NULL);
     return !wanted || tmk_rounding_by_name(wanted, out);
-}
-
-/* Where the values of the integer graph stand in the text: "%5". */
-static enum tmk_status spell_values(const struct tmk_relay_module *module,
-                                    const struct tmk_graph *graph, struct tmk_arena *arena,
-                                    struct tmk_ptrmap *out, struct tmk_diag *diag) {
-    const struct tmk_relay_function *main_fn = tmk_relay_function(module, "main");
-    bool fits = true;
-    for (uint32_t i = 0; fits && i < main_fn->body.n; i++) {
-        const struct tmk_relay_binding *binding = main_fn->body.bindings[i];
-        if (binding->expr->value)
-            fits = tmk_ptrmap_put(out, binding->expr->value, (void *)(uintptr_t)binding->name);
-    }
-    for (uint32_t i = 0; fits && i < graph->n_values; i++) {
-        const struct tmk_value *value = graph->values[i];
-        const char *name =
-            value->kind == TMK_VALUE_RESULT ? "" : tmk_relay_escape(arena, value->name);
-        fits = name && (!name[0] || tmk_ptrmap_put(out, value, (void *)(uintptr_t)name));
-    }
-    return fits ? TMK_OK : tmk_nomem(diag);
 }
 
 static const char *spell_value(const struct tmk_ptrmap *names, const struct tmk_value *value,
@@ -191,7 +163,21 @@ static enum tmk_status find_edges(const struct tmk_export_job *job,
                                   struct tmk_arena *arena, struct tmk_relay_edges *out,
                                   struct tmk_diag *diag) {
     struct tmk_ptrmap names = {0};
-    enum tmk_status status = spell_values(module, quantized->graph, arena, &names, diag);
+    /* Where the values of the integer graph stand in the text: "%5". */
+    const struct tmk_relay_function *main_fn = tmk_relay_function(module, "main");
+    bool fits = true;
+    for (uint32_t i = 0; fits && i < main_fn->body.n; i++) {
+        const struct tmk_relay_binding *binding = main_fn->body.bindings[i];
+        if (binding->expr->value)
+            fits = tmk_ptrmap_put(&names, binding->expr->value, (void *)(uintptr_t)binding->name);
+    }
+    for (uint32_t i = 0; fits && i < quantized->graph->n_values; i++) {
+        const struct tmk_value *value = quantized->graph->values[i];
+        const char *name =
+            value->kind == TMK_VALUE_RESULT ? "" : tmk_relay_escape(arena, value->name);
+        fits = name && (!name[0] || tmk_ptrmap_put(&names, value, (void *)(uintptr_t)name));
+    }
+    enum tmk_status status = fits ? TMK_OK : tmk_nomem(diag);
     out->items = calloc(quantized->n + 1u, sizeof *out->items);
     if (status == TMK_OK && !out->items)
         status = tmk_nomem(diag);
@@ -238,8 +224,13 @@ static enum tmk_status write_integer(const struct tmk_export_job *job, struct tm
         count_edges(job, &files.edges);
     if (status == TMK_OK)
         status = write_files(job, &files, diag);
-    if (status == TMK_OK)
-        remark_floats(job, quantized.graph);
+    if (status == TMK_OK) {
+        char label[160];
+        for (const struct tmk_node *node = quantized.graph->first; node; node = node->next)
+            if (tmk_op_is_product(node))
+                tmk_export_remark(job, "%s stays float: it is not quantized on all sides",
+                                  tmk_node_label(node, label, sizeof label));
+    }
     tmk_relay_edges_finish(&files.edges);
     tmk_relay_module_destroy(&files.module);
     tmk_relay_params_destroy(&params);

@@ -83,17 +83,6 @@ static enum tmk_status parse_constant(struct tmk_relay_reader *in, struct tmk_re
     return TMK_OK;
 }
 
-static enum tmk_status parse_metadata(struct tmk_relay_reader *in, struct tmk_relay_expr **out) {
-    struct tmk_relay_expr *expr;
-    TMK_TRY(new_expr(in, TMK_RELAY_METADATA, in->token.place, &expr));
-    TMK_TRY(tmk_relay_name(in, in->token.at, in->token.len, &expr->text));
-    expr->index = in->token.index;
-    TMK_TRY(tmk_relay_push(in, &in->metadata, &expr));
-    TMK_TRY(tmk_relay_next(in));
-    *out = expr;
-    return TMK_OK;
-}
-
 static enum tmk_status fail_undeclared(struct tmk_relay_reader *in,
                                        const struct tmk_relay_token *token, const char *remedy) {
     int shown = token->len < 80 ? (int)token->len : 80;
@@ -123,45 +112,12 @@ static enum tmk_status find_local(struct tmk_relay_reader *in, struct tmk_relay_
     return fail_undeclared(in, &token, " (parameters, free_var and let declare names)");
 }
 
-static enum tmk_status parse_use(struct tmk_relay_reader *in, struct tmk_relay_expr **out) {
-    struct tmk_relay_expr *expr;
-    TMK_TRY(new_expr(in, TMK_RELAY_USE, in->token.place, &expr));
-    if (in->token.kind == RELAY_NUMBERED) {
-        struct tmk_relay_word *word;
-        TMK_TRY(tmk_relay_word(in, in->token.at, in->token.len, &word));
-        if (!word->binding)
-            return fail_undeclared(in, &in->token, " before this line");
-        expr->binding = word->binding;
-        TMK_TRY(tmk_relay_next(in));
-    } else {
-        TMK_TRY(find_local(in, &expr->binding));
-    }
-    *out = expr;
-    return TMK_OK;
-}
-
 static enum tmk_status parse_named(struct tmk_relay_reader *in, enum tmk_relay_expr_kind kind,
                                    struct tmk_relay_expr **out) {
     struct tmk_relay_expr *expr;
     TMK_TRY(new_expr(in, kind, in->token.place, &expr));
     TMK_TRY(tmk_relay_name(in, in->token.at, in->token.len, &expr->text));
     TMK_TRY(tmk_relay_next(in));
-    *out = expr;
-    return TMK_OK;
-}
-
-static enum tmk_status parse_fn(struct tmk_relay_reader *in, struct tmk_relay_expr **out) {
-    struct tmk_relay_expr *expr;
-    TMK_TRY(new_expr(in, TMK_RELAY_FN, in->token.place, &expr));
-    expr->fn = tmk_arena_alloc(&in->module->arena, sizeof *expr->fn);
-    if (!expr->fn)
-        return tmk_nomem(in->diag);
-    expr->fn->name = "";
-    expr->fn->place = in->token.place;
-    uint32_t height;
-    TMK_TRY(tmk_relay_next(in));
-    TMK_TRY(tmk_relay_parse_function(in, expr->fn, &height));
-    TMK_TRY(set_height(in, expr, height));
     *out = expr;
     return TMK_OK;
 }
@@ -175,23 +131,6 @@ static enum tmk_status parse_branch(struct tmk_relay_reader *in, struct tmk_rela
     TMK_TRY(tmk_relay_parse_block(in, body, &height));
     *out = body;
     return set_height(in, expr, height);
-}
-
-static enum tmk_status parse_if(struct tmk_relay_reader *in, struct tmk_relay_expr **out) {
-    struct tmk_relay_expr *expr, *condition;
-    TMK_TRY(new_expr(in, TMK_RELAY_IF, in->token.place, &expr));
-    TMK_TRY(tmk_relay_next(in));
-    TMK_TRY(tmk_relay_need(in, '(', "'(' behind if"));
-    TMK_TRY(tmk_relay_parse_expr(in, &condition));
-    TMK_TRY(tmk_relay_need(in, ')', "')' behind the condition"));
-    TMK_TRY(one_arg(in, expr, condition));
-    TMK_TRY(parse_branch(in, expr, &expr->body));
-    if (!tmk_relay_is(in, "else"))
-        return tmk_relay_expected(in, "else");
-    TMK_TRY(tmk_relay_next(in));
-    TMK_TRY(parse_branch(in, expr, &expr->otherwise));
-    *out = expr;
-    return TMK_OK;
 }
 
 /* Bindings and a result inside brackets, at their first token: a function that is called at once.
@@ -217,14 +156,6 @@ static enum tmk_status parse_scope(struct tmk_relay_reader *in, struct tmk_relay
 static bool at_binding(const struct tmk_relay_reader *in) {
     return tmk_relay_is(in, "let") ||
            (in->token.kind == RELAY_NUMBERED && tmk_relay_before_equals(in));
-}
-
-/* { bindings result } */
-static enum tmk_status parse_braces(struct tmk_relay_reader *in, struct tmk_relay_expr **out) {
-    struct tmk_relay_place place = in->token.place;
-    TMK_TRY(tmk_relay_next(in));
-    TMK_TRY(parse_scope(in, place, out));
-    return tmk_relay_need(in, '}', "'}' or ';'");
 }
 
 /* (), (x), (x,), (x, y), (let %x = y; z). */
@@ -264,10 +195,37 @@ static enum tmk_status parse_word(struct tmk_relay_reader *in, struct tmk_relay_
         if (tmk_relay_is(in, unread[i]))
             return tmk_relay_fail(in, in->token.place,
                                   "%s is not read: only what computes tensors is", unread[i]);
-    if (tmk_relay_is(in, "fn"))
-        return parse_fn(in, out);
-    if (tmk_relay_is(in, "if"))
-        return parse_if(in, out);
+    if (tmk_relay_is(in, "fn")) {
+        struct tmk_relay_expr *expr;
+        TMK_TRY(new_expr(in, TMK_RELAY_FN, in->token.place, &expr));
+        expr->fn = tmk_arena_alloc(&in->module->arena, sizeof *expr->fn);
+        if (!expr->fn)
+            return tmk_nomem(in->diag);
+        expr->fn->name = "";
+        expr->fn->place = in->token.place;
+        uint32_t height;
+        TMK_TRY(tmk_relay_next(in));
+        TMK_TRY(tmk_relay_parse_function(in, expr->fn, &height));
+        TMK_TRY(set_height(in, expr, height));
+        *out = expr;
+        return TMK_OK;
+    }
+    if (tmk_relay_is(in, "if")) {
+        struct tmk_relay_expr *expr, *condition;
+        TMK_TRY(new_expr(in, TMK_RELAY_IF, in->token.place, &expr));
+        TMK_TRY(tmk_relay_next(in));
+        TMK_TRY(tmk_relay_need(in, '(', "'(' behind if"));
+        TMK_TRY(tmk_relay_parse_expr(in, &condition));
+        TMK_TRY(tmk_relay_need(in, ')', "')' behind the condition"));
+        TMK_TRY(one_arg(in, expr, condition));
+        TMK_TRY(parse_branch(in, expr, &expr->body));
+        if (!tmk_relay_is(in, "else"))
+            return tmk_relay_expected(in, "else");
+        TMK_TRY(tmk_relay_next(in));
+        TMK_TRY(parse_branch(in, expr, &expr->otherwise));
+        *out = expr;
+        return TMK_OK;
+    }
     if (tmk_relay_is(in, "let"))
         return tmk_relay_fail(in, in->token.place,
                               "a let inside an expression stands in brackets of its own");
@@ -279,30 +237,48 @@ static enum tmk_status parse_atom(struct tmk_relay_reader *in, struct tmk_relay_
         return parse_constant(in, out);
     switch (in->token.kind) {
     case RELAY_NUMBERED:
-    case RELAY_LOCAL:
-        return parse_use(in, out);
+    case RELAY_LOCAL: {
+        struct tmk_relay_expr *expr;
+        TMK_TRY(new_expr(in, TMK_RELAY_USE, in->token.place, &expr));
+        if (in->token.kind == RELAY_NUMBERED) {
+            struct tmk_relay_word *word;
+            TMK_TRY(tmk_relay_word(in, in->token.at, in->token.len, &word));
+            if (!word->binding)
+                return fail_undeclared(in, &in->token, " before this line");
+            expr->binding = word->binding;
+            TMK_TRY(tmk_relay_next(in));
+        } else {
+            TMK_TRY(find_local(in, &expr->binding));
+        }
+        *out = expr;
+        return TMK_OK;
+    }
     case RELAY_GLOBAL:
         return parse_named(in, TMK_RELAY_GLOBAL, out);
-    case RELAY_META:
-        return parse_metadata(in, out);
+    case RELAY_META: {
+        struct tmk_relay_expr *expr;
+        TMK_TRY(new_expr(in, TMK_RELAY_METADATA, in->token.place, &expr));
+        TMK_TRY(tmk_relay_name(in, in->token.at, in->token.len, &expr->text));
+        expr->index = in->token.index;
+        TMK_TRY(tmk_relay_push(in, &in->metadata, &expr));
+        TMK_TRY(tmk_relay_next(in));
+        *out = expr;
+        return TMK_OK;
+    }
     case RELAY_WORD:
         return parse_word(in, out);
     case '(':
         return parse_brackets(in, out);
-    case '{':
-        return parse_braces(in, out);
+    case '{': {
+        /* { bindings result } */
+        struct tmk_relay_place place = in->token.place;
+        TMK_TRY(tmk_relay_next(in));
+        TMK_TRY(parse_scope(in, place, out));
+        return tmk_relay_need(in, '}', "'}' or ';'");
+    }
     default:
         return tmk_relay_expected(in, "an expression");
     }
-}
-
-/* The object that holds all attributes of a call: meta[relay.attrs.Conv2DAttrs][0]. */
-static enum tmk_status parse_attrs_object(struct tmk_relay_reader *in) {
-    struct tmk_relay_attr attr = {.name = "", .value = {.kind = TMK_RELAY_META}};
-    attr.value.i = in->token.index;
-    TMK_TRY(tmk_relay_name(in, in->token.at, in->token.len, &attr.value.s));
-    TMK_TRY(tmk_relay_push(in, &in->attrs, &attr));
-    return tmk_relay_next(in);
 }
 
 static bool is_constant_key(const struct tmk_relay_token *token) {
@@ -316,8 +292,14 @@ static enum tmk_status parse_arg(struct tmk_relay_reader *in) {
         return tmk_relay_parse_attr(in, "");
     if (in->token.kind == RELAY_WORD && tmk_relay_before_equals(in))
         return tmk_relay_parse_attr(in, NULL);
-    if (in->token.kind == RELAY_META && !is_constant_key(&in->token))
-        return parse_attrs_object(in);
+    if (in->token.kind == RELAY_META && !is_constant_key(&in->token)) {
+        /* The object that holds all attributes of a call: meta[relay.attrs.Conv2DAttrs][0]. */
+        struct tmk_relay_attr attr = {.name = "", .value = {.kind = TMK_RELAY_META}};
+        attr.value.i = in->token.index;
+        TMK_TRY(tmk_relay_name(in, in->token.at, in->token.len, &attr.value.s));
+        TMK_TRY(tmk_relay_push(in, &in->attrs, &attr));
+        return tmk_relay_next(in);
+    }
     TMK_TRY(tmk_relay_parse_expr(in, &arg));
     return tmk_relay_push(in, &in->pointers, &arg);
 }

@@ -52,26 +52,6 @@ static const cJSON *find_list(const cJSON *attrs, const char *key) {
     return cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(attrs, key), 1);
 }
 
-/* How many results the nodes have, one behind the other. */
-static enum tmk_status count_entries(struct reader *in, const cJSON *nodes) {
-    in->n_nodes = (size_t)cJSON_GetArraySize(nodes);
-    in->first = calloc(in->n_nodes + 1, sizeof *in->first);
-    if (!in->first)
-        return tmk_nomem(in->diag);
-    size_t i = 0;
-    for (const cJSON *node = nodes->child; node; node = node->next, i++) {
-        const char *outputs =
-            string_of(cJSON_GetObjectItemCaseSensitive(node, "attrs"), "num_outputs");
-        long n = outputs ? strtol(outputs, NULL, 10) : 1;
-        if (n < 1 || n > 1000)
-            return node_fail(in, i, "a strange number of results");
-        in->first[i] = in->n_entries;
-        in->n_entries += (size_t)n;
-    }
-    in->first[i] = in->n_entries;
-    return TMK_OK;
-}
-
 static bool read_shape(const cJSON *list, struct tmk_shape *out) {
     struct tmk_shape shape = {0};
     size_t dim, count;
@@ -353,39 +333,36 @@ static enum tmk_status read_inputs(struct reader *in, size_t i, const cJSON *nod
     return TMK_OK;
 }
 
-static enum tmk_status read_kernel(struct reader *in, size_t i, const cJSON *node) {
-    const cJSON *attrs = cJSON_GetObjectItemCaseSensitive(node, "attrs");
-    const char *func = string_of(attrs, "func_name");
-    struct entry *result = &in->entries[in->first[i]];
-    bool known;
-    if (!func)
-        return node_fail(in, i, "no func_name");
-    struct kernel kernel = {.result = result,
-                            .src_layout = string_of(attrs, "src_layout"),
-                            .dst_layout = string_of(attrs, "dst_layout")};
-    if (in->first[i + 1] - in->first[i] == 1)
-        kernel.n_ops = kernel_ops(func, kernel.ops);
-    TMK_TRY(read_inputs(in, i, node, &kernel, &known));
-    size_t bound = in->build.n_bindings;
-    if (known)
-        result->expr = emit_kernel(in, &kernel);
-    if (result->expr && in->build.n_bindings > bound) {
-        struct tmk_relay_expr *made = in->build.bindings[in->build.n_bindings - 1]->expr;
-        made->type = tmk_rb_tensor_type(in->build.arena, result->dtype, &result->shape);
-        made->span = tmk_arena_strdup(in->build.arena, func);
-    } else if (known && !in->build.nomem) {
-        tmk_text_printf(&in->unread, "%s%s (node %zu)", in->unread.len ? ", " : "", func, i);
-    }
-    return TMK_OK;
-}
-
 static enum tmk_status read_node(struct reader *in, size_t i, const cJSON *node) {
     const char *op = string_of(node, "op"), *name = string_of(node, "name");
     struct entry *entry = &in->entries[in->first[i]];
     if (!op || !name)
         return node_fail(in, i, "no op or no name");
-    if (!strcmp(op, "tvm_op"))
-        return read_kernel(in, i, node);
+    if (!strcmp(op, "tvm_op")) {
+        const cJSON *attrs = cJSON_GetObjectItemCaseSensitive(node, "attrs");
+        const char *func = string_of(attrs, "func_name");
+        struct entry *result = &in->entries[in->first[i]];
+        bool known;
+        if (!func)
+            return node_fail(in, i, "no func_name");
+        struct kernel kernel = {.result = result,
+                                .src_layout = string_of(attrs, "src_layout"),
+                                .dst_layout = string_of(attrs, "dst_layout")};
+        if (in->first[i + 1] - in->first[i] == 1)
+            kernel.n_ops = kernel_ops(func, kernel.ops);
+        TMK_TRY(read_inputs(in, i, node, &kernel, &known));
+        size_t bound = in->build.n_bindings;
+        if (known)
+            result->expr = emit_kernel(in, &kernel);
+        if (result->expr && in->build.n_bindings > bound) {
+            struct tmk_relay_expr *made = in->build.bindings[in->build.n_bindings - 1]->expr;
+            made->type = tmk_rb_tensor_type(in->build.arena, result->dtype, &result->shape);
+            made->span = tmk_arena_strdup(in->build.arena, func);
+        } else if (known && !in->build.nomem) {
+            tmk_text_printf(&in->unread, "%s%s (node %zu)", in->unread.len ? ", " : "", func, i);
+        }
+        return TMK_OK;
+    }
     if (strcmp(op, "null") != 0)
         return node_fail(in, i, "an op that is neither null nor tvm_op");
     entry->expr = tmk_rb_add_param(
@@ -395,7 +372,38 @@ static enum tmk_status read_node(struct reader *in, size_t i, const cJSON *node)
 
 /* ---- the whole ---- */
 
-static enum tmk_status read_heads(struct reader *in, const cJSON *heads) {
+static enum tmk_status read_graph(struct reader *in, const cJSON *graph) {
+    const cJSON *nodes = cJSON_GetObjectItemCaseSensitive(graph, "nodes");
+    size_t i = 0;
+    if (!cJSON_IsArray(nodes))
+        return tmk_fail(in->diag, TMK_FORMAT, "%s: no list of nodes", in->name);
+    /* How many results the nodes have, one behind the other. */
+    in->n_nodes = (size_t)cJSON_GetArraySize(nodes);
+    in->first = calloc(in->n_nodes + 1, sizeof *in->first);
+    if (!in->first)
+        return tmk_nomem(in->diag);
+    size_t k = 0;
+    for (const cJSON *node = nodes->child; node; node = node->next, k++) {
+        const char *outputs =
+            string_of(cJSON_GetObjectItemCaseSensitive(node, "attrs"), "num_outputs");
+        long n = outputs ? strtol(outputs, NULL, 10) : 1;
+        if (n < 1 || n > 1000)
+            return node_fail(in, k, "a strange number of results");
+        in->first[k] = in->n_entries;
+        in->n_entries += (size_t)n;
+    }
+    in->first[k] = in->n_entries;
+    TMK_TRY(read_entries(in, cJSON_GetObjectItemCaseSensitive(graph, "attrs")));
+    for (const cJSON *node = nodes->child; node; node = node->next)
+        TMK_TRY(read_node(in, i++, node));
+    if (in->build.nomem || in->unread.failed)
+        return tmk_nomem(in->diag);
+    if (in->unread.len)
+        return tmk_fail(in->diag, TMK_UNSUPPORTED,
+                        "%s: kernels whose operators have lost their attributes or order: %s; "
+                        "import the Relay text instead",
+                        in->name, in->unread.data);
+    const cJSON *heads = cJSON_GetObjectItemCaseSensitive(graph, "heads");
     struct tmk_relay_expr *results[KERNEL_MAX], *result;
     uint32_t n = 0;
     for (const cJSON *link = heads ? heads->child : NULL; link; link = link->next) {
@@ -410,25 +418,6 @@ static enum tmk_status read_heads(struct reader *in, const cJSON *heads) {
         return tmk_fail(in->diag, TMK_FORMAT, "%s: no heads", in->name);
     result = n == 1 ? results[0] : tmk_rb_items(&in->build, results, n);
     return tmk_rb_function(&in->build, "main", result, NULL, in->diag);
-}
-
-static enum tmk_status read_graph(struct reader *in, const cJSON *graph) {
-    const cJSON *nodes = cJSON_GetObjectItemCaseSensitive(graph, "nodes");
-    size_t i = 0;
-    if (!cJSON_IsArray(nodes))
-        return tmk_fail(in->diag, TMK_FORMAT, "%s: no list of nodes", in->name);
-    TMK_TRY(count_entries(in, nodes));
-    TMK_TRY(read_entries(in, cJSON_GetObjectItemCaseSensitive(graph, "attrs")));
-    for (const cJSON *node = nodes->child; node; node = node->next)
-        TMK_TRY(read_node(in, i++, node));
-    if (in->build.nomem || in->unread.failed)
-        return tmk_nomem(in->diag);
-    if (in->unread.len)
-        return tmk_fail(in->diag, TMK_UNSUPPORTED,
-                        "%s: kernels whose operators have lost their attributes or order: %s; "
-                        "import the Relay text instead",
-                        in->name, in->unread.data);
-    return read_heads(in, cJSON_GetObjectItemCaseSensitive(graph, "heads"));
 }
 
 enum tmk_status tmk_relay_parse_graph(const char *text, size_t len, const char *name,

@@ -43,13 +43,6 @@ static void put_axis(struct tmk_json_out *to, const struct tmk_encoding *e) {
     tmk_json_put(to, "axis", e->axis < 0 ? cJSON_CreateNull() : cJSON_CreateNumber(e->axis));
 }
 
-/* The bits of a scale, exact where decimals are not trusted. */
-static void put_bits(struct tmk_json_out *to, const char *key, float value) {
-    char text[32];
-    snprintf(text, sizeof text, "%a", (double)value);
-    tmk_json_put_text(to, key, text);
-}
-
 /* ndom_scale * 2^(nbit - sign): the number that relay.quantize would have divided. */
 static void put_codes(struct tmk_json_out *to, const struct tmk_encoding *e) {
     const bool is_signed = tmk_export_is_signed(e) || e->dtype == TMK_INT32;
@@ -62,7 +55,11 @@ static void put_codes(struct tmk_json_out *to, const struct tmk_encoding *e) {
     tmk_json_put(to, "sign", cJSON_CreateBool(is_signed));
     if (e->n == 1) {
         tmk_json_put_float(to, "ndom_scale", e->scale[0]);
-        put_bits(to, "ndom_scale_hex", e->scale[0]);
+        /* The bits of a scale, exact where decimals are not trusted. */
+        float value = e->scale[0];
+        char text[32];
+        snprintf(text, sizeof text, "%a", (double)value);
+        tmk_json_put_text(to, "ndom_scale_hex", text);
         tmk_json_put_i64(to, "zero_point", e->zero_point[0]);
         tmk_json_put_double(to, "threshold", ldexp((double)e->scale[0], (int)nbit - is_signed));
     } else {
@@ -71,20 +68,6 @@ static void put_codes(struct tmk_json_out *to, const struct tmk_encoding *e) {
     }
     tmk_json_put_i64(to, "nclip_min", lowest);
     tmk_json_put_i64(to, "nclip_max", highest);
-}
-
-static void put_encoding(struct tmk_json_out *to, const struct tmk_encoding *e) {
-    tmk_json_put_text(to, "dtype", tmk_dtype_name(e->dtype));
-    put_codes(to, e);
-    put_axis(to, e);
-    tmk_json_put_floats(to, "clip_min", e->clip_min, e->n);
-    tmk_json_put_floats(to, "clip_max", e->clip_max, e->n);
-    tmk_json_put_float(to, "min", e->observed_min);
-    tmk_json_put_float(to, "max", e->observed_max);
-    tmk_json_put_text(to, "calibrator", e->method);
-    if (e->rule[0])
-        tmk_json_put_text(to, "rule", e->rule);
-    tmk_json_put_uses(to, e);
 }
 
 /* ---- the edges ---- */
@@ -100,7 +83,18 @@ static void put_edge(struct tmk_json_out *to, const struct tmk_relay_edge *edge)
         tmk_json_put_text(&item, "span", edge->span);
     tmk_json_put_text(&item, "kind", edge->kind);
     if (edge->encoding) {
-        put_encoding(&item, edge->encoding);
+        const struct tmk_encoding *e = edge->encoding;
+        tmk_json_put_text(&item, "dtype", tmk_dtype_name(e->dtype));
+        put_codes(&item, e);
+        put_axis(&item, e);
+        tmk_json_put_floats(&item, "clip_min", e->clip_min, e->n);
+        tmk_json_put_floats(&item, "clip_max", e->clip_max, e->n);
+        tmk_json_put_float(&item, "min", e->observed_min);
+        tmk_json_put_float(&item, "max", e->observed_max);
+        tmk_json_put_text(&item, "calibrator", e->method);
+        if (e->rule[0])
+            tmk_json_put_text(&item, "rule", e->rule);
+        tmk_json_put_uses(&item, e);
     } else {
         tmk_json_put_text(&item, "dtype", "float32");
         tmk_json_put_text(&item, "reason", edge->left->reason);
@@ -157,21 +151,6 @@ enum tmk_status tmk_relay_edges_text(const struct tmk_export_job *job,
 }
 
 /* ---- the params ---- */
-
-/* Of float32 numbers that are not NaN. */
-static void put_range(struct tmk_json_out *to, const struct tmk_tensor *tensor) {
-    const size_t n = tensor->dtype == TMK_FLOAT32 ? tmk_tensor_count(tensor) : 0;
-    const float *x = tensor->data;
-    float low = NAN, high = NAN;
-    for (size_t i = 0; i < n; i++) {
-        low = fminf(low, x[i]);
-        high = fmaxf(high, x[i]);
-    }
-    if (!n)
-        return;
-    tmk_json_put_float(to, "min", low);
-    tmk_json_put_float(to, "max", high);
-}
 
 /* The value whose numbers the entry holds. */
 static const struct tmk_value *origin_of(const struct tmk_map *by_name,
@@ -253,7 +232,18 @@ static void put_param(struct tmk_json_out *to, const struct tmk_relay_param *par
         tmk_json_put_float(&item, "min", e->observed_min);
         tmk_json_put_float(&item, "max", e->observed_max);
     } else {
-        put_range(&item, &param->tensor);
+        /* Of float32 numbers that are not NaN. */
+        const size_t n = param->tensor.dtype == TMK_FLOAT32 ? tmk_tensor_count(&param->tensor) : 0;
+        const float *x = param->tensor.data;
+        float low = NAN, high = NAN;
+        for (size_t i = 0; i < n; i++) {
+            low = fminf(low, x[i]);
+            high = fmaxf(high, x[i]);
+        }
+        if (n) {
+            tmk_json_put_float(&item, "min", low);
+            tmk_json_put_float(&item, "max", high);
+        }
     }
     tmk_json_put_child(to, param->name, &item);
 }

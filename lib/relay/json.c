@@ -67,34 +67,6 @@ static enum tmk_status bind_number(struct tmk_relay_json *from, int64_t index, c
     return set_expr(from, index, use);
 }
 
-static enum tmk_status read_constant(struct tmk_relay_json *from, int64_t index, const cJSON *node,
-                                     struct tmk_relay_expr *expr) {
-    struct tmk_relay_reader *in = from->nodes.in;
-    const struct tmk_tensor *tensor = NULL;
-    const char *dtype = NULL;
-    TMK_TRY(tmk_relay_nodes_tensor(&from->nodes, index, tmk_relay_json_attr(node, "data"), &tensor,
-                                   &dtype));
-    struct tmk_tensor *tensors =
-        tmk_grown(from->constants, from->n_constants, &from->constants_size, sizeof *tensors);
-    if (!tensors)
-        return tmk_nomem(in->diag);
-    from->constants = tensors;
-    const char **dtypes =
-        tmk_grown(from->dtypes, from->n_constants, &from->dtypes_size, sizeof *dtypes);
-    if (!dtypes)
-        return tmk_nomem(in->diag);
-    from->dtypes = dtypes;
-    expr->kind = TMK_RELAY_METADATA;
-    expr->text = "relay.Constant";
-    expr->index = (uint32_t)from->n_constants;
-    expr->data = *tensor;
-    expr->dtype = dtype;
-    TMK_TRY(tmk_relay_json_type(from, tmk_relay_json_ref(node, "_checked_type_"), &expr->type));
-    dtypes[from->n_constants] = dtype;
-    tmk_tensor_share(&tensors[from->n_constants++], tensor);
-    return TMK_OK;
-}
-
 static enum tmk_status read_function(struct tmk_relay_json *from, int64_t index,
                                      struct tmk_relay_function *fn);
 
@@ -113,7 +85,29 @@ static enum tmk_status read_leaf(struct tmk_relay_json *from, int64_t index, con
         expr->kind = TMK_RELAY_GLOBAL;
         TMK_TRY(tmk_relay_json_name(from, node, "name_hint", &expr->text));
     } else if (!strcmp(key, "relay.Constant")) {
-        TMK_TRY(read_constant(from, index, node, expr));
+        struct tmk_relay_reader *in = from->nodes.in;
+        const struct tmk_tensor *tensor = NULL;
+        const char *dtype = NULL;
+        TMK_TRY(tmk_relay_nodes_tensor(&from->nodes, index, tmk_relay_json_attr(node, "data"),
+                                       &tensor, &dtype));
+        struct tmk_tensor *tensors =
+            tmk_grown(from->constants, from->n_constants, &from->constants_size, sizeof *tensors);
+        if (!tensors)
+            return tmk_nomem(in->diag);
+        from->constants = tensors;
+        const char **dtypes =
+            tmk_grown(from->dtypes, from->n_constants, &from->dtypes_size, sizeof *dtypes);
+        if (!dtypes)
+            return tmk_nomem(in->diag);
+        from->dtypes = dtypes;
+        expr->kind = TMK_RELAY_METADATA;
+        expr->text = "relay.Constant";
+        expr->index = (uint32_t)from->n_constants;
+        expr->data = *tensor;
+        expr->dtype = dtype;
+        TMK_TRY(tmk_relay_json_type(from, tmk_relay_json_ref(node, "_checked_type_"), &expr->type));
+        dtypes[from->n_constants] = dtype;
+        tmk_tensor_share(&tensors[from->n_constants++], tensor);
     } else {
         return TMK_OK;
     }
@@ -251,23 +245,6 @@ static enum tmk_status read_expr(struct tmk_relay_json *from, int64_t index,
 
 /* ---- variables, bodies, functions ---- */
 
-/* Names differ within a definition: a counter goes behind those that were there before. */
-static enum tmk_status unique_name(struct tmk_relay_json *from, const char *hint,
-                                   const char **out) {
-    struct tmk_relay_reader *in = from->nodes.in;
-    struct tmk_relay_word *word, *made;
-    TMK_TRY(tmk_relay_word(in, hint, strlen(hint), &word));
-    made = word;
-    while (made->bound == from->definition) {
-        char name[RELAY_MAX_NAME + 16];
-        snprintf(name, sizeof name, "%s%" PRIu32, word->text, ++word->copies);
-        TMK_TRY(tmk_relay_word(in, name, strlen(name), &made));
-    }
-    made->bound = from->definition;
-    *out = made->text;
-    return TMK_OK;
-}
-
 static enum tmk_status make_variable(struct tmk_relay_json *from, int64_t index, const cJSON *node,
                                      struct tmk_relay_binding *binding) {
     struct tmk_relay_expr *use;
@@ -279,7 +256,19 @@ static enum tmk_status make_variable(struct tmk_relay_json *from, int64_t index,
     enum tmk_status status = tmk_relay_json_name(from, id, "name_hint", &hint);
     cJSON_Delete(id);
     TMK_TRY(status);
-    TMK_TRY(unique_name(from, hint, &binding->name));
+    /* Names differ within a definition: a counter goes behind those that were there before. */
+    const char **out = &binding->name;
+    struct tmk_relay_reader *in = from->nodes.in;
+    struct tmk_relay_word *word, *made;
+    TMK_TRY(tmk_relay_word(in, hint, strlen(hint), &word));
+    made = word;
+    while (made->bound == from->definition) {
+        char name[RELAY_MAX_NAME + 16];
+        snprintf(name, sizeof name, "%s%" PRIu32, word->text, ++word->copies);
+        TMK_TRY(tmk_relay_word(in, name, strlen(name), &made));
+    }
+    made->bound = from->definition;
+    *out = made->text;
     TMK_TRY(tmk_relay_json_type(from, tmk_relay_json_ref(node, "type_annotation"), &binding->type));
     TMK_TRY(
         tmk_relay_json_type(from, tmk_relay_json_ref(node, "_checked_type_"), &binding->checked));

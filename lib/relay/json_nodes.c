@@ -72,27 +72,6 @@ size_t tmk_relay_json_listed_count(const struct tmk_relay_json *from, size_t bas
 
 /* ---- types ---- */
 
-static enum tmk_status read_tensor(struct tmk_relay_json *from, const cJSON *node,
-                                   struct tmk_relay_type *type) {
-    struct tmk_relay_reader *in = from->nodes.in;
-    size_t base = in->dims.used;
-    const char *dtype = tmk_relay_json_attr(node, "dtype");
-    type->kind = TMK_RELAY_TENSOR;
-    TMK_TRY(tmk_relay_json_string(from, dtype ? dtype : "", &type->dtype));
-    TMK_TRY(tmk_relay_json_list(from, tmk_relay_json_ref(node, "shape")));
-    for (size_t i = 0; i < tmk_relay_json_listed_count(from, base); i++) {
-        cJSON *dim;
-        TMK_TRY(tmk_relay_node(&from->nodes, tmk_relay_json_listed(from, base, i), &dim));
-        const char *value = tmk_relay_json_attr(dim, "value");
-        int64_t number = value ? strtoll(value, NULL, 10) : -1;
-        cJSON_Delete(dim);
-        if (number < 0)
-            number = -1;
-        memcpy(in->dims.data + base + i * sizeof number, &number, sizeof number);
-    }
-    return tmk_relay_pop(in, &in->dims, base, &type->dims, &type->n);
-}
-
 /* The types of a list, and one behind them (0: none). */
 static enum tmk_status read_types(struct tmk_relay_json *from, int64_t list, int64_t last,
                                   struct tmk_relay_type *type) {
@@ -121,7 +100,23 @@ static enum tmk_status make_type(struct tmk_relay_json *from, const cJSON *node,
         return tmk_nomem(from->nodes.in->diag);
     *out = NULL;
     if (!strcmp(key, "relay.TensorType")) {
-        TMK_TRY(read_tensor(from, node, type));
+        struct tmk_relay_reader *in = from->nodes.in;
+        size_t base = in->dims.used;
+        const char *dtype = tmk_relay_json_attr(node, "dtype");
+        type->kind = TMK_RELAY_TENSOR;
+        TMK_TRY(tmk_relay_json_string(from, dtype ? dtype : "", &type->dtype));
+        TMK_TRY(tmk_relay_json_list(from, tmk_relay_json_ref(node, "shape")));
+        for (size_t i = 0; i < tmk_relay_json_listed_count(from, base); i++) {
+            cJSON *dim;
+            TMK_TRY(tmk_relay_node(&from->nodes, tmk_relay_json_listed(from, base, i), &dim));
+            const char *value = tmk_relay_json_attr(dim, "value");
+            int64_t number = value ? strtoll(value, NULL, 10) : -1;
+            cJSON_Delete(dim);
+            if (number < 0)
+                number = -1;
+            memcpy(in->dims.data + base + i * sizeof number, &number, sizeof number);
+        }
+        TMK_TRY(tmk_relay_pop(in, &in->dims, base, &type->dims, &type->n));
     } else if (!strcmp(key, "TupleType") || !strcmp(key, "relay.TupleType")) {
         type->kind = TMK_RELAY_TUPLE;
         TMK_TRY(read_types(from, tmk_relay_json_ref(node, "fields"), 0, type));

@@ -190,19 +190,6 @@ static enum tmk_status lex_variable(struct tmk_relay_reader *in) {
     return TMK_OK;
 }
 
-static enum tmk_status lex_global(struct tmk_relay_reader *in) {
-    in->token.kind = RELAY_GLOBAL;
-    in->token.at = ++in->at;
-    while (in_word(char_at(in, in->at)) ||
-           (char_at(in, in->at) && strchr("/.$", char_at(in, in->at))) ||
-           (char_at(in, in->at) == '-' && char_at(in, in->at + 1) != '>'))
-        in->at++;
-    in->token.len = (size_t)(in->at - in->token.at);
-    if (!in->token.len)
-        return tmk_relay_fail(in, in->token.place, "expected a name behind '@'");
-    return TMK_OK;
-}
-
 /* Dotted, as operators and attributes are; a dot before a digit is a projection. */
 static enum tmk_status lex_word(struct tmk_relay_reader *in) {
     in->token.kind = RELAY_WORD;
@@ -218,22 +205,6 @@ static enum tmk_status lex_word(struct tmk_relay_reader *in) {
     if (in->token.len == 4 && !memcmp(in->token.at, "meta", 4) && char_at(in, in->at) == '[')
         return lex_meta(in);
     return TMK_OK;
-}
-
-static void lex_sign(struct tmk_relay_reader *in) {
-    static const struct {
-        char text[3];
-        int kind;
-    } pairs[] = {{"->", RELAY_ARROW},   {"==", RELAY_EQUAL},    {"!=", RELAY_UNEQUAL},
-                 {"<=", RELAY_AT_MOST}, {">=", RELAY_AT_LEAST}, {"=>", RELAY_ARROW}};
-    in->token.kind = (unsigned char)*in->at;
-    in->token.len = 1;
-    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
-        if (in->at[0] == pairs[i].text[0] && char_at(in, in->at + 1) == pairs[i].text[1]) {
-            in->token.kind = pairs[i].kind;
-            in->token.len = 2;
-        }
-    in->at += in->token.len;
 }
 
 enum tmk_status tmk_relay_next(struct tmk_relay_reader *in) {
@@ -256,12 +227,34 @@ enum tmk_status tmk_relay_next(struct tmk_relay_reader *in) {
         return lex_string(in);
     if (c == '%')
         return lex_variable(in);
-    if (c == '@')
-        return lex_global(in);
+    if (c == '@') {
+        in->token.kind = RELAY_GLOBAL;
+        in->token.at = ++in->at;
+        while (in_word(char_at(in, in->at)) ||
+               (char_at(in, in->at) && strchr("/.$", char_at(in, in->at))) ||
+               (char_at(in, in->at) == '-' && char_at(in, in->at + 1) != '>'))
+            in->at++;
+        in->token.len = (size_t)(in->at - in->token.at);
+        if (!in->token.len)
+            return tmk_relay_fail(in, in->token.place, "expected a name behind '@'");
+        return TMK_OK;
+    }
     if (c < ' ' || c > '~')
         return tmk_relay_fail(in, in->token.place, "byte 0x%02x has no place here",
                               (unsigned char)c);
-    lex_sign(in);
+    static const struct {
+        char text[3];
+        int kind;
+    } pairs[] = {{"->", RELAY_ARROW},   {"==", RELAY_EQUAL},    {"!=", RELAY_UNEQUAL},
+                 {"<=", RELAY_AT_MOST}, {">=", RELAY_AT_LEAST}, {"=>", RELAY_ARROW}};
+    in->token.kind = (unsigned char)*in->at;
+    in->token.len = 1;
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
+        if (in->at[0] == pairs[i].text[0] && char_at(in, in->at + 1) == pairs[i].text[1]) {
+            in->token.kind = pairs[i].kind;
+            in->token.len = 2;
+        }
+    in->at += in->token.len;
     return TMK_OK;
 }
 

@@ -72,27 +72,6 @@ struct tmk_relay_scalar {
     struct tmk_relay_scalar *next;
 };
 
-static enum tmk_status lower_constant(struct tmk_relay_lowering *l, struct tmk_relay_expr *expr,
-                                      const char *name, item *out) {
-    const char *own = tmk_rl_unique(l, name);
-    struct tmk_relay_scalar *scalar = tmk_arena_alloc(&l->scratch, sizeof *scalar);
-    if (!own || !scalar)
-        return tmk_nomem(l->diag);
-    TMK_TRY(tmk_rl_initializer(l, own, &expr->data, &out->value));
-    *scalar = (struct tmk_relay_scalar){expr, out->value, l->scalars};
-    l->scalars = scalar;
-    return TMK_OK;
-}
-
-static void drop_unused_scalars(struct tmk_relay_lowering *l) {
-    for (struct tmk_relay_scalar *s = l->scalars; s; s = s->next)
-        if (s->value->n_uses == 0 && s->value->n_graph_outputs == 0) {
-            if (s->expr->value == s->value)
-                s->expr->value = NULL;
-            tmk_graph_drop_initializer(s->value);
-        }
-}
-
 /* A constant of the metadata section is one value, however often it is written. */
 static enum tmk_status lower_metadata(struct tmk_relay_lowering *l,
                                       const struct tmk_relay_expr *expr, item *out) {
@@ -116,8 +95,16 @@ static enum tmk_status lower_leaf(struct tmk_relay_lowering *l, struct tmk_relay
                                   struct tmk_relay_expr *expr, const char *name, item *out) {
     const item *found;
     switch (expr->kind) {
-    case TMK_RELAY_CONSTANT:
-        return lower_constant(l, expr, name, out);
+    case TMK_RELAY_CONSTANT: {
+        const char *own = tmk_rl_unique(l, name);
+        struct tmk_relay_scalar *scalar = tmk_arena_alloc(&l->scratch, sizeof *scalar);
+        if (!own || !scalar)
+            return tmk_nomem(l->diag);
+        TMK_TRY(tmk_rl_initializer(l, own, &expr->data, &out->value));
+        *scalar = (struct tmk_relay_scalar){expr, out->value, l->scalars};
+        l->scalars = scalar;
+        return TMK_OK;
+    }
     case TMK_RELAY_METADATA: {
         const void *key = expr->data.data ? expr->data.data : (const void *)expr;
         struct tmk_value *known = tmk_ptrmap_get(&l->constants, key);
@@ -176,17 +163,6 @@ static enum tmk_status name_part(struct tmk_relay_lowering *l, const item *what,
     if (!own || !tmk_ptrmap_put(&l->renamed, value, value))
         return tmk_nomem(l->diag);
     return tmk_value_rename(value, own, l->diag);
-}
-
-static enum tmk_status lower_project(struct tmk_relay_lowering *l, struct tmk_relay_frame *frame,
-                                     struct tmk_relay_expr *expr, const char *name, item *out) {
-    item whole = {0};
-    TMK_TRY(lower_expr(l, frame, expr->args[0], name, &whole));
-    if (!whole.items || expr->index >= whole.n)
-        return tmk_fail(l->diag, TMK_GRAPH, whole.items ? "a tuple of %u has no .%u" : "no tuple",
-                        whole.n, expr->index);
-    *out = whole.items[expr->index];
-    return expr->args[0]->kind == TMK_RELAY_USE ? TMK_OK : name_part(l, out, name);
 }
 
 /* ---- calls ---- */
@@ -327,18 +303,6 @@ static enum tmk_status inline_call(struct tmk_relay_lowering *l, const struct tm
     return lower_body(l, frame, &fn->body, name, out);
 }
 
-static enum tmk_status lower_call(struct tmk_relay_lowering *l, struct tmk_relay_frame *frame,
-                                  struct tmk_relay_expr *expr, const char *name, item *out) {
-    item *args = NULL, callee = {0};
-    bool op = expr->callee->kind == TMK_RELAY_OPERATOR;
-    if (!op)
-        TMK_TRY(lower_expr(l, frame, expr->callee, name, &callee));
-    TMK_TRY(lower_all(l, frame, expr->args, expr->n_args, name, '/', &args));
-    if (!op)
-        return inline_call(l, expr, &callee, args, name, out);
-    return tmk_in(l->diag, lower_operator(l, expr, args, name, out), "%s", expr->callee->text);
-}
-
 /* ---- if ---- */
 
 static enum tmk_status lower_branch(struct tmk_relay_lowering *l, struct tmk_relay_frame *frame,
@@ -411,10 +375,26 @@ static enum tmk_status lower_kind(struct tmk_relay_lowering *l, struct tmk_relay
     case TMK_RELAY_ITEMS:
         out->n = expr->n_args;
         return lower_all(l, frame, expr->args, expr->n_args, name, '.', &out->items);
-    case TMK_RELAY_PROJECT:
-        return lower_project(l, frame, expr, name, out);
-    case TMK_RELAY_CALL:
-        return lower_call(l, frame, expr, name, out);
+    case TMK_RELAY_PROJECT: {
+        item whole = {0};
+        TMK_TRY(lower_expr(l, frame, expr->args[0], name, &whole));
+        if (!whole.items || expr->index >= whole.n)
+            return tmk_fail(l->diag, TMK_GRAPH,
+                            whole.items ? "a tuple of %u has no .%u" : "no tuple", whole.n,
+                            expr->index);
+        *out = whole.items[expr->index];
+        return expr->args[0]->kind == TMK_RELAY_USE ? TMK_OK : name_part(l, out, name);
+    }
+    case TMK_RELAY_CALL: {
+        item *args = NULL, callee = {0};
+        bool op = expr->callee->kind == TMK_RELAY_OPERATOR;
+        if (!op)
+            TMK_TRY(lower_expr(l, frame, expr->callee, name, &callee));
+        TMK_TRY(lower_all(l, frame, expr->args, expr->n_args, name, '/', &args));
+        if (!op)
+            return inline_call(l, expr, &callee, args, name, out);
+        return tmk_in(l->diag, lower_operator(l, expr, args, name, out), "%s", expr->callee->text);
+    }
     case TMK_RELAY_IF:
         return lower_if(l, frame, expr, name, out);
     default:
@@ -470,27 +450,6 @@ static enum tmk_status lower_body(struct tmk_relay_lowering *l, struct tmk_relay
 
 /* ---- @main ---- */
 
-static enum tmk_status bind_parameter(struct tmk_relay_lowering *l,
-                                      const struct tmk_relay_binding *binding, const char *name,
-                                      const struct tmk_type *type, item *out) {
-    const struct tmk_relay_param *param =
-        l->params ? tmk_relay_params_find(l->params, binding->name) : NULL;
-    char ours[256], theirs[256];
-    if (!param)
-        return tmk_graph_add_input(l->root, name, type, &out->value, l->diag);
-    if (!param->tensor.dtype)
-        return tmk_fail(l->diag, TMK_UNSUPPORTED, "its numbers are of type '%s'", param->dtype);
-    TMK_TRY(tmk_rl_initializer(l, name, &param->tensor, &out->value));
-    const struct tmk_type *have = &out->value->type;
-    if (type->has_shape && (have->dtype != type->dtype || have->shape.rank != type->shape.rank ||
-                            !tmk_shape_equal(&have->shape, &type->shape)))
-        return tmk_fail(
-            l->diag, TMK_SHAPE, "the text declares %s%s, the params hold %s%s",
-            tmk_dtype_name(type->dtype), tmk_shape_text(&type->shape, theirs, sizeof theirs),
-            tmk_dtype_name(have->dtype), tmk_shape_text(&have->shape, ours, sizeof ours));
-    return TMK_OK;
-}
-
 /* An input, or an initializer where the params have it. Tuples of tensors are taken apart. */
 static enum tmk_status take_typed(struct tmk_relay_lowering *l,
                                   const struct tmk_relay_binding *binding, const char *want,
@@ -515,7 +474,22 @@ static enum tmk_status take_typed(struct tmk_relay_lowering *l,
     if (declared && declared->kind != TMK_RELAY_TENSOR)
         return tmk_fail(l->diag, TMK_UNSUPPORTED, "it is no tensor");
     TMK_TRY(tmk_rl_type(declared, &type, l->diag));
-    return bind_parameter(l, binding, name, &type, out);
+    const struct tmk_relay_param *param =
+        l->params ? tmk_relay_params_find(l->params, binding->name) : NULL;
+    char ours[256], theirs[256];
+    if (!param)
+        return tmk_graph_add_input(l->root, name, &type, &out->value, l->diag);
+    if (!param->tensor.dtype)
+        return tmk_fail(l->diag, TMK_UNSUPPORTED, "its numbers are of type '%s'", param->dtype);
+    TMK_TRY(tmk_rl_initializer(l, name, &param->tensor, &out->value));
+    const struct tmk_type *have = &out->value->type;
+    if (type.has_shape && (have->dtype != type.dtype || have->shape.rank != type.shape.rank ||
+                           !tmk_shape_equal(&have->shape, &type.shape)))
+        return tmk_fail(
+            l->diag, TMK_SHAPE, "the text declares %s%s, the params hold %s%s",
+            tmk_dtype_name(type.dtype), tmk_shape_text(&type.shape, theirs, sizeof theirs),
+            tmk_dtype_name(have->dtype), tmk_shape_text(&have->shape, ours, sizeof ours));
+    return TMK_OK;
 }
 
 static enum tmk_status take_parameter(struct tmk_relay_lowering *l, struct tmk_relay_frame *frame,
@@ -540,19 +514,21 @@ static enum tmk_status lower_main(struct tmk_relay_lowering *l,
     if (result.fn)
         return tmk_fail(l->diag, TMK_UNSUPPORTED, "@%s gives a function", main_fn->name);
     TMK_TRY(add_outputs(l, l->root, &result));
-    drop_unused_scalars(l);
+    for (struct tmk_relay_scalar *s = l->scalars; s; s = s->next)
+        if (s->value->n_uses == 0 && s->value->n_graph_outputs == 0) {
+            if (s->expr->value == s->value)
+                s->expr->value = NULL;
+            tmk_graph_drop_initializer(s->value);
+        }
     return TMK_OK;
-}
-
-static const struct tmk_relay_function *find_main(const struct tmk_relay_module *module) {
-    const struct tmk_relay_function *fn = tmk_relay_function(module, "main");
-    return !fn && module->n_functions == 1 ? module->functions[0] : fn;
 }
 
 enum tmk_status tmk_relay_lower(struct tmk_relay_module *module,
                                 const struct tmk_relay_params *params, bool keep_unknown,
                                 struct tmk_graph **out, struct tmk_diag *diag) {
-    const struct tmk_relay_function *main_fn = find_main(module);
+    const struct tmk_relay_function *fn = tmk_relay_function(module, "main");
+    const struct tmk_relay_function *main_fn =
+        !fn && module->n_functions == 1 ? module->functions[0] : fn;
     struct tmk_relay_lowering l = {
         .module = module, .params = params, .keep_unknown = keep_unknown, .diag = diag};
     if (!main_fn)

@@ -37,17 +37,6 @@ static enum tmk_status fail_at(const struct tmk_relay_nodes *nodes, const char *
                           why->text);
 }
 
-static enum tmk_status push_extent(struct tmk_relay_nodes *nodes, struct tmk_relay_extents *to,
-                                   struct tmk_relay_extent extent) {
-    TMK_TRY(tmk_relay_part(nodes->in));
-    struct tmk_relay_extent *grown = tmk_grown(to->items, to->n, &to->size, sizeof *grown);
-    if (!grown)
-        return tmk_nomem(nodes->in->diag);
-    to->items = grown;
-    to->items[to->n++] = extent;
-    return TMK_OK;
-}
-
 static enum tmk_status list_elements(struct tmk_relay_nodes *nodes, struct tmk_relay_extent array,
                                      struct tmk_relay_extents *to) {
     struct tmk_json_scan scan;
@@ -64,7 +53,12 @@ static enum tmk_status list_elements(struct tmk_relay_nodes *nodes, struct tmk_r
             return TMK_OK;
         if (status != TMK_OK)
             return fail_at(nodes, scan.at, status, &why);
-        TMK_TRY(push_extent(nodes, to, element));
+        TMK_TRY(tmk_relay_part(nodes->in));
+        struct tmk_relay_extent *grown = tmk_grown(to->items, to->n, &to->size, sizeof *grown);
+        if (!grown)
+            return tmk_nomem(nodes->in->diag);
+        to->items = grown;
+        to->items[to->n++] = element;
     }
 }
 
@@ -79,32 +73,6 @@ static enum tmk_status take_member(struct tmk_relay_nodes *nodes, const char *ke
         memcpy(digits, value.at, value.len < sizeof digits ? value.len : sizeof digits - 1);
         nodes->root = strtoll(digits, NULL, 10);
     }
-    return TMK_OK;
-}
-
-static enum tmk_status list_members(struct tmk_relay_nodes *nodes) {
-    struct tmk_json_scan scan;
-    if (!tmk_json_enter(&scan, nodes->json, nodes->len, '{'))
-        return tmk_relay_fail(nodes->in, tmk_relay_nodes_place(nodes, nodes->json),
-                              "expected '{' of JSON");
-    for (;;) {
-        struct tmk_diag why = {0};
-        struct tmk_relay_extent value;
-        char *key = NULL;
-        enum tmk_status status = tmk_json_next(&scan, '{', &key, &value.at, &value.len, &why);
-        if (status == TMK_NOTFOUND)
-            break;
-        if (status != TMK_OK) {
-            free(key);
-            return fail_at(nodes, scan.at, status, &why);
-        }
-        status = take_member(nodes, key, value);
-        free(key);
-        TMK_TRY(status);
-    }
-    if (!tmk_json_rest_is_blank(&scan))
-        return tmk_relay_fail(nodes->in, tmk_relay_nodes_place(nodes, scan.at),
-                              "something stands behind the JSON");
     return TMK_OK;
 }
 
@@ -180,7 +148,28 @@ enum tmk_status tmk_relay_nodes_tensor(struct tmk_relay_nodes *nodes, int64_t no
 }
 
 enum tmk_status tmk_relay_nodes_open(struct tmk_relay_nodes *nodes) {
-    TMK_TRY(list_members(nodes));
+    struct tmk_json_scan scan;
+    if (!tmk_json_enter(&scan, nodes->json, nodes->len, '{'))
+        return tmk_relay_fail(nodes->in, tmk_relay_nodes_place(nodes, nodes->json),
+                              "expected '{' of JSON");
+    for (;;) {
+        struct tmk_diag why = {0};
+        struct tmk_relay_extent value;
+        char *key = NULL;
+        enum tmk_status status = tmk_json_next(&scan, '{', &key, &value.at, &value.len, &why);
+        if (status == TMK_NOTFOUND)
+            break;
+        if (status != TMK_OK) {
+            free(key);
+            return fail_at(nodes, scan.at, status, &why);
+        }
+        status = take_member(nodes, key, value);
+        free(key);
+        TMK_TRY(status);
+    }
+    if (!tmk_json_rest_is_blank(&scan))
+        return tmk_relay_fail(nodes->in, tmk_relay_nodes_place(nodes, scan.at),
+                              "something stands behind the JSON");
     nodes->tensors = calloc(nodes->arrays.n + 1, sizeof *nodes->tensors);
     nodes->dtypes = calloc(nodes->arrays.n + 1, sizeof *nodes->dtypes);
     return nodes->tensors && nodes->dtypes ? TMK_OK : tmk_nomem(nodes->in->diag);
@@ -197,27 +186,6 @@ void tmk_relay_nodes_finish(struct tmk_relay_nodes *nodes) {
 
 /* ---- the metadata section ---- */
 
-/* The constant that node `index` is. */
-static enum tmk_status read_constant(struct tmk_relay_nodes *nodes, int64_t index) {
-    struct tmk_relay_module *module = nodes->in->module;
-    const struct tmk_tensor *tensor = NULL;
-    const char *dtype = NULL;
-    cJSON *node;
-    TMK_TRY(tmk_relay_node(nodes, index, &node));
-    const char *type = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(node, "type_key"));
-    const cJSON *attrs = cJSON_GetObjectItemCaseSensitive(node, "attrs");
-    const char *data = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(attrs, "data"));
-    enum tmk_status status =
-        type && !strcmp(type, "relay.Constant")
-            ? tmk_relay_nodes_tensor(nodes, index, data, &tensor, &dtype)
-            : tmk_relay_node_fail(nodes, index, "metadata: this is no relay.Constant");
-    cJSON_Delete(node);
-    TMK_TRY(status);
-    tmk_tensor_share(&module->constants[module->n_constants], tensor);
-    module->constant_dtypes[module->n_constants++] = dtype;
-    return TMK_OK;
-}
-
 static enum tmk_status read_list(struct tmk_relay_nodes *nodes, const cJSON *list) {
     struct tmk_relay_reader *in = nodes->in;
     size_t n = 0;
@@ -227,8 +195,26 @@ static enum tmk_status read_list(struct tmk_relay_nodes *nodes, const cJSON *lis
     in->module->constant_dtypes = tmk_arena_array(&in->module->arena, n, sizeof(char *));
     if (!in->module->constants || !in->module->constant_dtypes)
         return tmk_nomem(in->diag);
-    for (const cJSON *item = list ? list->child : NULL; item; item = item->next)
-        TMK_TRY(read_constant(nodes, tmk_relay_node_number(item)));
+    for (const cJSON *item = list ? list->child : NULL; item; item = item->next) {
+        /* The constant that node `index` is. */
+        int64_t index = tmk_relay_node_number(item);
+        struct tmk_relay_module *module = nodes->in->module;
+        const struct tmk_tensor *tensor = NULL;
+        const char *dtype = NULL;
+        cJSON *node;
+        TMK_TRY(tmk_relay_node(nodes, index, &node));
+        const char *type = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(node, "type_key"));
+        const cJSON *attrs = cJSON_GetObjectItemCaseSensitive(node, "attrs");
+        const char *data = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(attrs, "data"));
+        enum tmk_status status =
+            type && !strcmp(type, "relay.Constant")
+                ? tmk_relay_nodes_tensor(nodes, index, data, &tensor, &dtype)
+                : tmk_relay_node_fail(nodes, index, "metadata: this is no relay.Constant");
+        cJSON_Delete(node);
+        TMK_TRY(status);
+        tmk_tensor_share(&module->constants[module->n_constants], tensor);
+        module->constant_dtypes[module->n_constants++] = dtype;
+    }
     return TMK_OK;
 }
 
@@ -258,8 +244,18 @@ static enum tmk_status read_root(struct tmk_relay_nodes *nodes, bool *other) {
     return status;
 }
 
-/* Gives the expressions that name constants their data. */
-static enum tmk_status hand_out(struct tmk_relay_reader *in) {
+enum tmk_status tmk_relay_parse_section(struct tmk_relay_reader *in, const char *json, size_t len) {
+    struct tmk_relay_nodes nodes = {.in = in, .json = json, .len = len, .what = "metadata: "};
+    bool other = false;
+    enum tmk_status status = tmk_relay_nodes_open(&nodes);
+    if (status == TMK_OK)
+        status = read_root(&nodes, &other);
+    tmk_relay_nodes_finish(&nodes);
+    TMK_TRY(status);
+    in->module->has_metadata = true;
+    if (other)
+        TMK_TRY(tmk_relay_copy(in, json, len, &in->module->section));
+    /* Gives the expressions that name constants their data. */
     const struct tmk_relay_module *module = in->module;
     for (size_t i = 0; i < in->metadata.used; i += sizeof(struct tmk_relay_expr *)) {
         struct tmk_relay_expr *expr;
@@ -273,18 +269,4 @@ static enum tmk_status hand_out(struct tmk_relay_reader *in) {
         expr->dtype = module->constant_dtypes[expr->index];
     }
     return TMK_OK;
-}
-
-enum tmk_status tmk_relay_parse_section(struct tmk_relay_reader *in, const char *json, size_t len) {
-    struct tmk_relay_nodes nodes = {.in = in, .json = json, .len = len, .what = "metadata: "};
-    bool other = false;
-    enum tmk_status status = tmk_relay_nodes_open(&nodes);
-    if (status == TMK_OK)
-        status = read_root(&nodes, &other);
-    tmk_relay_nodes_finish(&nodes);
-    TMK_TRY(status);
-    in->module->has_metadata = true;
-    if (other)
-        TMK_TRY(tmk_relay_copy(in, json, len, &in->module->section));
-    return hand_out(in);
 }

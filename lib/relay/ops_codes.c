@@ -31,14 +31,6 @@ static bool is_narrow(enum tmk_dtype dtype) {
     return tmk_rl_is_code(dtype) && dtype != TMK_INT32;
 }
 
-static struct tmk_relay_expr *emit_qnn_quantize(struct tmk_relay_emit *e, struct tmk_relay_expr *x,
-                                                double scale, double zero, enum tmk_dtype dtype) {
-    struct tmk_relay_expr *args[] = {x, tmk_rb_scalar(e->b, TMK_FLOAT32, scale),
-                                     tmk_rb_scalar(e->b, TMK_INT32, zero)};
-    tmk_rb_set_string(e->b, "out_dtype", tmk_dtype_name(dtype));
-    return tmk_re_n(e, "qnn.quantize", args, 3);
-}
-
 /* qnn.quantize rounds ties away from zero, ONNX to the even code, and data has ties: 8 of 0 ... 16
  * under a scale of 16 / 255 is one. Adding 3 * 2^22 leaves a float32 no bits behind the point, so
  * that the addition rounds, to even, as all of IEEE 754 does. The clip before keeps the sum in the
@@ -52,8 +44,12 @@ static struct tmk_relay_expr *emit_quantize(struct tmk_relay_emit *e) {
         return tmk_re_fail(e, "it quantizes by channel, or by a computed scale");
     if (!is_narrow(dtype) || tmk_re_dtype(e, 0) != TMK_FLOAT32)
         return tmk_re_fail(e, "only float32 to 8 and 16 bits can be written");
-    if (e->qnn)
-        return emit_qnn_quantize(e, x, scale, zero, dtype);
+    if (e->qnn) {
+        struct tmk_relay_expr *args[] = {x, tmk_rb_scalar(e->b, TMK_FLOAT32, scale),
+                                         tmk_rb_scalar(e->b, TMK_INT32, zero)};
+        tmk_rb_set_string(e->b, "out_dtype", tmk_dtype_name(dtype));
+        return tmk_re_n(e, "qnn.quantize", args, 3);
+    }
     double lowest = 0, highest = 0;
     tmk_rl_limits(dtype, &lowest, &highest);
     struct tmk_relay_expr *magic = tmk_rb_scalar(e->b, TMK_FLOAT32, 12582912);

@@ -197,26 +197,24 @@ static bool makes_sense(const struct window *w) {
     return true;
 }
 
-/* auto_pad SAME: as many windows as strides fit into the input. */
-static const char *pad_same(struct window *w, bool upper) {
-    for (size_t i = 0; i < w->n; i++) {
-        if (w->in[i] < 0 && w->stride[i] != 1)
-            return "its padding hangs on sizes that are not known";
-        const int64_t out = w->in[i] < 0 ? 1 : (w->in[i] + w->stride[i] - 1) / w->stride[i];
-        const int64_t in = w->in[i] < 0 ? 1 : w->in[i];
-        int64_t total = (out - 1) * w->stride[i] + reach_of(w, i) - in;
-        total = total > 0 ? total : 0;
-        w->begin[i] = upper ? total / 2 : total - total / 2;
-        w->end[i] = total - w->begin[i];
-    }
-    return NULL;
-}
-
 static const char *find_padding(const struct tmk_node *node, struct window *w) {
     const char *how = tmk_node_string(node, "auto_pad", "NOTSET");
     int64_t pads[2 * MOST];
-    if (strcmp(how, "SAME_UPPER") == 0 || strcmp(how, "SAME_LOWER") == 0)
-        return pad_same(w, how[5] == 'U');
+    if (strcmp(how, "SAME_UPPER") == 0 || strcmp(how, "SAME_LOWER") == 0) {
+        /* auto_pad SAME: as many windows as strides fit into the input. */
+        bool upper = how[5] == 'U';
+        for (size_t i = 0; i < w->n; i++) {
+            if (w->in[i] < 0 && w->stride[i] != 1)
+                return "its padding hangs on sizes that are not known";
+            const int64_t out = w->in[i] < 0 ? 1 : (w->in[i] + w->stride[i] - 1) / w->stride[i];
+            const int64_t in = w->in[i] < 0 ? 1 : w->in[i];
+            int64_t total = (out - 1) * w->stride[i] + reach_of(w, i) - in;
+            total = total > 0 ? total : 0;
+            w->begin[i] = upper ? total / 2 : total - total / 2;
+            w->end[i] = total - w->begin[i];
+        }
+        return NULL;
+    }
     if (strcmp(how, "VALID") == 0 || !read_list(node, "pads", 2 * w->n, 0, pads))
         memset(pads, 0, sizeof pads);
     for (size_t i = 0; i < w->n; i++) {
@@ -259,20 +257,6 @@ static bool all_are(const int64_t *values, size_t n, int64_t what) {
     return true;
 }
 
-static void emit_window(struct tmk_relay_builder *b, const struct window *w, bool transposed) {
-    int64_t padding[2 * MOST];
-    memcpy(padding, w->begin, w->n * sizeof *padding);
-    memcpy(padding + w->n, w->end, w->n * sizeof *padding);
-    if (!all_are(w->stride, w->n, 1))
-        tmk_rb_set_ints(b, "strides", w->stride, w->n);
-    if (!all_are(padding, 2 * w->n, 0) || transposed)
-        tmk_rb_set_ints(b, "padding", padding, 2 * w->n);
-    if (!all_are(w->dilation, w->n, 1))
-        tmk_rb_set_ints(b, "dilation", w->dilation, w->n);
-    if (w->ceil)
-        tmk_rb_set_bool(b, "ceil_mode", true);
-}
-
 bool tmk_re_window(struct tmk_relay_emit *e, const int64_t *kernel, bool pool) {
     const struct tmk_shape *x = tmk_re_shape(e, 0);
     const bool transposed = tmk_node_is(e->node, TMK_DOMAIN_ONNX, "ConvTranspose");
@@ -294,7 +278,18 @@ bool tmk_re_window(struct tmk_relay_emit *e, const int64_t *kernel, bool pool) {
         why = round_up(&w, tmk_re_int(e, "count_include_pad", 0) != 0);
     if (why)
         return tmk_re_fail(e, why);
-    emit_window(e->b, &w, transposed);
+    struct tmk_relay_builder *b = e->b;
+    int64_t padding[2 * MOST];
+    memcpy(padding, w.begin, w.n * sizeof *padding);
+    memcpy(padding + w.n, w.end, w.n * sizeof *padding);
+    if (!all_are(w.stride, w.n, 1))
+        tmk_rb_set_ints(b, "strides", w.stride, w.n);
+    if (!all_are(padding, 2 * w.n, 0) || transposed)
+        tmk_rb_set_ints(b, "padding", padding, 2 * w.n);
+    if (!all_are(w.dilation, w.n, 1))
+        tmk_rb_set_ints(b, "dilation", w.dilation, w.n);
+    if (w.ceil)
+        tmk_rb_set_bool(b, "ceil_mode", true);
     return true;
 }
 

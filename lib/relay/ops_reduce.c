@@ -108,16 +108,6 @@ static struct tmk_value *lower_cumulate(struct tmk_relay_call *call) {
 
 /* ---- writing ---- */
 
-static struct tmk_relay_expr *emit_reduced(struct tmk_relay_emit *e, const char *op,
-                                           struct tmk_relay_expr *x, const int64_t *axes,
-                                           size_t n) {
-    if (n)
-        tmk_rb_set_ints(e->b, "axis", axes, n);
-    if (tmk_re_int(e, "keepdims", 1))
-        tmk_rb_set_bool(e->b, "keepdims", true);
-    return tmk_re_1(e, op, x);
-}
-
 static struct tmk_relay_expr *emit_reduce(struct tmk_relay_emit *e) {
     int64_t axes[2 * TMK_MAX_RANK];
     size_t n;
@@ -132,7 +122,11 @@ static struct tmk_relay_expr *emit_reduce(struct tmk_relay_emit *e) {
     if (tmk_node_is(e->node, TMK_DOMAIN_ONNX, "ReduceL2") ||
         tmk_node_is(e->node, TMK_DOMAIN_ONNX, "ReduceSumSquare"))
         x = tmk_re_2(e, "multiply", x, x);
-    struct tmk_relay_expr *made = emit_reduced(e, op, x, axes, n);
+    if (n)
+        tmk_rb_set_ints(e->b, "axis", axes, n);
+    if (tmk_re_int(e, "keepdims", 1))
+        tmk_rb_set_bool(e->b, "keepdims", true);
+    struct tmk_relay_expr *made = tmk_re_1(e, op, x);
     if (tmk_node_is(e->node, TMK_DOMAIN_ONNX, "ReduceL2"))
         made = tmk_re_1(e, "sqrt", made);
     if (tmk_node_is(e->node, TMK_DOMAIN_ONNX, "ReduceLogSum"))

@@ -124,9 +124,17 @@ static bool bound_here(const struct tmk_relay_word *word, size_t scope) {
     return word->binding && word->bound >= scope;
 }
 
-/* The name that is declared here, without the ':' of its type: the name itself may hold some
- * ("conv/kernel:0"), but the ':' before a type is its last, and no type begins with a digit. */
-static enum tmk_status parse_declared(struct tmk_relay_reader *in, const char **out) {
+/* `%name {device}: type`. */
+static enum tmk_status parse_variable(struct tmk_relay_reader *in, enum tmk_relay_binding_kind kind,
+                                      struct tmk_relay_binding **out) {
+    TMK_TRY(tmk_relay_part(in));
+    struct tmk_relay_binding *binding = tmk_arena_alloc(&in->module->arena, sizeof *binding);
+    if (!binding)
+        return tmk_nomem(in->diag);
+    binding->kind = kind;
+    binding->place = in->token.place;
+    /* The name that is declared here, without the ':' of its type: the name itself may hold some
+     * ("conv/kernel:0"), but the ':' before a type is its last, and no type begins with a digit. */
     if (in->token.kind != RELAY_LOCAL)
         return tmk_relay_expected(in, "the name of a variable (%name)");
     const char *at = in->token.at;
@@ -137,20 +145,8 @@ static enum tmk_status parse_declared(struct tmk_relay_reader *in, const char **
                 len = i;
             break;
         }
-    TMK_TRY(tmk_relay_name(in, at, len, out));
-    return tmk_relay_again(in, at + len);
-}
-
-/* `%name {device}: type`. */
-static enum tmk_status parse_variable(struct tmk_relay_reader *in, enum tmk_relay_binding_kind kind,
-                                      struct tmk_relay_binding **out) {
-    TMK_TRY(tmk_relay_part(in));
-    struct tmk_relay_binding *binding = tmk_arena_alloc(&in->module->arena, sizeof *binding);
-    if (!binding)
-        return tmk_nomem(in->diag);
-    binding->kind = kind;
-    binding->place = in->token.place;
-    TMK_TRY(parse_declared(in, &binding->name));
+    TMK_TRY(tmk_relay_name(in, at, len, &binding->name));
+    TMK_TRY(tmk_relay_again(in, at + len));
     if (in->token.kind == '{') {
         const char *begin, *end;
         TMK_TRY(tmk_relay_balanced(in, &begin, &end));
@@ -336,39 +332,6 @@ static enum tmk_status new_function(struct tmk_relay_reader *in, enum tmk_relay_
     return TMK_OK;
 }
 
-static enum tmk_status parse_definition(struct tmk_relay_reader *in) {
-    struct tmk_relay_function *fn;
-    uint32_t height;
-    TMK_TRY(new_function(in, TMK_RELAY_DEF_FORM, &fn));
-    TMK_TRY(tmk_relay_next(in));
-    if (in->token.kind != RELAY_GLOBAL)
-        return tmk_relay_expected(in, "the name of a function (@name)");
-    struct tmk_relay_word *word;
-    TMK_TRY(tmk_relay_word(in, in->token.at, in->token.len, &word));
-    fn->name = word->text;
-    if (word->defined)
-        return tmk_relay_fail(in, in->token.place, "@%s is defined twice", fn->name);
-    word->defined = true;
-    TMK_TRY(tmk_relay_next(in));
-    TMK_TRY(tmk_relay_parse_function(in, fn, &height));
-    return tmk_relay_push(in, &in->pointers, &fn);
-}
-
-/* The whole text is one function, or the body of one. */
-static enum tmk_status parse_bare(struct tmk_relay_reader *in) {
-    struct tmk_relay_function *fn;
-    uint32_t height;
-    if (tmk_relay_is(in, "fn")) {
-        TMK_TRY(new_function(in, TMK_RELAY_FN_FORM, &fn));
-        TMK_TRY(tmk_relay_next(in));
-        TMK_TRY(tmk_relay_parse_function(in, fn, &height));
-    } else {
-        TMK_TRY(new_function(in, TMK_RELAY_BODY_FORM, &fn));
-        TMK_TRY(tmk_relay_parse_body(in, &fn->body, &height));
-    }
-    return tmk_relay_push(in, &in->pointers, &fn);
-}
-
 /* Algebraic data types hold no tensors. */
 static enum tmk_status skip_typedef(struct tmk_relay_reader *in) {
     const char *begin, *end;
@@ -455,38 +418,44 @@ static enum tmk_status parse_module(struct tmk_relay_reader *in) {
         } else if (tmk_relay_is(in, "METADATA") && in->at < in->end && *in->at == ':') {
             json = in->at + 1;
         } else if (tmk_relay_is(in, "def")) {
-            TMK_TRY(parse_definition(in));
+            struct tmk_relay_function *fn;
+            uint32_t height;
+            TMK_TRY(new_function(in, TMK_RELAY_DEF_FORM, &fn));
+            TMK_TRY(tmk_relay_next(in));
+            if (in->token.kind != RELAY_GLOBAL)
+                return tmk_relay_expected(in, "the name of a function (@name)");
+            struct tmk_relay_word *word;
+            TMK_TRY(tmk_relay_word(in, in->token.at, in->token.len, &word));
+            fn->name = word->text;
+            if (word->defined)
+                return tmk_relay_fail(in, in->token.place, "@%s is defined twice", fn->name);
+            word->defined = true;
+            TMK_TRY(tmk_relay_next(in));
+            TMK_TRY(tmk_relay_parse_function(in, fn, &height));
+            TMK_TRY(tmk_relay_push(in, &in->pointers, &fn));
         } else if (tmk_relay_is(in, "type") || tmk_relay_is(in, "extern")) {
             TMK_TRY(skip_typedef(in));
         } else if (in->pointers.used) {
             return tmk_relay_expected(in, "def, metadata or the end");
         } else {
-            TMK_TRY(parse_bare(in));
+            /* The whole text is one function, or the body of one. */
+            struct tmk_relay_function *fn;
+            uint32_t height;
+            if (tmk_relay_is(in, "fn")) {
+                TMK_TRY(new_function(in, TMK_RELAY_FN_FORM, &fn));
+                TMK_TRY(tmk_relay_next(in));
+                TMK_TRY(tmk_relay_parse_function(in, fn, &height));
+            } else {
+                TMK_TRY(new_function(in, TMK_RELAY_BODY_FORM, &fn));
+                TMK_TRY(tmk_relay_parse_body(in, &fn->body, &height));
+            }
+            TMK_TRY(tmk_relay_push(in, &in->pointers, &fn));
         }
     }
     if (!in->pointers.used)
         return tmk_relay_expected(in, "a function");
     TMK_TRY(tmk_relay_pop(in, &in->pointers, 0, &module->functions, &module->n_functions));
     return json ? tmk_relay_parse_section(in, json, (size_t)(in->end - json)) : TMK_OK;
-}
-
-static void reader_finish(struct tmk_relay_reader *in) {
-    free(in->pointers.data);
-    free(in->attrs.data);
-    free(in->values.data);
-    free(in->dims.data);
-    free(in->scope.data);
-    free(in->metadata.data);
-    tmk_map_finish(&in->words);
-    tmk_map_finish(&in->types);
-}
-
-/* No Relay text begins with a brace. */
-static bool is_json(const char *text, size_t len) {
-    size_t i = 0;
-    while (i < len && (text[i] == ' ' || text[i] == '\t' || text[i] == '\n' || text[i] == '\r'))
-        i++;
-    return i < len && text[i] == '{';
 }
 
 static enum tmk_status index_functions(struct tmk_relay_module *module, struct tmk_diag *diag) {
@@ -498,7 +467,11 @@ static enum tmk_status index_functions(struct tmk_relay_module *module, struct t
 
 enum tmk_status tmk_relay_parse(const char *text, size_t len, const char *name,
                                 struct tmk_relay_module **out, struct tmk_diag *diag) {
-    bool json = is_json(text, len);
+    /* No Relay text begins with a brace. */
+    size_t i = 0;
+    while (i < len && (text[i] == ' ' || text[i] == '\t' || text[i] == '\n' || text[i] == '\r'))
+        i++;
+    bool json = i < len && text[i] == '{';
     if (json && memmem(text, len, "\"arg_nodes\"", 11))
         return tmk_relay_parse_graph(text, len, name, out, diag);
     struct tmk_relay_module *module;
@@ -523,7 +496,14 @@ enum tmk_status tmk_relay_parse(const char *text, size_t len, const char *name,
         .diag = diag,
     };
     enum tmk_status status = json ? tmk_relay_parse_json(&in, text, len) : parse_module(&in);
-    reader_finish(&in);
+    free(in.pointers.data);
+    free(in.attrs.data);
+    free(in.values.data);
+    free(in.dims.data);
+    free(in.scope.data);
+    free(in.metadata.data);
+    tmk_map_finish(&in.words);
+    tmk_map_finish(&in.types);
     if (status == TMK_OK)
         status = index_functions(module, diag);
     if (status != TMK_OK) {

@@ -211,25 +211,6 @@ static uint32_t node_of(uint32_t constant, bool old) {
     return FIRST + constant + (constant && !old ? SHARED : 0);
 }
 
-static void print_constant(struct tmk_text *out, uint32_t index, bool old) {
-    tmk_text_printf(out,
-                    ", \n    {\n      \"type_key\": \"relay.Constant\", \n      \"attrs\": {\n"
-                    "        \"_checked_type_\": \"0\", \n        \"data\": \"%" PRIu32 "\", \n"
-                    "        \"span\": \"0\"",
-                    index);
-    if (!old)
-        tmk_text_printf(out, ", \n        \"virtual_device_\": \"%d\"", DEVICE);
-    tmk_text_puts(out, "\n      }\n    }");
-    if (!old && !index)
-        tmk_text_printf(
-            out,
-            ", \n    {\n      \"type_key\": \"VirtualDevice\", \n      \"attrs\": {\n"
-            "        \"device_type_int\": \"-1\", \n        \"memory_scope\": \"%d\", \n"
-            "        \"target\": \"0\", \n        \"virtual_device_id\": \"-1\"\n"
-            "      }\n    }, \n    {\n      \"type_key\": \"runtime.String\"\n    }",
-            DEVICE + 1);
-}
-
 static enum tmk_status print_array(struct tmk_text *out, const struct tmk_tensor *tensor,
                                    struct tmk_diag *diag) {
     struct tmk_arena arena = {0};
@@ -263,8 +244,24 @@ static enum tmk_status print_section(const struct tmk_relay_module *module, bool
     for (uint32_t i = 0; i < module->n_constants; i++)
         tmk_text_printf(out, "%s%" PRIu32, i ? ", " : "", node_of(i, old));
     tmk_text_puts(out, "]\n    }");
-    for (uint32_t i = 0; i < module->n_constants; i++)
-        print_constant(out, i, old);
+    for (uint32_t i = 0; i < module->n_constants; i++) {
+        tmk_text_printf(out,
+                        ", \n    {\n      \"type_key\": \"relay.Constant\", \n      \"attrs\": {\n"
+                        "        \"_checked_type_\": \"0\", \n        \"data\": \"%" PRIu32 "\", \n"
+                        "        \"span\": \"0\"",
+                        i);
+        if (!old)
+            tmk_text_printf(out, ", \n        \"virtual_device_\": \"%d\"", DEVICE);
+        tmk_text_puts(out, "\n      }\n    }");
+        if (!old && !i)
+            tmk_text_printf(
+                out,
+                ", \n    {\n      \"type_key\": \"VirtualDevice\", \n      \"attrs\": {\n"
+                "        \"device_type_int\": \"-1\", \n        \"memory_scope\": \"%d\", \n"
+                "        \"target\": \"0\", \n        \"virtual_device_id\": \"-1\"\n"
+                "      }\n    }, \n    {\n      \"type_key\": \"runtime.String\"\n    }",
+                DEVICE + 1);
+    }
     tmk_text_puts(out, "\n  ], \n  \"b64ndarrays\": [");
     for (uint32_t i = 0; i < module->n_constants; i++) {
         tmk_text_puts(out, i ? ", " : "");
@@ -343,24 +340,20 @@ static enum tmk_status print_declared(struct printer *to, const struct tmk_relay
     return TMK_OK;
 }
 
-static enum tmk_status print_binding(struct printer *to, const struct tmk_relay_binding *binding) {
-    const bool numbered = binding->kind == TMK_RELAY_NUMBERED;
-    if (binding->kind == TMK_RELAY_PARAM)
-        return tmk_fail(to->diag, TMK_FORMAT, "parameter %%%s stands in a body", binding->name);
-    if (!numbered)
-        tmk_text_puts(to->out, binding->kind == TMK_RELAY_FREE ? "free_var " : "let ");
-    TMK_TRY(numbered ? print_name(to, binding) : print_declared(to, binding));
-    if (binding->kind != TMK_RELAY_FREE) {
-        tmk_text_puts(to->out, " = ");
-        TMK_TRY(print_expr(to, binding->expr));
-    }
-    tmk_text_puts(to->out, ";");
-    return TMK_OK;
-}
-
 static enum tmk_status print_body(struct printer *to, const struct tmk_relay_body *body) {
     for (uint32_t i = 0; i < body->n; i++) {
-        TMK_TRY(print_binding(to, body->bindings[i]));
+        const struct tmk_relay_binding *binding = body->bindings[i];
+        const bool numbered = binding->kind == TMK_RELAY_NUMBERED;
+        if (binding->kind == TMK_RELAY_PARAM)
+            return tmk_fail(to->diag, TMK_FORMAT, "parameter %%%s stands in a body", binding->name);
+        if (!numbered)
+            tmk_text_puts(to->out, binding->kind == TMK_RELAY_FREE ? "free_var " : "let ");
+        TMK_TRY(numbered ? print_name(to, binding) : print_declared(to, binding));
+        if (binding->kind != TMK_RELAY_FREE) {
+            tmk_text_puts(to->out, " = ");
+            TMK_TRY(print_expr(to, binding->expr));
+        }
+        tmk_text_puts(to->out, ";");
         new_line(to);
     }
     return print_expr(to, body->result);
@@ -429,14 +422,6 @@ static enum tmk_status print_call(struct printer *to, const struct tmk_relay_exp
     return TMK_OK;
 }
 
-static enum tmk_status print_if(struct printer *to, const struct tmk_relay_expr *expr) {
-    tmk_text_puts(to->out, "if (");
-    TMK_TRY(print_expr(to, expr->args[0]));
-    tmk_text_puts(to->out, ") ");
-    TMK_TRY(print_enclosed(to, "{", expr->body, "} else "));
-    return print_enclosed(to, "{", expr->otherwise, "}");
-}
-
 static enum tmk_status print_kind(struct printer *to, const struct tmk_relay_expr *expr) {
     switch (expr->kind) {
     case TMK_RELAY_CONSTANT:
@@ -468,8 +453,13 @@ static enum tmk_status print_kind(struct printer *to, const struct tmk_relay_exp
         return TMK_OK;
     case TMK_RELAY_CALL:
         return print_call(to, expr);
-    case TMK_RELAY_IF:
-        return print_if(to, expr);
+    case TMK_RELAY_IF: {
+        tmk_text_puts(to->out, "if (");
+        TMK_TRY(print_expr(to, expr->args[0]));
+        tmk_text_puts(to->out, ") ");
+        TMK_TRY(print_enclosed(to, "{", expr->body, "} else "));
+        return print_enclosed(to, "{", expr->otherwise, "}");
+    }
     }
     return TMK_OK;
 }
@@ -512,24 +502,6 @@ static enum tmk_status print_function(struct printer *to, const struct tmk_relay
     return print_enclosed(to, "{", &fn->body, "}");
 }
 
-static enum tmk_status print_functions(struct printer *to, const struct tmk_relay_module *module) {
-    for (uint32_t i = 0; i < module->n_functions; i++) {
-        const struct tmk_relay_function *fn = module->functions[i];
-        tmk_text_puts(to->out, i ? "\n" : "");
-        if (fn->form == TMK_RELAY_BODY_FORM) {
-            TMK_TRY(print_body(to, &fn->body));
-        } else {
-            if (fn->form == TMK_RELAY_DEF_FORM)
-                tmk_text_printf(to->out, "def @%s", fn->name);
-            else
-                tmk_text_puts(to->out, "fn ");
-            TMK_TRY(print_function(to, fn));
-        }
-        tmk_text_puts(to->out, "\n");
-    }
-    return TMK_OK;
-}
-
 enum tmk_status tmk_relay_print(const struct tmk_relay_module *module, struct tmk_text *out,
                                 struct tmk_diag *diag) {
     struct printer to = {
@@ -538,7 +510,20 @@ enum tmk_status tmk_relay_print(const struct tmk_relay_module *module, struct tm
         tmk_text_printf(out, "v0.0.%" PRIu32 "\n", module->version[2]);
     else
         tmk_text_puts(out, "#[version = \"0.0.5\"]\n");
-    TMK_TRY(print_functions(&to, module));
+    for (uint32_t i = 0; i < module->n_functions; i++) {
+        const struct tmk_relay_function *fn = module->functions[i];
+        tmk_text_puts(to.out, i ? "\n" : "");
+        if (fn->form == TMK_RELAY_BODY_FORM) {
+            TMK_TRY(print_body(&to, &fn->body));
+        } else {
+            if (fn->form == TMK_RELAY_DEF_FORM)
+                tmk_text_printf(to.out, "def @%s", fn->name);
+            else
+                tmk_text_puts(to.out, "fn ");
+            TMK_TRY(print_function(&to, fn));
+        }
+        tmk_text_puts(to.out, "\n");
+    }
     if (module->has_metadata) {
         tmk_text_puts(out, to.old ? "\nMETADATA:" : "\n#[metadata]");
         TMK_TRY(print_section(module, to.old, out, diag));

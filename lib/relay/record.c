@@ -120,36 +120,6 @@ static enum tmk_status read_header(struct tmk_relay_bytes *from, struct tmk_aren
     return name_dtype(param, arena, from->diag);
 }
 
-/* The size that the type and the dimensions ask for; TVM leaves lanes out of it. */
-static enum tmk_status read_size(struct tmk_relay_bytes *from, struct tmk_relay_param *param) {
-    uint64_t stored;
-    size_t size = ((size_t)param->bits + 7) / 8, at = from->at;
-    bool fits = true, empty = false;
-    for (int32_t i = 0; i < param->rank; i++) {
-        if (param->dims[i] == 0)
-            empty = true;
-        else
-            fits = fits && tmk_mul_size(size, (size_t)param->dims[i], &size);
-    }
-    TMK_TRY(tmk_relay_field(from, 8, &stored));
-    if (!fits)
-        return tmk_relay_bytes_fail(from, at, "the dimensions of this tensor overflow");
-    size = empty ? 0 : size;
-    size_t with_lanes = size;
-    if (stored != size && (!tmk_mul_size(size, param->lanes, &with_lanes) || stored != with_lanes))
-        return tmk_relay_bytes_fail(from, at,
-                                    "%" PRIu64 " bytes for a tensor whose type and dimensions "
-                                    "need %zu",
-                                    stored, size);
-    if (stored > from->len - from->at)
-        return tmk_relay_bytes_fail(from, from->at,
-                                    "the file is cut short: %" PRIu64 " bytes of a tensor begin "
-                                    "here, %zu are left",
-                                    stored, from->len - from->at);
-    param->n_bytes = (size_t)stored;
-    return TMK_OK;
-}
-
 static bool shape_of(const struct tmk_relay_param *param, struct tmk_shape *out) {
     *out = (struct tmk_shape){.rank = param->rank};
     if (param->rank > TMK_MAX_RANK)
@@ -164,7 +134,32 @@ enum tmk_status tmk_relay_record_read(struct tmk_relay_bytes *from, struct tmk_a
     struct tmk_relay_param param = {.name = out->name};
     struct tmk_shape shape;
     TMK_TRY(read_header(from, arena, &param));
-    TMK_TRY(read_size(from, &param));
+    /* The size that the type and the dimensions ask for; TVM leaves lanes out of it. */
+    uint64_t stored;
+    size_t size = ((size_t)param.bits + 7) / 8, at = from->at;
+    bool fits = true, empty = false;
+    for (int32_t i = 0; i < param.rank; i++) {
+        if (param.dims[i] == 0)
+            empty = true;
+        else
+            fits = fits && tmk_mul_size(size, (size_t)param.dims[i], &size);
+    }
+    TMK_TRY(tmk_relay_field(from, 8, &stored));
+    if (!fits)
+        return tmk_relay_bytes_fail(from, at, "the dimensions of this tensor overflow");
+    size = empty ? 0 : size;
+    size_t with_lanes = size;
+    if (stored != size && (!tmk_mul_size(size, param.lanes, &with_lanes) || stored != with_lanes))
+        return tmk_relay_bytes_fail(from, at,
+                                    "%" PRIu64 " bytes for a tensor whose type and dimensions "
+                                    "need %zu",
+                                    stored, size);
+    if (stored > from->len - from->at)
+        return tmk_relay_bytes_fail(from, from->at,
+                                    "the file is cut short: %" PRIu64 " bytes of a tensor begin "
+                                    "here, %zu are left",
+                                    stored, from->len - from->at);
+    param.n_bytes = (size_t)stored;
     enum tmk_dtype dtype = find_dtype(&param);
     const unsigned char *data = from->bytes + from->at;
     if (dtype != TMK_UNDEFINED && shape_of(&param, &shape)) {

@@ -37,34 +37,6 @@ static bool read_suffix(const char *text, struct tmk_relay_number *number) {
     return strlen(text) <= 3 && (w == 16 || w == 32 || w == 64 || (w == 8 && *text == 'i'));
 }
 
-/* `text` is a sign at most, digits or "inf" or "nan", and a suffix. */
-static enum tmk_status read_number(struct tmk_relay_reader *in, struct tmk_relay_place place,
-                                   const char *text, struct tmk_relay_number *number) {
-    char *end;
-    number->text = text;
-    errno = 0;
-    number->integer =
-        text[strspn(text, "-0123456789")] == '\0' || text[strspn(text, "-0123456789")] == 'i';
-    if (text[text[0] == '-'] == 'i') /* "inf" */
-        number->integer = false;
-    if (number->integer) {
-        number->i = strtoll(text, &end, 10);
-        number->real = (double)number->i;
-        if (errno == ERANGE)
-            return tmk_relay_fail(in, place, "%s does not fit 64 bits", text);
-    } else {
-        /* Not by strtod: it would take "0x" and "nan(...)" too, but the token has neither. */
-        number->real = strtod(text, &end);
-    }
-    if (!read_suffix(end, number))
-        return tmk_relay_fail(in, place, "'%s' is no suffix of a number", end);
-    if (!number->integer && number->suffix == 'i')
-        return tmk_relay_fail(in, place, "%s has an integer's suffix but is none", text);
-    if (number->suffix == 'f')
-        number->integer = false;
-    return TMK_OK;
-}
-
 enum tmk_status tmk_relay_parse_number(struct tmk_relay_reader *in, struct tmk_relay_number *out) {
     struct tmk_relay_place place = in->token.place;
     bool minus = false;
@@ -81,7 +53,29 @@ enum tmk_status tmk_relay_parse_number(struct tmk_relay_reader *in, struct tmk_r
     struct tmk_relay_number number = {0};
     const char *text;
     TMK_TRY(tmk_relay_name(in, minus ? in->key : in->key + 1, in->token.len + minus, &text));
-    TMK_TRY(read_number(in, place, text, &number));
+    /* `text` is a sign at most, digits or "inf" or "nan", and a suffix. */
+    char *end;
+    number.text = text;
+    errno = 0;
+    number.integer =
+        text[strspn(text, "-0123456789")] == '\0' || text[strspn(text, "-0123456789")] == 'i';
+    if (text[text[0] == '-'] == 'i') /* "inf" */
+        number.integer = false;
+    if (number.integer) {
+        number.i = strtoll(text, &end, 10);
+        number.real = (double)number.i;
+        if (errno == ERANGE)
+            return tmk_relay_fail(in, place, "%s does not fit 64 bits", text);
+    } else {
+        /* Not by strtod: it would take "0x" and "nan(...)" too, but the token has neither. */
+        number.real = strtod(text, &end);
+    }
+    if (!read_suffix(end, &number))
+        return tmk_relay_fail(in, place, "'%s' is no suffix of a number", end);
+    if (!number.integer && number.suffix == 'i')
+        return tmk_relay_fail(in, place, "%s has an integer's suffix but is none", text);
+    if (number.suffix == 'f')
+        number.integer = false;
     *out = number;
     return tmk_relay_next(in);
 }
@@ -199,20 +193,6 @@ static enum tmk_status parse_items(struct tmk_relay_reader *in, int close, const
     return tmk_relay_pop(in, &in->values, base, &out->items, &out->n);
 }
 
-/* Word, and what stands in brackets behind it, as text: VirtualDevice(device_type=1, ...). */
-static enum tmk_status parse_text(struct tmk_relay_reader *in, struct tmk_relay_value *out) {
-    const char *begin = in->token.at, *inside, *behind;
-    bool word = in->token.kind == RELAY_WORD;
-    out->kind = word ? TMK_RELAY_NAME : TMK_RELAY_MAP;
-    if (word)
-        TMK_TRY(tmk_relay_next(in));
-    if (in->token.kind == '(' || in->token.kind == '[' || in->token.kind == '{') {
-        out->kind = TMK_RELAY_MAP;
-        TMK_TRY(tmk_relay_balanced(in, &inside, &behind));
-    }
-    return tmk_relay_copy(in, begin, (size_t)(in->gap - begin), &out->s);
-}
-
 static enum tmk_status parse_plain(struct tmk_relay_reader *in, struct tmk_relay_value *out) {
     if (tmk_relay_at_number(in)) {
         struct tmk_relay_number number;
@@ -245,8 +225,20 @@ static enum tmk_status parse_plain(struct tmk_relay_reader *in, struct tmk_relay
         TMK_TRY(tmk_relay_name(in, in->token.at - 1, in->token.len + 1, &out->s));
         return tmk_relay_next(in);
     }
-    if (in->token.kind == RELAY_WORD || in->token.kind == '{')
-        return parse_text(in, out);
+    if (in->token.kind == RELAY_WORD || in->token.kind == '{') {
+        /* Word, and what stands in brackets behind it, as text: VirtualDevice(device_type=1, ...).
+         */
+        const char *begin = in->token.at, *inside, *behind;
+        bool word = in->token.kind == RELAY_WORD;
+        out->kind = word ? TMK_RELAY_NAME : TMK_RELAY_MAP;
+        if (word)
+            TMK_TRY(tmk_relay_next(in));
+        if (in->token.kind == '(' || in->token.kind == '[' || in->token.kind == '{') {
+            out->kind = TMK_RELAY_MAP;
+            TMK_TRY(tmk_relay_balanced(in, &inside, &behind));
+        }
+        return tmk_relay_copy(in, begin, (size_t)(in->gap - begin), &out->s);
+    }
     return tmk_relay_expected(in, "the value of an attribute");
 }
 

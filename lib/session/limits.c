@@ -33,16 +33,6 @@ static uint64_t statistics_of(const struct tmk_plan *plan, const struct tmk_plan
     return bytes;
 }
 
-static uint64_t packed_bytes(const struct tmk_plan *plan) {
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; i < plan->n_steps; i++)
-        bytes += plan->steps[i].accel ? tmk_accel_bytes(plan->steps[i].accel) : 0;
-    for (uint32_t i = 0; i < plan->n_values; i++)
-        if (plan->values[i].place == TMK_PLACE_CONSTANT && !plan->values[i].initializer)
-            bytes += tmk_tensor_bytes(&plan->values[i].constant);
-    return bytes;
-}
-
 /* Weights that are views of the file: their pages come back as they are read. Copies of others the
  * process holds by now. */
 static void find_views(struct tmk_graph *graph, void *context) {
@@ -126,7 +116,13 @@ static enum tmk_status measure_batch(const struct tmk_memory_request *r,
     TMK_TRY(tmk_in(diag, plan_batch(r, batch->inputs, &plan, diag), "%s: sample %llu", r->path,
                    (unsigned long long)batch->sample));
     tmk_graph_each(tmk_graph_root(r->graph), find_views, &m->model);
-    m->packed = packed_bytes(plan);
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < plan->n_steps; i++)
+        bytes += plan->steps[i].accel ? tmk_accel_bytes(plan->steps[i].accel) : 0;
+    for (uint32_t i = 0; i < plan->n_values; i++)
+        if (plan->values[i].place == TMK_PLACE_CONSTANT && !plan->values[i].initializer)
+            bytes += tmk_tensor_bytes(&plan->values[i].constant);
+    m->packed = bytes;
     m->worker = plan->arena_bytes + plan->scratch_bytes;
     for (uint32_t i = 0; i < batch->n_inputs; i++)
         m->read_ahead += READ_AHEAD_A_WORKER * tmk_tensor_bytes(&batch->inputs[i]);

@@ -35,15 +35,6 @@ struct profiling {
     bool stopped;
 };
 
-static void finish_profiling(struct profiling *p) {
-    tmk_profile_destroy(&p->profile);
-    tmk_partials_finish(&p->partials);
-    tmk_meter_destroy(&p->meter);
-    free(p->rest.done);
-    free(p->received);
-    tmk_running_finish(&p->run);
-}
-
 /* ---- the description of a segment ---- */
 
 static void broadcast_hashes(void *team, const char (*hex)[TMK_HASH128_HEX], uint32_t n) {
@@ -165,16 +156,6 @@ static enum tmk_status can_be_cut(const struct profiling *p, struct tmk_diag *di
     return TMK_OK;
 }
 
-static enum tmk_status share_work(struct profiling *p, struct tmk_work_ranges *work,
-                                  struct tmk_diag *diag) {
-    if (keeps_checkpoint(p))
-        TMK_TRY(read_before(p, diag));
-    const struct tmk_profile *before = p->partials.before[0];
-    p->samples_before = before ? before->ledger.run : 0;
-    p->batches_before = before ? before->ledger.batches : 0;
-    return tmk_ranks_share(&p->rank, before, work, diag);
-}
-
 static enum tmk_status choose_work(struct profiling *p, struct tmk_diag *diag) {
     const struct tmk_run_options *options = p->run.options;
     const struct tmk_shard_options all = {1, 1},
@@ -184,7 +165,12 @@ static enum tmk_status choose_work(struct profiling *p, struct tmk_diag *diag) {
     struct tmk_work_ranges work = {0};
     TMK_TRY(can_be_cut(p, diag));
     if (p->rank.team) {
-        TMK_TRY(share_work(p, &work, diag));
+        if (keeps_checkpoint(p))
+            TMK_TRY(read_before(p, diag));
+        const struct tmk_profile *before = p->partials.before[0];
+        p->samples_before = before ? before->ledger.run : 0;
+        p->batches_before = before ? before->ledger.batches : 0;
+        TMK_TRY(tmk_ranks_share(&p->rank, before, &work, diag));
         return tmk_feed_set_ranges(p->run.feed, &work, diag);
     }
     if (shard == &all && !options->checkpoint.path)
@@ -253,36 +239,11 @@ static enum tmk_status control_run(void *context, bool *pause, struct tmk_diag *
     return TMK_OK;
 }
 
-/* The profile of a stratum's samples of the segment, whose accounts go into it. */
-static enum tmk_status record_stratum(struct profiling *p, uint32_t stratum,
-                                      struct tmk_profile **out, struct tmk_diag *diag) {
-    struct tmk_profile *profile = NULL;
-    const struct tmk_observed observed = {p->run.observers, p->run.slots,
-                                          p->run.result.counted.accounts +
-                                              (size_t)stratum * p->run.n_slots,
-                                          p->run.n_slots, tmk_feed_recurrence(p->run.feed)};
-    TMK_TRY(describe_segment(p, stratum, &profile, diag));
-    enum tmk_status status = tmk_record_values(profile, p->run.original, &observed, diag);
-    if (status == TMK_OK)
-        *out = profile;
-    else
-        tmk_profile_destroy(&profile);
-    return status;
-}
-
 /* Is there anything to add? Of the first stratum always, so that there is a profile. */
 static bool is_in_segment(const struct profiling *p, uint32_t stratum) {
     const struct tmk_partials *partials = &p->partials;
     return tmk_feed_counts(p->run.feed, stratum)->n_ranges || partials->before[stratum] ||
            (stratum == 0 && !partials->profiles[0]);
-}
-
-static enum tmk_status add_segment(struct profiling *p, uint32_t stratum, struct tmk_diag *diag) {
-    struct tmk_profile *segment = NULL;
-    if (!is_in_segment(p, stratum))
-        return TMK_OK;
-    TMK_TRY(record_stratum(p, stratum, &segment, diag));
-    return tmk_partials_add(&p->partials, stratum, segment, diag);
 }
 
 /* The run is over, and was one of so many samples. */
@@ -321,7 +282,24 @@ static enum tmk_status end_round(struct profiling *p, enum tmk_round *round,
     if (*round == TMK_ROUND_STOPPED && events->stopping)
         events->stopping(events->context);
     for (uint32_t i = 0; i < p->partials.n; i++) {
-        TMK_TRY(add_segment(p, i, diag));
+        struct tmk_profile *segment = NULL;
+        if (is_in_segment(p, i)) {
+            /* The profile of a stratum's samples of the segment, whose accounts go into it. */
+            struct tmk_profile **out = &segment;
+            struct tmk_profile *profile = NULL;
+            const struct tmk_observed observed = {p->run.observers, p->run.slots,
+                                                  p->run.result.counted.accounts +
+                                                      (size_t)i * p->run.n_slots,
+                                                  p->run.n_slots, tmk_feed_recurrence(p->run.feed)};
+            TMK_TRY(describe_segment(p, i, &profile, diag));
+            enum tmk_status status = tmk_record_values(profile, p->run.original, &observed, diag);
+            if (status == TMK_OK)
+                *out = profile;
+            else
+                tmk_profile_destroy(&profile);
+            TMK_TRY(status);
+            TMK_TRY(tmk_partials_add(&p->partials, i, segment, diag));
+        }
         if (p->rank.team) /* which has one stratum */
             TMK_TRY(tmk_team_gather(p->rank.team, &p->partials.profiles[i], round, diag));
         if (p->meter)
@@ -369,21 +347,6 @@ static enum tmk_status run_segments(struct profiling *p, struct tmk_exec *exec,
     return TMK_OK;
 }
 
-/* A shard may be without samples, but not a whole run. */
-static enum tmk_status check_counts(const struct profiling *p, struct tmk_diag *diag) {
-    const struct tmk_profile_ledger *counts = &p->profile->ledger;
-    const unsigned long long failed = counts->failed, skipped = counts->skipped;
-    if (counts->run || p->run.options->shard.count)
-        return TMK_OK;
-    if (p->rank.team)
-        return tmk_fail(diag, failed ? TMK_FORMAT : TMK_SHAPE,
-                        "no sample is left to run: %llu could not be read, %llu fill no batch",
-                        failed, skipped);
-    return tmk_fail(diag, TMK_FORMAT,
-                    "%s: no sample is left to run: %llu could not be read, %llu were passed over",
-                    p->model->path, failed, skipped);
-}
-
 static enum tmk_status open_meter(struct profiling *p, struct tmk_diag *diag) {
     const struct tmk_run_options *options = p->run.options;
     if (!options->snapshots.take && !(options->snapshots.until_stable > 0))
@@ -398,8 +361,10 @@ static enum tmk_status open_meter(struct profiling *p, struct tmk_diag *diag) {
     return tmk_meter_create(&p->meter, diag);
 }
 
-static enum tmk_status prepare_run(struct profiling *p, const struct tmk_observe *observe,
+static enum tmk_status run_profile(struct profiling *p, const struct tmk_observe *observe,
                                    struct tmk_diag *diag) {
+    const double begin = tmk_running_now();
+    struct tmk_exec *exec;
     if (p->rank.team)
         TMK_TRY(tmk_ranks_check(p->run.options, diag));
     TMK_TRY(open_meter(p, diag));
@@ -408,14 +373,7 @@ static enum tmk_status prepare_run(struct profiling *p, const struct tmk_observe
     p->rank.feed = p->run.feed;
     TMK_TRY(begin_hashing(p, diag));
     TMK_TRY(tmk_partials_init(&p->partials, p->run.options, diag));
-    return choose_work(p, diag);
-}
-
-static enum tmk_status run_profile(struct profiling *p, const struct tmk_observe *observe,
-                                   struct tmk_diag *diag) {
-    const double begin = tmk_running_now();
-    struct tmk_exec *exec;
-    TMK_TRY(prepare_run(p, observe, diag));
+    TMK_TRY(choose_work(p, diag));
     p->run.report.setup_seconds = tmk_running_now() - begin;
     struct tmk_exec_options options = tmk_running_exec_options(&p->run);
     options.control = (struct tmk_control){control_run, p};
@@ -425,7 +383,18 @@ static enum tmk_status run_profile(struct profiling *p, const struct tmk_observe
     if (status != TMK_OK || !p->profile) /* rank 0 has it */
         return status;
     TMK_TRY(tmk_profile_validate(p->profile, diag)); /* a checkpoint's, when it is written */
-    return check_counts(p, diag);
+    /* A shard may be without samples, but not a whole run. */
+    const struct tmk_profile_ledger *counts = &p->profile->ledger;
+    const unsigned long long failed = counts->failed, skipped = counts->skipped;
+    if (counts->run || p->run.options->shard.count)
+        return TMK_OK;
+    if (p->rank.team)
+        return tmk_fail(diag, failed ? TMK_FORMAT : TMK_SHAPE,
+                        "no sample is left to run: %llu could not be read, %llu fill no batch",
+                        failed, skipped);
+    return tmk_fail(diag, TMK_FORMAT,
+                    "%s: no sample is left to run: %llu could not be read, %llu were passed over",
+                    p->model->path, failed, skipped);
 }
 
 static void fill_report(struct profiling *p, struct tmk_run_report *report) {
@@ -453,6 +422,11 @@ enum tmk_status tmk_model_profile(struct tmk_model *model, const struct tmk_run_
         *out = p.profile;
         p.profile = NULL;
     }
-    finish_profiling(&p);
+    tmk_profile_destroy(&p.profile);
+    tmk_partials_finish(&p.partials);
+    tmk_meter_destroy(&p.meter);
+    free(p.rest.done);
+    free(p.received);
+    tmk_running_finish(&p.run);
     return status;
 }

@@ -11,22 +11,6 @@
 #include "ops/ops.h"
 #include "stats/state.h"
 
-static enum tmk_status describe_type(struct tmk_profile *profile, const struct tmk_value *value,
-                                     struct tmk_profile_tensor *tensor, struct tmk_diag *diag) {
-    tensor->dtype = value->type.dtype;
-    tensor->origin = value->type.origin;
-    tensor->has_shape = value->type.has_shape;
-    tensor->shape = value->type.shape;
-    for (int i = 0; tensor->has_shape && i < tensor->shape.rank; i++) {
-        if (!value->type.symbol[i])
-            continue;
-        tensor->symbol[i] = tmk_profile_text(profile, value->type.symbol[i]);
-        if (!tensor->symbol[i])
-            return tmk_nomem(diag);
-    }
-    return TMK_OK;
-}
-
 /* In the order of the consuming nodes, identified by the numbers of their first results. */
 static uint64_t place_of(const struct tmk_use *use) {
     for (uint32_t i = 0; i < use->node->n_outputs; i++)
@@ -108,26 +92,6 @@ static uint32_t inputs_before(const struct tmk_node *node) {
     return tmk_node_is(node, TMK_DOMAIN_ONNX, "Scan") && node->row && node->row->since < 9;
 }
 
-static enum tmk_status trace_result(struct tmk_profile_tensor *tensor,
-                                    const struct tmk_value *value, struct tmk_diag *diag) {
-    const struct tmk_node *node = value->producer;
-    const struct tmk_graph *body = body_of(node);
-    bool loop = tmk_node_is(node, TMK_DOMAIN_ONNX, "Loop"),
-         scan = tmk_node_is(node, TMK_DOMAIN_ONNX, "Scan");
-    if (body && (loop || scan)) {
-        uint32_t before = loop ? 2 : inputs_before(node);
-        if (value->output < states_of(node, body))
-            TMK_TRY(add_input(tensor, node, before + value->output, diag));
-        return add_output(tensor, body, value->output + loop, diag);
-    }
-    for (uint32_t i = 0; i < node->n_inputs; i++)
-        TMK_TRY(add_input(tensor, node, i, diag));
-    for (uint32_t i = 0; i < node->n_attrs; i++)
-        if (node->attrs[i].kind == TMK_ATTR_GRAPH)
-            TMK_TRY(add_output(tensor, node->attrs[i].graphs[0], value->output, diag));
-    return TMK_OK;
-}
-
 static enum tmk_status trace_formal(struct tmk_profile_tensor *tensor,
                                     const struct tmk_value *value, struct tmk_diag *diag) {
     const struct tmk_graph *body = value->graph;
@@ -159,8 +123,24 @@ static enum tmk_status trace_input(struct tmk_profile_tensor *tensor, const stru
 
 static enum tmk_status trace_value(struct tmk_profile_tensor *tensor, const struct tmk_value *value,
                                    const struct tmk_feedback *feedback, struct tmk_diag *diag) {
-    if (value->producer)
-        return trace_result(tensor, value, diag);
+    if (value->producer) {
+        const struct tmk_node *node = value->producer;
+        const struct tmk_graph *body = body_of(node);
+        bool loop = tmk_node_is(node, TMK_DOMAIN_ONNX, "Loop"),
+             scan = tmk_node_is(node, TMK_DOMAIN_ONNX, "Scan");
+        if (body && (loop || scan)) {
+            uint32_t before = loop ? 2 : inputs_before(node);
+            if (value->output < states_of(node, body))
+                TMK_TRY(add_input(tensor, node, before + value->output, diag));
+            return add_output(tensor, body, value->output + loop, diag);
+        }
+        for (uint32_t i = 0; i < node->n_inputs; i++)
+            TMK_TRY(add_input(tensor, node, i, diag));
+        for (uint32_t i = 0; i < node->n_attrs; i++)
+            if (node->attrs[i].kind == TMK_ATTR_GRAPH)
+                TMK_TRY(add_output(tensor, node->attrs[i].graphs[0], value->output, diag));
+        return TMK_OK;
+    }
     if (value->kind != TMK_VALUE_INPUT)
         return TMK_OK;
     return value->graph->owner ? trace_formal(tensor, value, diag)
@@ -168,32 +148,6 @@ static enum tmk_status trace_value(struct tmk_profile_tensor *tensor, const stru
 }
 
 /* ---- what was seen ---- */
-
-/* One entry a sample of the ledger's range. */
-static enum tmk_status lay_out_samples(const struct tmk_profile *profile,
-                                       const struct tmk_samples *samples,
-                                       struct tmk_profile_tensor *tensor, struct tmk_diag *diag) {
-    uint64_t first = profile->ledger.first_sample, n = profile->ledger.end_sample - first;
-    size_t bytes;
-    if (n > SIZE_MAX || !tmk_mul_size((size_t)n, sizeof(float), &bytes))
-        return tmk_nomem(diag);
-    tensor->sample_min = malloc(bytes ? bytes : 1);
-    tensor->sample_max = malloc(bytes ? bytes : 1);
-    if (!tensor->sample_min || !tensor->sample_max)
-        return tmk_nomem(diag);
-    tensor->n_samples = n;
-    for (uint64_t i = 0; i < n; i++)
-        tensor->sample_min[i] = tensor->sample_max[i] = NAN;
-    for (size_t i = 0; i < samples->n; i++) {
-        const struct tmk_minmax *range = &samples->range[i];
-        uint64_t at = samples->sample[i] - first;
-        if (at < n && range->min <= range->max) {
-            tensor->sample_min[at] = range->min;
-            tensor->sample_max[at] = range->max;
-        }
-    }
-    return TMK_OK;
-}
 
 static enum tmk_status move_account(const struct tmk_profile *profile, struct tmk_account *account,
                                     bool per_sample, struct tmk_profile_tensor *tensor,
@@ -218,7 +172,27 @@ static enum tmk_status move_account(const struct tmk_profile *profile, struct tm
     tensor->topk = account->topk;
     if (!per_sample || !tensor->stats || tensor->kind == TMK_PROFILE_WEIGHT)
         return TMK_OK;
-    return lay_out_samples(profile, &account->samples, tensor, diag);
+    /* One entry a sample of the ledger's range. */
+    uint64_t first = profile->ledger.first_sample, n = profile->ledger.end_sample - first;
+    size_t bytes;
+    if (n > SIZE_MAX || !tmk_mul_size((size_t)n, sizeof(float), &bytes))
+        return tmk_nomem(diag);
+    tensor->sample_min = malloc(bytes ? bytes : 1);
+    tensor->sample_max = malloc(bytes ? bytes : 1);
+    if (!tensor->sample_min || !tensor->sample_max)
+        return tmk_nomem(diag);
+    tensor->n_samples = n;
+    for (uint64_t i = 0; i < n; i++)
+        tensor->sample_min[i] = tensor->sample_max[i] = NAN;
+    for (size_t i = 0; i < account->samples.n; i++) {
+        const struct tmk_minmax *range = &account->samples.range[i];
+        uint64_t at = account->samples.sample[i] - first;
+        if (at < n && range->min <= range->max) {
+            tensor->sample_min[at] = range->min;
+            tensor->sample_max[at] = range->max;
+        }
+    }
+    return TMK_OK;
 }
 
 static const char *const rule_names[] = {[TMK_RULE_NONE] = "",
@@ -226,18 +200,6 @@ static const char *const rule_names[] = {[TMK_RULE_NONE] = "",
                                          [TMK_RULE_CONCAT] = "concat",
                                          [TMK_RULE_VIEW] = "view",
                                          [TMK_RULE_TRANSPOSE] = "transpose"};
-
-static enum tmk_status describe_rule(struct tmk_profile *profile,
-                                     const struct tmk_observed *observed,
-                                     const struct tmk_slot_config *config,
-                                     struct tmk_profile_tensor *tensor, struct tmk_diag *diag) {
-    bool relu = config->rule == TMK_RULE_CLAMP && config->clamp.lo == 0 && isinf(config->clamp.hi);
-    tensor->rule = tmk_profile_text(profile, relu ? "relu" : rule_names[config->rule]);
-    for (uint32_t i = 0; i < config->n_sources; i++)
-        TMK_TRY(tmk_profile_add_derivation(
-            tensor, (uint32_t)observed->observers[config->sources[i]].profile_id, diag));
-    return tensor->rule ? TMK_OK : tmk_nomem(diag);
-}
 
 static enum tmk_status record_value(struct tmk_profile *profile, const struct tmk_value *value,
                                     const struct tmk_observed *observed, uint32_t slot,
@@ -254,15 +216,34 @@ static enum tmk_status record_value(struct tmk_profile *profile, const struct tm
     if (!tensor->name || !tensor->path)
         return tmk_nomem(diag);
     tensor->kind = tmk_value_kind_of(value);
-    TMK_TRY(describe_type(profile, value, tensor, diag));
+    tensor->dtype = value->type.dtype;
+    tensor->origin = value->type.origin;
+    tensor->has_shape = value->type.has_shape;
+    tensor->shape = value->type.shape;
+    for (int i = 0; tensor->has_shape && i < tensor->shape.rank; i++) {
+        if (!value->type.symbol[i])
+            continue;
+        tensor->symbol[i] = tmk_profile_text(profile, value->type.symbol[i]);
+        if (!tensor->symbol[i])
+            return tmk_nomem(diag);
+    }
     TMK_TRY(describe_ends(profile, value, tensor, diag));
     TMK_TRY(trace_value(tensor, value, &observed->feedback, diag));
     if (slot)
         TMK_TRY(move_account(profile, &observed->accounts[slot - 1],
                              observed->configs[slot - 1].per_sample, tensor, diag));
     if (slot && tensor->stats && tensor->kind != TMK_PROFILE_WEIGHT &&
-        observed->configs[slot - 1].rule != TMK_RULE_NONE)
-        TMK_TRY(describe_rule(profile, observed, &observed->configs[slot - 1], tensor, diag));
+        observed->configs[slot - 1].rule != TMK_RULE_NONE) {
+        const struct tmk_slot_config *config = &observed->configs[slot - 1];
+        bool relu =
+            config->rule == TMK_RULE_CLAMP && config->clamp.lo == 0 && isinf(config->clamp.hi);
+        tensor->rule = tmk_profile_text(profile, relu ? "relu" : rule_names[config->rule]);
+        for (uint32_t i = 0; i < config->n_sources; i++)
+            TMK_TRY(tmk_profile_add_derivation(
+                tensor, (uint32_t)observed->observers[config->sources[i]].profile_id, diag));
+        if (!tensor->rule)
+            return tmk_nomem(diag);
+    }
     tensor->status = tmk_profile_status_of(tensor);
     return TMK_OK;
 }

@@ -43,9 +43,12 @@ void tmk_running_finish(struct tmk_running *run) {
     tmk_watched_finish(&run->watched);
 }
 
-/* An observer of the file that prints or guards does so here, where no other kind was asked for.
- */
-static enum tmk_status keep_kinds(struct tmk_running *run, struct tmk_diag *diag) {
+static enum tmk_status configure_slots(struct tmk_running *run, struct tmk_diag *diag) {
+    TMK_TRY(tmk_excluded_of(run->options, &run->excluded, diag));
+    TMK_TRY(tmk_observer_slots(run->graph, &run->observers, &run->n_slots, diag));
+    /* An observer of the file that prints or guards does so here, where no other kind was asked
+     * for.
+     */
     const struct tmk_watched *watched = &run->watched;
     struct tmk_ptrmap kinds = {0};
     enum tmk_status status = TMK_OK;
@@ -61,13 +64,7 @@ static enum tmk_status keep_kinds(struct tmk_running *run, struct tmk_diag *diag
                 tmk_observer_kinds()[2 * (size_t)*kind] /* each with its help */;
     }
     tmk_ptrmap_finish(&kinds);
-    return status;
-}
-
-static enum tmk_status configure_slots(struct tmk_running *run, struct tmk_diag *diag) {
-    TMK_TRY(tmk_excluded_of(run->options, &run->excluded, diag));
-    TMK_TRY(tmk_observer_slots(run->graph, &run->observers, &run->n_slots, diag));
-    TMK_TRY(keep_kinds(run, diag));
+    TMK_TRY(status);
     run->slots = calloc(run->n_slots + 1u, sizeof *run->slots);
     run->labels = calloc(run->n_slots + 1u, sizeof *run->labels);
     if (!run->slots || !run->labels)
@@ -171,24 +168,19 @@ struct tmk_memory_request tmk_running_memory(const struct tmk_running *run,
                                        .threads = tmk_running_threads(&run->options->limits)};
 }
 
-static enum tmk_status keep_memory_limit(struct tmk_running *run, const struct tmk_graph *graph,
-                                         struct tmk_diag *diag) {
-    const struct tmk_memory_request request = tmk_running_memory(run, graph);
-    struct tmk_memory_plan plan;
-    TMK_TRY(tmk_memory_planned(&request, &plan, diag));
-    run->limited = *run->options;
-    run->limited.data.batch = (uint32_t)plan.batch;
-    run->options = &run->limited;
-    run->report.threads = plan.threads;
-    return TMK_OK;
-}
-
 enum tmk_status tmk_running_open(struct tmk_running *run, const struct tmk_graph *graph,
                                  struct tmk_diag *diag) {
     const uint32_t threads = tmk_running_threads(&run->options->limits);
     run->report.threads = threads;
-    if (run->options->limits.memory)
-        TMK_TRY(keep_memory_limit(run, graph, diag));
+    if (run->options->limits.memory) {
+        const struct tmk_memory_request request = tmk_running_memory(run, graph);
+        struct tmk_memory_plan plan;
+        TMK_TRY(tmk_memory_planned(&request, &plan, diag));
+        run->limited = *run->options;
+        run->limited.data.batch = (uint32_t)plan.batch;
+        run->options = &run->limited;
+        run->report.threads = plan.threads;
+    }
     TMK_TRY(tmk_feed_open_batched(graph, &run->options->data, threads, &run->options->notices,
                                   &run->feed, NULL, diag));
     run->to_run = tmk_feed_plan(run->feed).run;

@@ -15,14 +15,6 @@ struct weights {
     uint32_t n;
 };
 
-static void finish_weights(struct weights *w) {
-    for (uint32_t i = 0; w->accounts && i < w->n; i++)
-        tmk_account_finish(&w->accounts[i]);
-    free(w->accounts);
-    free(w->configs);
-    free(w->observers);
-}
-
 static bool is_counted(enum tmk_dtype dtype) {
     return dtype == TMK_FLOAT32 || tmk_int_stats_supports(dtype);
 }
@@ -64,7 +56,11 @@ static enum tmk_status fill_profile(struct tmk_profile *profile, const struct tm
         const struct tmk_observed observed = {w.observers, w.configs, w.accounts, w.n};
         status = tmk_record_values(profile, graph, &observed, diag);
     }
-    finish_weights(&w);
+    for (uint32_t i = 0; w.accounts && i < w.n; i++)
+        tmk_account_finish(&w.accounts[i]);
+    free(w.accounts);
+    free(w.configs);
+    free(w.observers);
     return status;
 }
 

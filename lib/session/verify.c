@@ -142,19 +142,6 @@ static void compare_lists(const struct tmk_list *got, const struct tmk_list *wan
     }
 }
 
-static void compare_output(const struct tmk_tensor *got, const struct tmk_tensor *want,
-                           const struct tmk_verify_options *options, struct tmk_verdict *verdict) {
-    if (got->kind != want->kind)
-        snprintf(verdict->why, sizeof verdict->why, "got %s, want %s", tmk_tensor_what(got),
-                 tmk_tensor_what(want));
-    else if (got->kind == TMK_TYPE_TENSOR)
-        compare_tensors(got, want, options, verdict);
-    else if (got->kind == TMK_TYPE_SEQUENCE)
-        compare_lists(got->list, want->list, options, verdict);
-    else
-        verdict->ok = true;
-}
-
 /* ---- one set ---- */
 
 struct test_set {
@@ -258,7 +245,15 @@ static enum tmk_status compare_set(void *context, const struct tmk_ran *ran, voi
         struct tmk_verdict *verdict = &verdicts->all[verdicts->n++];
         const struct tmk_tensor got = tmk_worker_value(ran->workers[0], v->graph->outputs[i]);
         *verdict = (struct tmk_verdict){.set = set->path, .output = v->graph->outputs[i]->name};
-        compare_output(&got, &set->wanted.tensors[i], v->options, verdict);
+        if (got.kind != set->wanted.tensors[i].kind)
+            snprintf(verdict->why, sizeof verdict->why, "got %s, want %s", tmk_tensor_what(&got),
+                     tmk_tensor_what(&set->wanted.tensors[i]));
+        else if (got.kind == TMK_TYPE_TENSOR)
+            compare_tensors(&got, &set->wanted.tensors[i], v->options, verdict);
+        else if (got.kind == TMK_TYPE_SEQUENCE)
+            compare_lists(got.list, set->wanted.tensors[i].list, v->options, verdict);
+        else
+            verdict->ok = true;
     }
     finish_files(&set->wanted);
     return TMK_OK;

@@ -95,40 +95,31 @@ static void pair_matches(struct making *m) {
             pair_values(m, graph->values[i], tmk_ptrmap_get(m->ends->matches, graph->values[i]));
 }
 
-/* -1: it has no value, or one that the file is without. */
-static int64_t id_in_file(const struct making *m, const struct tmk_value *value) {
-    const struct tmk_value *in_file = value ? m->in_file[value->index] : NULL;
-    return in_file ? in_file->profile_id : -1;
-}
-
 /* ---- what values are ---- */
-
-static enum tmk_status describe_value(struct making *m, const struct tmk_value *value,
-                                      struct tmk_lineage_identity *is) {
-    char path[TMK_GRAPH_PATH];
-    tmk_graph_path(value->graph, path);
-    *is = (struct tmk_lineage_identity){
-        .fingerprint = value->fingerprint,
-        .content = value->content,
-        .ordinal = value->ordinal,
-        .name = tmk_lineage_record_text(m->record, value->name),
-        .path = tmk_lineage_record_text(m->record, path),
-        .kind = tmk_value_kind_of(value),
-        .dtype = value->type.dtype,
-        .has_shape = value->type.has_shape,
-        .shape = value->type.shape,
-    };
-    return is->name && is->path ? TMK_OK : tmk_nomem(m->diag);
-}
 
 static enum tmk_status describe_values(struct making *m, const struct tmk_by_id *values,
                                        bool originals) {
     for (size_t id = 0; id < values->n; id++) {
         if (!values->values[id])
             return tmk_fail(m->diag, TMK_GRAPH, "profile IDs are not dense");
-        TMK_TRY(
-            describe_value(m, values->values[id],
-                           originals ? &m->record->originals[id].is : &m->record->values[id].is));
+        const struct tmk_value *value = values->values[id];
+        struct tmk_lineage_identity *is =
+            originals ? &m->record->originals[id].is : &m->record->values[id].is;
+        char path[TMK_GRAPH_PATH];
+        tmk_graph_path(value->graph, path);
+        *is = (struct tmk_lineage_identity){
+            .fingerprint = value->fingerprint,
+            .content = value->content,
+            .ordinal = value->ordinal,
+            .name = tmk_lineage_record_text(m->record, value->name),
+            .path = tmk_lineage_record_text(m->record, path),
+            .kind = tmk_value_kind_of(value),
+            .dtype = value->type.dtype,
+            .has_shape = value->type.has_shape,
+            .shape = value->type.shape,
+        };
+        if (!is->name || !is->path)
+            return tmk_nomem(m->diag);
     }
     return TMK_OK;
 }
@@ -229,26 +220,6 @@ static bool is_constant(const struct making *m, const struct tmk_origin *origin)
            (m->ends->constants && tmk_ptrmap_get(m->ends->constants, origin->value));
 }
 
-static enum tmk_status record_fates(struct making *m) {
-    for (uint32_t id = 0; id < m->record->n_originals; id++) {
-        const struct tmk_origin *origin = tmk_lineage_origin(m->ends->lineage, id);
-        struct tmk_lineage_original *o = &m->record->originals[id];
-        o->verdict = verdicts[origin->fate];
-        o->value = id_in_file(m, origin->value);
-        o->pass = tmk_lineage_record_text(m->record, origin->pass);
-        o->remark = tmk_lineage_record_text(m->record, origin->remark);
-        if (!o->pass || !o->remark)
-            return tmk_nomem(m->diag);
-        if (origin->value && o->value < 0) /* nothing in the file uses it */
-            o->verdict = is_constant(m, origin) ? TMK_LINEAGE_CONSTANT : TMK_LINEAGE_DEAD;
-        else if (origin->fate == TMK_FATE_ABSORBED)
-            TMK_TRY(name_absorber(m, origin, o));
-        else
-            TMK_TRY(relate_original(m, &origin->how, o));
-    }
-    return TMK_OK;
-}
-
 static enum tmk_status make_record(struct making *m, const struct tmk_by_id *originals,
                                    const struct tmk_by_id *values) {
     m->in_file = calloc((size_t)tmk_graph_number(m->ends->graph) + 1, sizeof(struct tmk_value *));
@@ -262,7 +233,24 @@ static enum tmk_status make_record(struct making *m, const struct tmk_by_id *ori
                                       m->diag));
     TMK_TRY(describe_values(m, originals, true));
     TMK_TRY(describe_values(m, values, false));
-    TMK_TRY(record_fates(m));
+    for (uint32_t id = 0; id < m->record->n_originals; id++) {
+        const struct tmk_origin *origin = tmk_lineage_origin(m->ends->lineage, id);
+        struct tmk_lineage_original *o = &m->record->originals[id];
+        o->verdict = verdicts[origin->fate];
+        /* -1: it has no value, or one that the file is without. */
+        const struct tmk_value *in_file = origin->value ? m->in_file[origin->value->index] : NULL;
+        o->value = in_file ? in_file->profile_id : -1;
+        o->pass = tmk_lineage_record_text(m->record, origin->pass);
+        o->remark = tmk_lineage_record_text(m->record, origin->remark);
+        if (!o->pass || !o->remark)
+            return tmk_nomem(m->diag);
+        if (origin->value && o->value < 0) /* nothing in the file uses it */
+            o->verdict = is_constant(m, origin) ? TMK_LINEAGE_CONSTANT : TMK_LINEAGE_DEAD;
+        else if (origin->fate == TMK_FATE_ABSORBED)
+            TMK_TRY(name_absorber(m, origin, o));
+        else
+            TMK_TRY(relate_original(m, &origin->how, o));
+    }
     return tmk_lineage_record_finalize(m->record, m->diag);
 }
 

@@ -170,24 +170,22 @@ enum tmk_status tmk_original_watched(const struct tmk_model *model, struct tmk_g
     return status;
 }
 
-static enum tmk_status no_kind(const char *name, struct tmk_diag *diag) {
-    struct tmk_guess guess = {.wanted = name};
-    char meant[TMK_GUESS_SIZE];
-    for (const char *const *kind = tmk_observer_kinds(); *kind; kind += 2)
-        tmk_guess_try(&guess, *kind);
-    return tmk_fail(diag, TMK_ARGUMENT,
-                    "'%s'%s is no kind of observer; there are range, histogram, print and guard",
-                    name, tmk_guess_text(&guess, meant));
-}
-
 enum tmk_status tmk_instrumented(const struct tmk_graph *original,
                                  const struct tmk_observe *observe, struct tmk_graph **out,
                                  uint32_t *n_observers, struct tmk_diag *diag) {
     struct tmk_instrument_options options = {observe ? observe->patterns : NULL,
                                              observe ? observe->n_patterns : 0,
                                              TMK_OBSERVER_HISTOGRAM};
-    if (observe && observe->kind && !tmk_observer_kind_by_name(observe->kind, &options.kind))
-        return no_kind(observe->kind, diag);
+    if (observe && observe->kind && !tmk_observer_kind_by_name(observe->kind, &options.kind)) {
+        struct tmk_guess guess = {.wanted = observe->kind};
+        char meant[TMK_GUESS_SIZE];
+        for (const char *const *kind = tmk_observer_kinds(); *kind; kind += 2)
+            tmk_guess_try(&guess, *kind);
+        return tmk_fail(
+            diag, TMK_ARGUMENT,
+            "'%s'%s is no kind of observer; there are range, histogram, print and guard",
+            observe->kind, tmk_guess_text(&guess, meant));
+    }
     struct tmk_graph *graph = NULL;
     TMK_TRY(tmk_graph_clone(original, &graph, diag));
     enum tmk_status status = tmk_instrument(graph, &options, n_observers, diag);

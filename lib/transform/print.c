@@ -112,18 +112,6 @@ static void put_ids(struct tmk_json_out *to, const char *key, struct tmk_value *
     tmk_json_put_child(to, key, &array);
 }
 
-static void put_shape(struct tmk_json_out *to, const struct tmk_value *value) {
-    struct tmk_json_out array = tmk_json_new_array();
-    for (int32_t i = 0; i < value->type.shape.rank; i++)
-        if (value->type.shape.dim[i] >= 0)
-            tmk_json_put(&array, NULL, cJSON_CreateNumber((double)value->type.shape.dim[i]));
-        else if (value->type.symbol[i])
-            tmk_json_put_text(&array, NULL, value->type.symbol[i]);
-        else
-            tmk_json_put(&array, NULL, cJSON_CreateNull());
-    tmk_json_put_child(to, "shape", &array);
-}
-
 static void put_value(struct tmk_json_out *to, const struct tmk_value *value) {
     static const char *const kinds[] = {"input", "initializer", "result"};
     char text[32];
@@ -134,20 +122,17 @@ static void put_value(struct tmk_json_out *to, const struct tmk_value *value) {
     snprintf(text, sizeof text, "%016llx", (unsigned long long)value->fingerprint);
     tmk_json_put_text(&o, "fingerprint", text);
     tmk_json_put_text(&o, "dtype", tmk_dtype_name(value->type.dtype));
-    if (value->type.has_shape)
-        put_shape(&o, value);
-    tmk_json_put_child(to, NULL, &o);
-}
-
-static void put_node(struct tmk_json_out *to, const struct tmk_node *node) {
-    struct tmk_json_out o = tmk_json_new_object();
-    tmk_json_put_text(&o, "name", node->name);
-    tmk_json_put_text(&o, "domain", node->domain);
-    tmk_json_put_text(&o, "op", node->op);
-    tmk_json_put(&o, "opset", cJSON_CreateNumber((double)node->version));
-    tmk_json_put(&o, "supported", cJSON_CreateBool(node->row != NULL));
-    put_ids(&o, "inputs", node->inputs, node->n_inputs);
-    put_ids(&o, "outputs", node->outputs, node->n_outputs);
+    if (value->type.has_shape) {
+        struct tmk_json_out array = tmk_json_new_array();
+        for (int32_t i = 0; i < value->type.shape.rank; i++)
+            if (value->type.shape.dim[i] >= 0)
+                tmk_json_put(&array, NULL, cJSON_CreateNumber((double)value->type.shape.dim[i]));
+            else if (value->type.symbol[i])
+                tmk_json_put_text(&array, NULL, value->type.symbol[i]);
+            else
+                tmk_json_put(&array, NULL, cJSON_CreateNull());
+        tmk_json_put_child(&o, "shape", &array);
+    }
     tmk_json_put_child(to, NULL, &o);
 }
 
@@ -160,8 +145,17 @@ static void put_graph(struct tmk_graph *graph, void *context) {
     for (uint32_t i = 0; i < graph->n_values; i++)
         if (tmk_value_alive(graph->values[i]))
             put_value(&lists->values, graph->values[i]);
-    for (const struct tmk_node *node = graph->first; node; node = node->next)
-        put_node(&lists->nodes, node);
+    for (const struct tmk_node *node = graph->first; node; node = node->next) {
+        struct tmk_json_out o = tmk_json_new_object();
+        tmk_json_put_text(&o, "name", node->name);
+        tmk_json_put_text(&o, "domain", node->domain);
+        tmk_json_put_text(&o, "op", node->op);
+        tmk_json_put(&o, "opset", cJSON_CreateNumber((double)node->version));
+        tmk_json_put(&o, "supported", cJSON_CreateBool(node->row != NULL));
+        put_ids(&o, "inputs", node->inputs, node->n_inputs);
+        put_ids(&o, "outputs", node->outputs, node->n_outputs);
+        tmk_json_put_child(&lists->nodes, NULL, &o);
+    }
 }
 
 static void print_json(struct tmk_model *model, struct tmk_text *text) {
@@ -277,9 +271,10 @@ static enum tmk_status is_end(const struct tmk_by_id *values,
     return TMK_OK;
 }
 
-static enum tmk_status check_lineage(const struct tmk_model *model,
-                                     const struct tmk_lineage_record *lineage,
-                                     struct tmk_diag *diag) {
+enum tmk_status tmk_model_print_lineage(const struct tmk_model *model,
+                                        const struct tmk_lineage_record *lineage, char **out,
+                                        struct tmk_diag *diag) {
+    struct tmk_text text = {0};
     struct tmk_graph *graph = NULL;
     struct tmk_by_id values;
     TMK_TRY(tmk_original(model, &graph, diag));
@@ -290,14 +285,7 @@ static enum tmk_status check_lineage(const struct tmk_model *model,
         tmk_by_id_finish(&values);
     }
     tmk_graph_destroy(&graph);
-    return tmk_in(diag, status, "%s is neither end of the lineage", model->path);
-}
-
-enum tmk_status tmk_model_print_lineage(const struct tmk_model *model,
-                                        const struct tmk_lineage_record *lineage, char **out,
-                                        struct tmk_diag *diag) {
-    struct tmk_text text = {0};
-    TMK_TRY(check_lineage(model, lineage, diag));
+    TMK_TRY(tmk_in(diag, status, "%s is neither end of the lineage", model->path));
     tmk_lineage_text(lineage, &text);
     if (text.failed) {
         tmk_text_finish(&text);

@@ -60,35 +60,7 @@ struct transforming {
     struct tmk_diag *diag;
 };
 
-static void finish_transforming(struct transforming *t) {
-    tmk_lineage_destroy(&t->lineage);
-    tmk_graph_destroy(&t->graph);
-    tmk_graph_destroy(&t->original);
-    free(t->passes);
-    free(t->ranges);
-    free(t->magnitudes);
-    tmk_watched_finish(&t->watched);
-    tmk_relay_written_finish(&t->written);
-}
-
 /* ---- which passes ---- */
-
-static enum tmk_status unknown_pass(const char *name, struct tmk_diag *diag) {
-    struct tmk_text known = {0};
-    struct tmk_guess guess = {.wanted = name};
-    char meant[TMK_GUESS_SIZE];
-    for (size_t i = 0; tmk_pass_list()[i]; i++) {
-        tmk_text_printf(&known, "%s%s", i ? ", " : "", tmk_pass_list()[i]->name);
-        tmk_guess_try(&guess, tmk_pass_list()[i]->name);
-    }
-    enum tmk_status status =
-        known.failed
-            ? tmk_nomem(diag)
-            : tmk_fail(diag, TMK_ARGUMENT, "there is no pass '%s'%s; there are %s, all and none",
-                       name, tmk_guess_text(&guess, meant), known.data);
-    tmk_text_finish(&known);
-    return status;
-}
 
 /* Room is for every name to be "all". */
 static enum tmk_status choose_passes(struct transforming *t, bool relay) {
@@ -109,8 +81,22 @@ static enum tmk_status choose_passes(struct transforming *t, bool relay) {
             continue;
         }
         const struct tmk_pass *pass = tmk_pass_find(name);
-        if (!pass)
-            return unknown_pass(name, t->diag);
+        if (!pass) {
+            struct tmk_text known = {0};
+            struct tmk_guess guess = {.wanted = name};
+            char meant[TMK_GUESS_SIZE];
+            for (size_t j = 0; tmk_pass_list()[j]; j++) {
+                tmk_text_printf(&known, "%s%s", j ? ", " : "", tmk_pass_list()[j]->name);
+                tmk_guess_try(&guess, tmk_pass_list()[j]->name);
+            }
+            enum tmk_status status =
+                known.failed ? tmk_nomem(t->diag)
+                             : tmk_fail(t->diag, TMK_ARGUMENT,
+                                        "there is no pass '%s'%s; there are %s, all and none", name,
+                                        tmk_guess_text(&guess, meant), known.data);
+            tmk_text_finish(&known);
+            return status;
+        }
         if (pass->needs_ranges && !t->options->profile)
             return tmk_fail(t->diag, TMK_ARGUMENT, "the pass %s needs a profile of the model",
                             name);
@@ -120,29 +106,6 @@ static enum tmk_status choose_passes(struct transforming *t, bool relay) {
 }
 
 /* ---- observers, out and in ---- */
-
-static enum tmk_status put_observers_back(struct transforming *t) {
-    struct tmk_observer_place *list = calloc(t->watched.n + 1u, sizeof *list);
-    uint32_t n = 0;
-    if (!list)
-        return tmk_nomem(t->diag);
-    for (uint32_t i = 0; i < t->watched.n; i++) {
-        const struct tmk_origin *origin = tmk_lineage_origin(t->lineage, t->watched.ids[i]);
-        if (!origin->value || origin->fate == TMK_FATE_ABSORBED)
-            continue;
-        /* a weight that nothing uses any more is not written */
-        if (origin->value->kind == TMK_VALUE_INITIALIZER && !origin->value->n_uses &&
-            !origin->value->n_graph_outputs)
-            continue;
-        bool same = origin->fate == TMK_FATE_SAME;
-        list[n++] = (struct tmk_observer_place){origin->value, origin->id, t->watched.kinds[i],
-                                                same ? NULL : tmk_fate_name(origin->fate)};
-    }
-    t->report.observers_after = n;
-    enum tmk_status status = n ? tmk_observe_values(t->graph, list, n, t->diag) : TMK_OK;
-    free(list);
-    return status;
-}
 
 /* ---- running ---- */
 
@@ -240,15 +203,6 @@ static void declare_types(struct tmk_graph *graph, void *context) {
     }
 }
 
-static enum tmk_status declare_observers(struct transforming *t) {
-    struct tmk_by_id original;
-    TMK_TRY(tmk_by_id_init(&original, t->original, t->diag));
-    struct declaring d = {&original, TMK_OK, t->diag};
-    tmk_graph_each(t->graph, declare_types, &d);
-    tmk_by_id_finish(&original);
-    return d.status;
-}
-
 static enum tmk_status describe_models(struct transforming *t, const struct tmk_model *model,
                                        const char *path, const struct tmk_graph *file,
                                        struct tmk_lineage_record *record) {
@@ -329,12 +283,36 @@ static enum tmk_status save_model(struct transforming *t, const char *path) {
                         "%s: is no regular file; the lineage describes the model as it is read "
                         "from its file",
                         path);
-    TMK_TRY(declare_observers(t));
+    struct tmk_by_id original;
+    TMK_TRY(tmk_by_id_init(&original, t->original, t->diag));
+    struct declaring d = {&original, TMK_OK, t->diag};
+    tmk_graph_each(t->graph, declare_types, &d);
+    tmk_by_id_finish(&original);
+    TMK_TRY(d.status);
     if (tmk_is_relay_path(path))
         return tmk_relay_save(t->graph, path, t->options->params_path, &t->written, t->diag);
     if (t->options->params_path)
         return tmk_fail(t->diag, TMK_ARGUMENT, "%s is not Relay: its weights stand in it", path);
-    TMK_TRY(put_observers_back(t));
+    struct tmk_observer_place *list = calloc(t->watched.n + 1u, sizeof *list);
+    uint32_t n = 0;
+    if (!list)
+        return tmk_nomem(t->diag);
+    for (uint32_t i = 0; i < t->watched.n; i++) {
+        const struct tmk_origin *origin = tmk_lineage_origin(t->lineage, t->watched.ids[i]);
+        if (!origin->value || origin->fate == TMK_FATE_ABSORBED)
+            continue;
+        /* a weight that nothing uses any more is not written */
+        if (origin->value->kind == TMK_VALUE_INITIALIZER && !origin->value->n_uses &&
+            !origin->value->n_graph_outputs)
+            continue;
+        bool same = origin->fate == TMK_FATE_SAME;
+        list[n++] = (struct tmk_observer_place){origin->value, origin->id, t->watched.kinds[i],
+                                                same ? NULL : tmk_fate_name(origin->fate)};
+    }
+    t->report.observers_after = n;
+    enum tmk_status status = n ? tmk_observe_values(t->graph, list, n, t->diag) : TMK_OK;
+    free(list);
+    TMK_TRY(status);
     TMK_TRY(tmk_graph_verify(t->graph, t->diag));
     TMK_TRY(tmk_onnx_save(t->graph, path, t->diag));
     return tmk_strip_observers(t->graph, NULL, t->diag);
@@ -357,6 +335,13 @@ enum tmk_status tmk_model_transform(struct tmk_model *model,
         status = make_record(&t, model, path, out);
     if (status == TMK_OK && report)
         *report = t.report;
-    finish_transforming(&t);
+    tmk_lineage_destroy(&t.lineage);
+    tmk_graph_destroy(&t.graph);
+    tmk_graph_destroy(&t.original);
+    free(t.passes);
+    free(t.ranges);
+    free(t.magnitudes);
+    tmk_watched_finish(&t.watched);
+    tmk_relay_written_finish(&t.written);
     return status;
 }
