@@ -273,6 +273,13 @@ enum tmk_status tmk_graph_add_node(struct tmk_graph *graph, struct tmk_node *bef
     return TMK_OK;
 }
 
+static void *copy_array(struct tmk_arena *arena, const void *from, size_t n, size_t size) {
+    void *to = tmk_arena_array(arena, n, size);
+    if (to && n)
+        memcpy(to, from, n * size);
+    return to;
+}
+
 static enum tmk_status copy_attr(struct tmk_graph *graph, const struct tmk_attr *from,
                                  struct tmk_attr *to, struct tmk_diag *diag) {
     struct tmk_arena *arena = graph->arena;
@@ -286,22 +293,14 @@ static enum tmk_status copy_attr(struct tmk_graph *graph, const struct tmk_attr 
     case TMK_ATTR_STRING:
         ok = ok && (to->s = tmk_arena_strndup(arena, from->s, from->n));
         break;
-    case TMK_ATTR_INTS: {
-        int64_t *ints = tmk_arena_array(arena, from->n, sizeof *ints);
-        if (ints && from->n)
-            memcpy(ints, from->ints, from->n * sizeof *ints);
-        to->ints = ints;
-        ok = ok && ints;
+    case TMK_ATTR_INTS:
+        to->ints = copy_array(arena, from->ints, from->n, sizeof *from->ints);
+        ok = ok && to->ints;
         break;
-    }
-    case TMK_ATTR_FLOATS: {
-        float *floats = tmk_arena_array(arena, from->n, sizeof *floats);
-        if (floats && from->n)
-            memcpy(floats, from->floats, from->n * sizeof *floats);
-        to->floats = floats;
-        ok = ok && floats;
+    case TMK_ATTR_FLOATS:
+        to->floats = copy_array(arena, from->floats, from->n, sizeof *from->floats);
+        ok = ok && to->floats;
         break;
-    }
     case TMK_ATTR_STRINGS: {
         const char **strings = tmk_arena_array(arena, from->n, sizeof *strings);
         for (size_t i = 0; strings && ok && i < from->n; i++)

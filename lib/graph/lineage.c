@@ -12,13 +12,13 @@ struct tmk_lineage {
     uint32_t n;
 };
 
-const char *tmk_fate_name(enum tmk_fate fate) {
+const char *tmk_fate_name(enum tmk_lineage_verdict fate) {
     static const char *const names[] = {
-#define TMK_FATE_NAME(name, text, help) text,
-        TMK_FATE_LIST(TMK_FATE_NAME)
-#undef TMK_FATE_NAME
+#define FATE_NAME(name, number, text) [number] = text,
+        TMK_LINEAGE_VERDICT_LIST(FATE_NAME)
+#undef FATE_NAME
     };
-    return (unsigned)fate < TMK_N_FATES ? names[fate] : "?";
+    return names[fate];
 }
 
 /* ---- which originals a value stands for ---- */
@@ -37,18 +37,19 @@ static struct tmk_origin *detach_origins(struct tmk_lineage *lineage, struct tmk
     return first;
 }
 
-static struct tmk_origin *copy_after(struct tmk_lineage *lineage, const struct tmk_origin *origin) {
-    return origin->next ? &lineage->origins[origin->next - 1] : NULL;
-}
-
 const struct tmk_origin *tmk_lineage_first(const struct tmk_lineage *lineage,
                                            const struct tmk_value *value) {
     return value->origins ? &lineage->origins[value->origins - 1] : NULL;
 }
 
+static struct tmk_origin *next_origin(const struct tmk_lineage *lineage,
+                                      const struct tmk_origin *origin) {
+    return origin->next ? &lineage->origins[origin->next - 1] : NULL;
+}
+
 const struct tmk_origin *tmk_lineage_next(const struct tmk_lineage *lineage,
                                           const struct tmk_origin *origin) {
-    return origin->next ? &lineage->origins[origin->next - 1] : NULL;
+    return next_origin(lineage, origin);
 }
 
 /* ---- making ---- */
@@ -78,7 +79,7 @@ static void enter_values(struct tmk_graph *graph, void *context) {
         }
         struct tmk_origin *origin = &m->lineage->origins[value->profile_id];
         *origin = (struct tmk_origin){.id = (uint32_t)value->profile_id,
-                                      .fate = TMK_FATE_SAME,
+                                      .fate = TMK_LINEAGE_SAME,
                                       .pass = "",
                                       .remark = "",
                                       .name = tmk_arena_strdup(&m->lineage->arena, value->name),
@@ -141,12 +142,12 @@ const struct tmk_origin *tmk_lineage_origin(const struct tmk_lineage *lineage, u
 
 /* ---- one relation after another ---- */
 
-static bool is_plain(const struct tmk_arrangement *view) {
+static bool is_plain(const struct tmk_lineage_view *view) {
     return !view->reshaped && !view->rank;
 }
 
 /* *first, then `then`. False: it cannot be expressed. */
-static bool compose_views(struct tmk_arrangement *first, const struct tmk_arrangement *then) {
+static bool compose_views(struct tmk_lineage_view *first, const struct tmk_lineage_view *then) {
     if (is_plain(then))
         return true;
     if (is_plain(first)) {
@@ -155,7 +156,7 @@ static bool compose_views(struct tmk_arrangement *first, const struct tmk_arrang
     }
     if (first->reshaped != then->reshaped || (!then->reshaped && first->rank != then->rank))
         return false;
-    struct tmk_arrangement both = *first;
+    struct tmk_lineage_view both = *first;
     for (int32_t i = 0; !then->reshaped && i < then->rank; i++)
         both.perm[i] = first->perm[then->perm[i]];
     *first = both;
@@ -163,7 +164,7 @@ static bool compose_views(struct tmk_arrangement *first, const struct tmk_arrang
 }
 
 /* Where `axis` of the value before is in the value after; -1: dissolved. */
-static int32_t axis_after(const struct tmk_arrangement *view, int32_t axis) {
+static int32_t axis_after(const struct tmk_lineage_view *view, int32_t axis) {
     if (is_plain(view))
         return axis;
     for (int32_t i = 0; !view->reshaped && i < view->rank; i++)
@@ -176,8 +177,9 @@ static double number_at(const double *numbers, uint32_t n, uint32_t i) {
     return numbers[n == 1 ? 0 : i];
 }
 
-static bool copy_affine(struct tmk_lineage *lineage, struct tmk_affine *out,
-                        const struct tmk_affine *first, const struct tmk_affine *then) {
+static bool copy_affine(struct tmk_lineage *lineage, struct tmk_lineage_affine *out,
+                        const struct tmk_lineage_affine *first,
+                        const struct tmk_lineage_affine *then) {
     uint32_t n = first->n > then->n ? first->n : then->n;
     double *scale = tmk_arena_array(&lineage->arena, n, sizeof *scale);
     double *shift = tmk_arena_array(&lineage->arena, n, sizeof *shift);
@@ -191,12 +193,12 @@ static bool copy_affine(struct tmk_lineage *lineage, struct tmk_affine *out,
         scale[i] = s * s2;
         shift[i] = b * s2 + b2;
     }
-    *out = (struct tmk_affine){n, first->n > 1 ? first->axis : then->axis, scale, shift};
+    *out = (struct tmk_lineage_affine){n, first->n > 1 ? first->axis : then->axis, scale, shift};
     return true;
 }
 
-static bool copy_quantized(struct tmk_lineage *lineage, struct tmk_quantized *out,
-                           const struct tmk_quantized *from) {
+static bool copy_quantized(struct tmk_lineage *lineage, struct tmk_lineage_quantized *out,
+                           const struct tmk_lineage_quantized *from) {
     double *scale = tmk_arena_array(&lineage->arena, from->n, sizeof *scale);
     int64_t *zero = tmk_arena_array(&lineage->arena, from->n, sizeof *zero);
     if (!scale || !zero)
@@ -244,9 +246,9 @@ static void simplify_relation(struct tmk_relation *how) {
     for (uint32_t i = 0; i < how->affine.n; i++)
         scaled = scaled || how->affine.scale[i] != 1 || how->affine.shift[i] != 0;
     if (!moved)
-        how->view = (struct tmk_arrangement){0};
+        how->view = (struct tmk_lineage_view){0};
     if (!scaled)
-        how->affine = (struct tmk_affine){0};
+        how->affine = (struct tmk_lineage_affine){0};
 }
 
 /* ---- fates ---- */
@@ -254,21 +256,21 @@ static void simplify_relation(struct tmk_relation *how) {
 static void set_remark(struct tmk_origin *origin, struct tmk_value *value, const char *pass) {
     origin->pass = pass;
     if (origin->how.affine.n)
-        origin->fate = TMK_FATE_AFFINE;
+        origin->fate = TMK_LINEAGE_AFFINE;
     else if (origin->how.quantized.n)
-        origin->fate = TMK_FATE_QUANTIZED;
+        origin->fate = TMK_LINEAGE_QUANTIZED;
     else if (!is_plain(&origin->how.view))
-        origin->fate = TMK_FATE_VIEW;
+        origin->fate = TMK_LINEAGE_VIEW;
     else if (value->profile_id < 0) {
-        origin->fate = TMK_FATE_SAME;
+        origin->fate = TMK_LINEAGE_SAME;
         value->profile_id = origin->id;
     } else
-        origin->fate = TMK_FATE_MERGED;
+        origin->fate = TMK_LINEAGE_MERGED;
     attach_origin(origin, value);
 }
 
 static void lose_value(struct tmk_origin *origin, struct tmk_value *into, const char *pass) {
-    origin->fate = TMK_FATE_ABSORBED;
+    origin->fate = TMK_LINEAGE_ABSORBED;
     origin->how = (struct tmk_relation){0};
     origin->pass = pass;
     attach_origin(origin, into);
@@ -276,7 +278,7 @@ static void lose_value(struct tmk_origin *origin, struct tmk_value *into, const 
 
 static void end_origin(struct tmk_origin *origin, const char *pass) {
     bool known = origin->constant.data != NULL;
-    origin->fate = known ? TMK_FATE_CONSTANT : TMK_FATE_DEAD;
+    origin->fate = known ? TMK_LINEAGE_CONSTANT : TMK_LINEAGE_DEAD;
     origin->how = (struct tmk_relation){0};
     origin->value = NULL;
     origin->next = 0;
@@ -293,17 +295,17 @@ enum tmk_status tmk_lineage_move(struct tmk_lineage *lineage, struct tmk_value *
     for (int turn = 0; turn < 2; turn++) {
         struct tmk_origin *next, *rest = NULL;
         for (struct tmk_origin *origin = list; origin; origin = next) {
-            next = copy_after(lineage, origin);
+            next = next_origin(lineage, origin);
             if ((turn == 0) != ((int64_t)origin->id == own)) {
                 origin->next = rest ? rest->id + 1 : 0;
                 rest = origin;
                 continue;
             }
-            if (origin->fate == TMK_FATE_ABSORBED) {
+            if (origin->fate == TMK_LINEAGE_ABSORBED) {
                 lose_value(origin, to, origin->pass);
                 continue;
             }
-            if (origin->fate == TMK_FATE_CONSTANT) {
+            if (origin->fate == TMK_LINEAGE_CONSTANT) {
                 if (how && (how->affine.n || how->quantized.n || !is_plain(&how->view)))
                     end_origin(origin, origin->pass);
                 else
@@ -331,7 +333,7 @@ void tmk_lineage_absorb(struct tmk_lineage *lineage, struct tmk_value *value,
                         struct tmk_value *into, const char *pass) {
     struct tmk_origin *next;
     for (struct tmk_origin *origin = detach_origins(lineage, value); origin; origin = next) {
-        next = copy_after(lineage, origin);
+        next = next_origin(lineage, origin);
         if (origin->constant.data)
             end_origin(origin, pass);
         else
@@ -343,9 +345,9 @@ void tmk_lineage_fold(struct tmk_lineage *lineage, struct tmk_value *from,
                       struct tmk_value *initializer, const char *pass) {
     struct tmk_origin *next;
     for (struct tmk_origin *origin = detach_origins(lineage, from); origin; origin = next) {
-        next = copy_after(lineage, origin);
-        if (origin->fate == TMK_FATE_SAME || origin->fate == TMK_FATE_MERGED) {
-            origin->fate = TMK_FATE_CONSTANT;
+        next = next_origin(lineage, origin);
+        if (origin->fate == TMK_LINEAGE_SAME || origin->fate == TMK_LINEAGE_MERGED) {
+            origin->fate = TMK_LINEAGE_CONSTANT;
             origin->pass = pass;
             tmk_tensor_finish(&origin->constant);
             tmk_tensor_share(&origin->constant, &initializer->data);
@@ -358,7 +360,7 @@ bool tmk_lineage_remark(struct tmk_lineage *lineage, const struct tmk_value *val
                         const char *remark) {
     const char *copy = tmk_arena_strdup(&lineage->arena, remark);
     struct tmk_origin *origin = value->origins ? &lineage->origins[value->origins - 1] : NULL;
-    for (; copy && origin; origin = copy_after(lineage, origin))
+    for (; copy && origin; origin = next_origin(lineage, origin))
         origin->remark = copy;
     return copy != NULL;
 }
@@ -366,8 +368,8 @@ bool tmk_lineage_remark(struct tmk_lineage *lineage, const struct tmk_value *val
 void tmk_lineage_end(struct tmk_lineage *lineage, struct tmk_value *value, const char *pass) {
     struct tmk_origin *next;
     for (struct tmk_origin *origin = detach_origins(lineage, value); origin; origin = next) {
-        next = copy_after(lineage, origin);
-        end_origin(origin, origin->fate == TMK_FATE_CONSTANT ? origin->pass : pass);
+        next = next_origin(lineage, origin);
+        end_origin(origin, origin->fate == TMK_LINEAGE_CONSTANT ? origin->pass : pass);
     }
 }
 

@@ -10,68 +10,26 @@
 #ifndef TMK_GRAPH_LINEAGE_H
 #define TMK_GRAPH_LINEAGE_H
 
+#include <tidemark/lineage.h>
+
 #include "base/text.h"
 #include "graph/graph.h"
-
-/* X(NAME, "name", help). `value` is the value of the new graph that an entry points to. */
-#define TMK_FATE_LIST(X)                                                                           \
-    X(SAME, "same", "the value holds these numbers, and is nobody else's")                         \
-    X(VIEW, "view", "the value holds these numbers in another shape or layout")                    \
-    X(AFFINE, "affine", "value = scale * original + shift, for all or for each channel")           \
-    X(QUANTIZED, "quantized", "original = scale * (value - zero point), the value of integers")    \
-    X(MERGED, "merged", "the value holds these numbers, and was another original's before")        \
-    X(CONSTANT, "constant", "it depends on no input: its numbers are kept")                        \
-    X(ABSORBED, "absorbed", "it exists inside of the operator that makes the value, unseen")       \
-    X(DEAD, "dead", "no output needs it, and it is gone")
-
-enum tmk_fate {
-#define TMK_FATE_ENUM(name, text, help) TMK_FATE_##name,
-    TMK_FATE_LIST(TMK_FATE_ENUM)
-#undef TMK_FATE_ENUM
-        TMK_N_FATES
-};
-/* "same", ...; never NULL ("?" for an unknown number). */
-const char *tmk_fate_name(enum tmk_fate fate);
-
-/* value = scale * original + shift. n = 0: the identity; 1: all elements alike; else channel c is
- * index c of the value's dimension `axis`, and n its size. Scales and shifts are finite; a scale
- * may be 0, and then the original's numbers do not come back. */
-struct tmk_affine {
-    uint32_t n;
-    int32_t axis; /* n > 1 only, counted from the front */
-    const double *scale, *shift;
-};
-
-/* How the value's elements lie. Axis i of the value is axis perm[i] of the original; rank 0 without
- * `reshaped`: as they were. reshaped: the same order of elements (perm does not count) under
- * another shape. */
-struct tmk_arrangement {
-    bool reshaped;
-    int32_t rank;
-    int32_t perm[TMK_MAX_RANK];
-};
-
-/* original = scale * (value - zero_point), n and axis as of tmk_affine, n >= 1. */
-struct tmk_quantized {
-    enum tmk_dtype dtype; /* the value's */
-    uint32_t n;
-    int32_t axis;
-    const double *scale;
-    const int64_t *zero_point;
-};
 
 /* How the numbers of one value are had from those of another. Zero-initialised: they are equal. At
  * most one of affine and quantized; a view may go with either, and comes first. */
 struct tmk_relation {
-    struct tmk_arrangement view;
-    struct tmk_affine affine;
-    struct tmk_quantized quantized; /* n = 0: none */
+    struct tmk_lineage_view view;
+    struct tmk_lineage_affine affine;
+    struct tmk_lineage_quantized quantized; /* n = 0: none */
 };
+
+/* "same", ..., without the module profile. */
+const char *tmk_fate_name(enum tmk_lineage_verdict fate);
 
 /* One original value. */
 struct tmk_origin {
     uint32_t id;
-    enum tmk_fate fate;
+    enum tmk_lineage_verdict fate;
     /* SAME ... MERGED: alive. CONSTANT: an initializer that holds it, or NULL. ABSORBED: a result
      * of the operator that has it inside. DEAD: NULL. */
     struct tmk_value *value;

@@ -44,12 +44,13 @@ static bool fits_axis(const struct tmk_value *value, uint32_t n, int32_t axis) {
 }
 
 static void check_origin(struct audit *audit, const struct tmk_origin *origin) {
-    const bool points = origin->fate <= TMK_FATE_MERGED || origin->fate == TMK_FATE_ABSORBED ||
-                        (origin->fate == TMK_FATE_CONSTANT && origin->value);
+    const bool points = origin->fate <= TMK_LINEAGE_MERGED ||
+                        origin->fate == TMK_LINEAGE_ABSORBED ||
+                        (origin->fate == TMK_LINEAGE_CONSTANT && origin->value);
     if (!points) {
         if (origin->value)
             report_error(audit, origin->id, "it points to '%s'", origin->value->name);
-        if (origin->fate == TMK_FATE_CONSTANT && !origin->constant.data)
+        if (origin->fate == TMK_LINEAGE_CONSTANT && !origin->constant.data)
             report_error(audit, origin->id, "its numbers are lost");
         return;
     }
@@ -59,7 +60,7 @@ static void check_origin(struct audit *audit, const struct tmk_origin *origin) {
                      value ? value->name : "it");
         return;
     }
-    if ((origin->fate == TMK_FATE_SAME) != (value->profile_id == (int64_t)origin->id))
+    if ((origin->fate == TMK_LINEAGE_SAME) != (value->profile_id == (int64_t)origin->id))
         report_error(audit, origin->id, "'%s' carries p%lld", value->name,
                      (long long)value->profile_id);
     if (!fits_axis(value, origin->how.affine.n, origin->how.affine.axis) ||
@@ -109,7 +110,7 @@ enum tmk_status tmk_lineage_audit(const struct tmk_lineage *lineage, struct tmk_
 
 /* ---- print ---- */
 
-static void put_affine(const struct tmk_affine *affine, struct tmk_text *text) {
+static void put_affine(const struct tmk_lineage_affine *affine, struct tmk_text *text) {
     if (affine->n > 1) {
         tmk_text_puts(text, "*s+b");
         return;
@@ -125,10 +126,10 @@ static void put_affine(const struct tmk_affine *affine, struct tmk_text *text) {
 
 static void put_origin(const struct tmk_origin *origin, struct tmk_text *text) {
     const bool viewed = origin->how.view.reshaped || origin->how.view.rank;
-    const char *mark = origin->fate == TMK_FATE_MERGED     ? "="
-                       : origin->fate == TMK_FATE_ABSORBED ? "~"
-                       : origin->fate == TMK_FATE_CONSTANT ? "#"
-                                                           : "";
+    const char *mark = origin->fate == TMK_LINEAGE_MERGED     ? "="
+                       : origin->fate == TMK_LINEAGE_ABSORBED ? "~"
+                       : origin->fate == TMK_LINEAGE_CONSTANT ? "#"
+                                                              : "";
     tmk_text_printf(text, " @%sp%u", mark, origin->id);
     if (origin->how.affine.n)
         put_affine(&origin->how.affine, text);
@@ -142,10 +143,10 @@ void tmk_lineage_put(const struct tmk_lineage *lineage, const struct tmk_value *
                      struct tmk_text *text) {
     const struct tmk_origin *origin = tmk_lineage_first(lineage, value);
     for (; origin; origin = tmk_lineage_next(lineage, origin))
-        if (origin->fate == TMK_FATE_SAME)
+        if (origin->fate == TMK_LINEAGE_SAME)
             put_origin(origin, text);
     for (origin = tmk_lineage_first(lineage, value); origin;
          origin = tmk_lineage_next(lineage, origin))
-        if (origin->fate != TMK_FATE_SAME)
+        if (origin->fate != TMK_LINEAGE_SAME)
             put_origin(origin, text);
 }

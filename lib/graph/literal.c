@@ -6,88 +6,55 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "base/grow.h"
 #include "base/size.h"
-
-static const struct {
-    enum tmk_dtype dtype;
-    const char *name;
-} dtypes[] = {
-    {TMK_FLOAT32, "f32"},
-    {TMK_UINT8, "u8"},
-    {TMK_INT8, "i8"},
-    {TMK_UINT16, "u16"},
-    {TMK_INT16, "i16"},
-    {TMK_INT32, "i32"},
-    {TMK_INT64, "i64"},
-    {TMK_STRING, "str"},
-    {TMK_BOOL, "bool"},
-    {TMK_FLOAT16, "f16"},
-    {TMK_FLOAT64, "f64"},
-    {TMK_UINT32, "u32"},
-    {TMK_UINT64, "u64"},
-    {TMK_COMPLEX64, "c64"},
-    {TMK_COMPLEX128, "c128"},
-    {TMK_BFLOAT16, "bf16"},
-    {TMK_FLOAT8E4M3FN, "f8e4m3fn"},
-    {TMK_FLOAT8E4M3FNUZ, "f8e4m3fnuz"},
-    {TMK_FLOAT8E5M2, "f8e5m2"},
-    {TMK_FLOAT8E5M2FNUZ, "f8e5m2fnuz"},
-    {TMK_UINT4, "u4"},
-    {TMK_INT4, "i4"},
-    {TMK_FLOAT4E2M1, "f4e2m1"},
-    {TMK_FLOAT8E8M0, "f8e8m0"},
-    {TMK_UINT2, "u2"},
-    {TMK_INT2, "i2"},
-};
-
-const char *tmk_literal_dtype(enum tmk_dtype dtype) {
-    for (size_t i = 0; i < TMK_COUNT(dtypes); i++)
-        if (dtypes[i].dtype == dtype)
-            return dtypes[i].name;
-    return "?";
-}
-
-/* TMK_UNDEFINED when no type has this short name. */
-static enum tmk_dtype dtype_by_name(const char *name) {
-    for (size_t i = 0; i < TMK_COUNT(dtypes); i++)
-        if (strcmp(dtypes[i].name, name) == 0)
-            return dtypes[i].dtype;
-    return TMK_UNDEFINED;
-}
 
 /* How the elements of a type are spelled; complex ones are pairs of their parts. */
 enum spelling { BITS, SIGNED, UNSIGNED, HALF, BRAIN, SINGLE, DOUBLE };
 
-static enum spelling spelling_of(enum tmk_dtype dtype) {
-    switch (dtype) {
-    case TMK_INT8:
-    case TMK_INT16:
-    case TMK_INT32:
-    case TMK_INT64:
-    case TMK_INT4:
-    case TMK_INT2:
-        return SIGNED;
-    case TMK_UINT8:
-    case TMK_UINT16:
-    case TMK_UINT32:
-    case TMK_UINT64:
-    case TMK_UINT4:
-    case TMK_UINT2:
-    case TMK_BOOL:
-        return UNSIGNED;
-    case TMK_FLOAT16:
-        return HALF;
-    case TMK_BFLOAT16:
-        return BRAIN;
-    case TMK_FLOAT32:
-    case TMK_COMPLEX64:
-        return SINGLE;
-    case TMK_FLOAT64:
-    case TMK_COMPLEX128:
-        return DOUBLE;
-    default:
-        return BITS;
-    }
+static const struct element {
+    enum tmk_dtype dtype;
+    const char *name;
+    enum spelling spelling;
+} elements[] = {
+    {TMK_FLOAT32, "f32", SINGLE},
+    {TMK_UINT8, "u8", UNSIGNED},
+    {TMK_INT8, "i8", SIGNED},
+    {TMK_UINT16, "u16", UNSIGNED},
+    {TMK_INT16, "i16", SIGNED},
+    {TMK_INT32, "i32", SIGNED},
+    {TMK_INT64, "i64", SIGNED},
+    {TMK_STRING, "str", BITS},
+    {TMK_BOOL, "bool", UNSIGNED},
+    {TMK_FLOAT16, "f16", HALF},
+    {TMK_FLOAT64, "f64", DOUBLE},
+    {TMK_UINT32, "u32", UNSIGNED},
+    {TMK_UINT64, "u64", UNSIGNED},
+    {TMK_COMPLEX64, "c64", SINGLE},
+    {TMK_COMPLEX128, "c128", DOUBLE},
+    {TMK_BFLOAT16, "bf16", BRAIN},
+    {TMK_FLOAT8E4M3FN, "f8e4m3fn", BITS},
+    {TMK_FLOAT8E4M3FNUZ, "f8e4m3fnuz", BITS},
+    {TMK_FLOAT8E5M2, "f8e5m2", BITS},
+    {TMK_FLOAT8E5M2FNUZ, "f8e5m2fnuz", BITS},
+    {TMK_UINT4, "u4", UNSIGNED},
+    {TMK_INT4, "i4", SIGNED},
+    {TMK_FLOAT4E2M1, "f4e2m1", BITS},
+    {TMK_FLOAT8E8M0, "f8e8m0", BITS},
+    {TMK_UINT2, "u2", UNSIGNED},
+    {TMK_INT2, "i2", SIGNED},
+};
+
+/* {0}: no type has these elements. */
+static struct element element_of(enum tmk_dtype dtype) {
+    for (size_t i = 0; i < TMK_COUNT(elements); i++)
+        if (elements[i].dtype == dtype)
+            return elements[i];
+    return (struct element){.name = "?"};
+}
+
+const char *tmk_literal_dtype(enum tmk_dtype dtype) {
+    return element_of(dtype).name;
 }
 
 static bool is_complex(enum tmk_dtype dtype) {
@@ -113,44 +80,15 @@ static uint64_t magnitude_of(const struct format *format, uint64_t bits) {
     return bits & format->largest >> 1;
 }
 
-static uint64_t load_bits(const void *from, size_t size) {
-    uint8_t u8;
-    uint16_t u16;
-    uint32_t u32;
-    uint64_t u64;
-    switch (size) {
-    case 1:
-        memcpy(&u8, from, sizeof u8);
-        return u8;
-    case 2:
-        memcpy(&u16, from, sizeof u16);
-        return u16;
-    case 4:
-        memcpy(&u32, from, sizeof u32);
-        return u32;
-    default:
-        memcpy(&u64, from, sizeof u64);
-        return u64;
-    }
+/* Where the low bytes of a number lie. */
+static void *low_bytes(uint64_t *bits, size_t size) {
+    return (char *)bits + (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? sizeof *bits - size : 0);
 }
 
-static void store_bits(void *to, size_t size, uint64_t bits) {
-    uint8_t u8 = (uint8_t)bits;
-    uint16_t u16 = (uint16_t)bits;
-    uint32_t u32 = (uint32_t)bits;
-    switch (size) {
-    case 1:
-        memcpy(to, &u8, sizeof u8);
-        break;
-    case 2:
-        memcpy(to, &u16, sizeof u16);
-        break;
-    case 4:
-        memcpy(to, &u32, sizeof u32);
-        break;
-    default:
-        memcpy(to, &bits, sizeof bits);
-    }
+static uint64_t load_bits(const void *from, size_t size) {
+    uint64_t bits = 0;
+    memcpy(low_bytes(&bits, size), from, size);
+    return bits;
 }
 
 /* ---- writing ---- */
@@ -267,7 +205,7 @@ void tmk_literal_put_elements(struct tmk_text *text, const struct tmk_tensor *te
         tmk_text_puts(text, "...");
         return;
     }
-    enum spelling spelling = spelling_of(tensor->dtype);
+    enum spelling spelling = element_of(tensor->dtype).spelling;
     const char *from = tensor->data;
     tmk_text_puts(text, "{");
     for (size_t i = 0; i < n; i++) {
@@ -294,13 +232,15 @@ static enum tmk_status read_dtype(struct tmk_lex *lex, enum tmk_dtype *out) {
     }
     const char *at = (tmk_lex_peek(lex), lex->at), *name;
     TMK_TRY(tmk_lex_word(lex, false, "a type", &name));
-    enum tmk_dtype dtype = dtype_by_name(name);
-    if (dtype == TMK_UNDEFINED)
+    *out = TMK_UNDEFINED;
+    for (size_t i = 0; i < TMK_COUNT(elements); i++)
+        if (strcmp(elements[i].name, name) == 0)
+            *out = elements[i].dtype;
+    if (*out == TMK_UNDEFINED)
         return tmk_lex_fail(lex, at,
                             "'%.40s' is no type; types are f32, i64, bool and so on, ? where it is "
                             "not known",
                             name);
-    *out = dtype;
     return TMK_OK;
 }
 
@@ -415,7 +355,7 @@ static enum tmk_status read_float(struct tmk_lex *lex, enum spelling spelling, b
 enum tmk_status tmk_literal_float(struct tmk_lex *lex, float *out) {
     uint64_t bits;
     TMK_TRY(read_float(lex, SINGLE, true, &bits));
-    store_bits(out, sizeof *out, bits);
+    memcpy(out, low_bytes(&bits, sizeof *out), sizeof *out);
     return TMK_OK;
 }
 
@@ -438,13 +378,13 @@ static enum tmk_status read_part(struct tmk_lex *lex, enum tmk_dtype dtype, enum
     default:
         TMK_TRY(read_float(lex, spelling, false, &bits));
     }
-    store_bits(to, size, bits);
+    memcpy(to, low_bytes(&bits, size), size);
     return TMK_OK;
 }
 
 static enum tmk_status read_elements(struct tmk_lex *lex, struct tmk_tensor *tensor) {
     enum tmk_dtype dtype = tensor->dtype;
-    enum spelling spelling = spelling_of(dtype);
+    enum spelling spelling = element_of(dtype).spelling;
     size_t n = tmk_tensor_count(tensor), size = part_size(dtype), i = 0;
     char *to = tensor->data;
     const char *open = lex->at - 1;
@@ -520,16 +460,11 @@ enum tmk_status tmk_literal_elements(struct tmk_lex *lex, const char *type_at,
 /* ---- the pool ---- */
 
 bool tmk_pool_add(struct tmk_pool *pool, const struct tmk_tensor *tensor) {
-    if (pool->n == pool->size) {
-        size_t size = pool->size ? pool->size * 2 : 8, bytes;
-        struct tmk_tensor *tensors =
-            tmk_mul_size(size, sizeof *tensors, &bytes) ? realloc(pool->tensors, bytes) : NULL;
-        if (!tensors)
-            return false;
-        pool->tensors = tensors;
-        pool->size = size;
-    }
-    tmk_tensor_share(&pool->tensors[pool->n++], tensor);
+    struct tmk_tensor *tensors = tmk_grown(pool->tensors, pool->n, &pool->size, sizeof *tensors);
+    if (!tensors)
+        return false;
+    pool->tensors = tensors;
+    tmk_tensor_share(&tensors[pool->n++], tensor);
     return true;
 }
 

@@ -91,8 +91,8 @@ struct tmk_scale tmk_scale_inverse(const struct tmk_scale *scale) {
     return (struct tmk_scale){scale->n, scale->axis, scale->inverse, scale->factor, scale->zero};
 }
 
-struct tmk_affine tmk_scale_relation(const struct tmk_scale *scale) {
-    return (struct tmk_affine){scale->n, scale->axis, scale->factor, scale->zero};
+struct tmk_lineage_affine tmk_scale_relation(const struct tmk_scale *scale) {
+    return (struct tmk_lineage_affine){scale->n, scale->axis, scale->factor, scale->zero};
 }
 
 /* ---- proposals ---- */

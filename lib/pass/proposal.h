@@ -31,7 +31,7 @@ bool tmk_scale_has_inverse(const struct tmk_scale *scale);
 /* The same block with factors and inverses exchanged; borrowed, not to be finished. */
 struct tmk_scale tmk_scale_inverse(const struct tmk_scale *scale);
 /* value = factor * original; borrows the factors. */
-struct tmk_affine tmk_scale_relation(const struct tmk_scale *scale);
+struct tmk_lineage_affine tmk_scale_relation(const struct tmk_scale *scale);
 
 /* -1: not known. Of initializers and Constants that of the data. */
 int32_t tmk_value_rank(const struct tmk_value *value);
@@ -40,11 +40,11 @@ struct tmk_proposed_constant {
     struct tmk_node *node;
     uint32_t input;
     struct tmk_tensor tensor;
-    struct tmk_affine how; /* borrows from the scale */
+    struct tmk_lineage_affine how; /* borrows from the scale */
 };
 struct tmk_proposed_rescale {
     struct tmk_value *value;
-    struct tmk_affine how;
+    struct tmk_lineage_affine how;
 };
 
 /* Zero-initialised but rw is empty. */

@@ -33,7 +33,7 @@ const struct tmk_pass *tmk_pass_find(const char *name) {
 static enum tmk_status pin_values(struct tmk_rewrite *rw, const struct tmk_pass_options *options) {
     for (size_t i = 0; i < options->n_pinned; i++) {
         const struct tmk_origin *origin = tmk_lineage_origin(rw->lineage, options->pinned[i]);
-        if (origin->value && origin->fate != TMK_FATE_ABSORBED)
+        if (origin->value && origin->fate != TMK_LINEAGE_ABSORBED)
             TMK_TRY(tmk_rewrite_pin(rw, origin->value));
     }
     return TMK_OK;

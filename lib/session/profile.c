@@ -284,19 +284,15 @@ static enum tmk_status end_round(struct profiling *p, enum tmk_round *round,
     for (uint32_t i = 0; i < p->partials.n; i++) {
         struct tmk_profile *segment = NULL;
         if (is_in_segment(p, i)) {
-            /* The profile of a stratum's samples of the segment, whose accounts go into it. */
-            struct tmk_profile **out = &segment;
-            struct tmk_profile *profile = NULL;
+            /* the accounts go into the profile */
             const struct tmk_observed observed = {p->run.observers, p->run.slots,
                                                   p->run.result.counted.accounts +
                                                       (size_t)i * p->run.n_slots,
                                                   p->run.n_slots, tmk_feed_recurrence(p->run.feed)};
-            TMK_TRY(describe_segment(p, i, &profile, diag));
-            enum tmk_status status = tmk_record_values(profile, p->run.original, &observed, diag);
-            if (status == TMK_OK)
-                *out = profile;
-            else
-                tmk_profile_destroy(&profile);
+            TMK_TRY(describe_segment(p, i, &segment, diag));
+            enum tmk_status status = tmk_record_values(segment, p->run.original, &observed, diag);
+            if (status != TMK_OK)
+                tmk_profile_destroy(&segment);
             TMK_TRY(status);
             TMK_TRY(tmk_partials_add(&p->partials, i, segment, diag));
         }

@@ -135,21 +135,20 @@ static void *copy_ids(struct making *m, const void *from, uint32_t n, size_t siz
 
 static enum tmk_status relate_original(struct making *m, const struct tmk_relation *how,
                                        struct tmk_lineage_original *o) {
-    o->view.reshaped = how->view.reshaped;
-    if (!how->view.reshaped && how->view.rank) {
-        o->view.rank = how->view.rank;
-        memcpy(o->view.perm, how->view.perm, sizeof o->view.perm);
-    }
-    if (how->affine.n) {
-        const struct tmk_affine *a = &how->affine;
+    const struct tmk_lineage_affine *a = &how->affine;
+    const struct tmk_lineage_quantized *q = &how->quantized;
+    if (how->view.reshaped)
+        o->view.reshaped = true;
+    else
+        o->view = how->view;
+    if (a->n) {
         o->affine = (struct tmk_lineage_affine){a->n, a->n > 1 ? a->axis : 0,
                                                 copy_ids(m, a->scale, a->n, sizeof *a->scale),
                                                 copy_ids(m, a->shift, a->n, sizeof *a->shift)};
         if (!o->affine.scale || !o->affine.shift)
             return tmk_nomem(m->diag);
     }
-    if (how->quantized.n) {
-        const struct tmk_quantized *q = &how->quantized;
+    if (q->n) {
         o->quantized = (struct tmk_lineage_quantized){
             q->dtype, q->n, q->n > 1 ? q->axis : 0, copy_ids(m, q->scale, q->n, sizeof *q->scale),
             copy_ids(m, q->zero_point, q->n, sizeof *q->zero_point)};
@@ -174,7 +173,7 @@ static enum tmk_status list_originals(struct making *m, struct tmk_value *const 
         for (uint32_t i = 0; i < n_values; i++) {
             const struct tmk_origin *o = values[i] ? tmk_lineage_first(lineage, values[i]) : NULL;
             for (; o; o = tmk_lineage_next(lineage, o)) {
-                if (o->fate == TMK_FATE_ABSORBED)
+                if (o->fate == TMK_LINEAGE_ABSORBED)
                     continue;
                 if (ids)
                     ids[n] = o->id;
@@ -209,12 +208,6 @@ static enum tmk_status name_absorber(struct making *m, const struct tmk_origin *
     return list_originals(m, node->outputs, node->n_outputs, &by->outputs, &by->n_outputs);
 }
 
-static const enum tmk_lineage_verdict verdicts[] = {
-#define VERDICT_OF(name, text, help) [TMK_FATE_##name] = TMK_LINEAGE_##name,
-    TMK_FATE_LIST(VERDICT_OF)
-#undef VERDICT_OF
-};
-
 static bool is_constant(const struct making *m, const struct tmk_origin *origin) {
     return origin->constant.data ||
            (m->ends->constants && tmk_ptrmap_get(m->ends->constants, origin->value));
@@ -236,7 +229,7 @@ static enum tmk_status make_record(struct making *m, const struct tmk_by_id *ori
     for (uint32_t id = 0; id < m->record->n_originals; id++) {
         const struct tmk_origin *origin = tmk_lineage_origin(m->ends->lineage, id);
         struct tmk_lineage_original *o = &m->record->originals[id];
-        o->verdict = verdicts[origin->fate];
+        o->verdict = origin->fate;
         /* -1: it has no value, or one that the file is without. */
         const struct tmk_value *in_file = origin->value ? m->in_file[origin->value->index] : NULL;
         o->value = in_file ? in_file->profile_id : -1;
@@ -246,7 +239,7 @@ static enum tmk_status make_record(struct making *m, const struct tmk_by_id *ori
             return tmk_nomem(m->diag);
         if (origin->value && o->value < 0) /* nothing in the file uses it */
             o->verdict = is_constant(m, origin) ? TMK_LINEAGE_CONSTANT : TMK_LINEAGE_DEAD;
-        else if (origin->fate == TMK_FATE_ABSORBED)
+        else if (origin->fate == TMK_LINEAGE_ABSORBED)
             TMK_TRY(name_absorber(m, origin, o));
         else
             TMK_TRY(relate_original(m, &origin->how, o));

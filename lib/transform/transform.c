@@ -299,15 +299,16 @@ static enum tmk_status save_model(struct transforming *t, const char *path) {
         return tmk_nomem(t->diag);
     for (uint32_t i = 0; i < t->watched.n; i++) {
         const struct tmk_origin *origin = tmk_lineage_origin(t->lineage, t->watched.ids[i]);
-        if (!origin->value || origin->fate == TMK_FATE_ABSORBED)
+        if (!origin->value || origin->fate == TMK_LINEAGE_ABSORBED)
             continue;
         /* a weight that nothing uses any more is not written */
         if (origin->value->kind == TMK_VALUE_INITIALIZER && !origin->value->n_uses &&
             !origin->value->n_graph_outputs)
             continue;
-        bool same = origin->fate == TMK_FATE_SAME;
-        list[n++] = (struct tmk_observer_place){origin->value, origin->id, t->watched.kinds[i],
-                                                same ? NULL : tmk_fate_name(origin->fate)};
+        bool same = origin->fate == TMK_LINEAGE_SAME;
+        list[n++] =
+            (struct tmk_observer_place){origin->value, origin->id, t->watched.kinds[i],
+                                        same ? NULL : tmk_lineage_verdict_name(origin->fate)};
     }
     t->report.observers_after = n;
     enum tmk_status status = n ? tmk_observe_values(t->graph, list, n, t->diag) : TMK_OK;

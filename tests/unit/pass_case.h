@@ -70,7 +70,8 @@ static inline const struct tmk_origin *pass_origin(const struct pass_case *c, co
     return NULL;
 }
 
-static inline void pass_fate_is(const struct pass_case *c, const char *name, enum tmk_fate fate) {
+static inline void pass_fate_is(const struct pass_case *c, const char *name,
+                                enum tmk_lineage_verdict fate) {
     const struct tmk_origin *origin = pass_origin(c, name);
     if (origin->fate != fate)
         fail_msg("'%s' is %s, not %s", name, tmk_fate_name(origin->fate), tmk_fate_name(fate));
@@ -189,7 +190,7 @@ static inline double pass_number(const struct tmk_tensor *tensor, size_t i) {
 /* ---- comparing ---- */
 
 /* Element i of the value is which element of the original? */
-static inline size_t pass_source(const struct tmk_arrangement *view, const struct tmk_shape *value,
+static inline size_t pass_source(const struct tmk_lineage_view *view, const struct tmk_shape *value,
                                  const struct tmk_shape *original, size_t i) {
     if (view->reshaped || !view->rank)
         return i;
@@ -260,9 +261,9 @@ static inline void pass_agrees_with(struct pass_case *c, uint64_t seed, double t
         const struct tmk_value *value = c->before->values[i];
         const struct tmk_origin *origin =
             tmk_lineage_origin(c->lineage, (uint32_t)value->profile_id);
-        if (origin->fate == TMK_FATE_CONSTANT)
+        if (origin->fate == TMK_LINEAGE_CONSTANT)
             pass_origin_agrees(origin, pass_value(&before, value), &origin->constant, tolerance);
-        if (origin->value && origin->fate != TMK_FATE_ABSORBED)
+        if (origin->value && origin->fate != TMK_LINEAGE_ABSORBED)
             pass_origin_agrees(origin, pass_value(&before, value),
                                pass_value(&after, origin->value), tolerance);
     }

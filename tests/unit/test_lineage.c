@@ -77,7 +77,7 @@ TEST(every_value_starts_as_itself) {
     begin(&s, model);
     assert_int_equal(tmk_lineage_size(s.lineage), 6);
     for (uint32_t i = 0; i < 6; i++)
-        assert_int_equal(tmk_lineage_origin(s.lineage, i)->fate, TMK_FATE_SAME);
+        assert_int_equal(tmk_lineage_origin(s.lineage, i)->fate, TMK_LINEAGE_SAME);
     assert_non_null(origin(&s, "w")->constant.data);
     is_sound(&s);
     end(&s);
@@ -90,10 +90,10 @@ TEST(what_is_replaced_by_an_equal_is_merged) {
     replace(&s, "i", "a", NULL);
     tmk_rewrite_remove(&s.rw, identity);
     assert_true(s.rw.progress);
-    assert_int_equal(origin(&s, "i")->fate, TMK_FATE_MERGED);
+    assert_int_equal(origin(&s, "i")->fate, TMK_LINEAGE_MERGED);
     assert_ptr_equal(origin(&s, "i")->value, named(&s, "a"));
     assert_string_equal(origin(&s, "i")->pass, "test");
-    assert_int_equal(origin(&s, "a")->fate, TMK_FATE_SAME);
+    assert_int_equal(origin(&s, "a")->fate, TMK_LINEAGE_SAME);
     is_sound(&s);
     struct tmk_text text = {0};
     tmk_lineage_put(s.lineage, named(&s, "a"), &text);
@@ -116,7 +116,7 @@ TEST(a_new_value_takes_over_the_id_and_the_output_s_name) {
     tmk_rewrite_remove(&s.rw, old);
     assert_string_equal(s.graph->outputs[0]->name, "c");
     assert_true(node->outputs[0]->type.has_shape);
-    assert_int_equal(origin(&s, "c")->fate, TMK_FATE_SAME);
+    assert_int_equal(origin(&s, "c")->fate, TMK_LINEAGE_SAME);
     is_sound(&s);
     end(&s);
 }
@@ -128,7 +128,7 @@ TEST(scales_one_after_another_multiply) {
     struct tmk_relation how = scaled(scale, shift, 2, 1);
     must(tmk_rewrite_rescale(&s.rw, named(&s, "b"), &how));
     const struct tmk_origin *b = origin(&s, "b");
-    assert_int_equal(b->fate, TMK_FATE_AFFINE);
+    assert_int_equal(b->fate, TMK_LINEAGE_AFFINE);
     assert_int_equal(b->value->profile_id, -1);
     is_sound(&s);
     const double twice = 3, more = 1;
@@ -141,7 +141,7 @@ TEST(scales_one_after_another_multiply) {
     must(tmk_rewrite_rescale(&s.rw, b->value, &how));
     how = scaled(back, undo, 2, 1);
     must(tmk_rewrite_rescale(&s.rw, b->value, &how));
-    assert_int_equal(b->fate, TMK_FATE_SAME); /* scale 1, shift 0 again */
+    assert_int_equal(b->fate, TMK_LINEAGE_SAME); /* scale 1, shift 0 again */
     assert_int_equal(b->value->profile_id, (int64_t)b->id);
     is_sound(&s);
     end(&s);
@@ -155,7 +155,7 @@ TEST(scales_along_other_axes_can_t_be_said_together) {
     must(tmk_rewrite_rescale(&s.rw, named(&s, "b"), &how));
     how = scaled(three, none, 3, 2);
     must(tmk_rewrite_rescale(&s.rw, named(&s, "b"), &how));
-    assert_int_equal(origin(&s, "b")->fate, TMK_FATE_ABSORBED);
+    assert_int_equal(origin(&s, "b")->fate, TMK_LINEAGE_ABSORBED);
     is_sound(&s);
     end(&s);
 }
@@ -171,7 +171,7 @@ TEST(a_transpose_moves_the_channels_axis_and_another_brings_it_back) {
     how = (struct tmk_relation){.view = {.rank = 3, .perm = {0, 2, 1}}};
     must(tmk_rewrite_rescale(&s.rw, named(&s, "b"), &how));
     const struct tmk_origin *b = origin(&s, "b");
-    assert_int_equal(b->fate, TMK_FATE_AFFINE);
+    assert_int_equal(b->fate, TMK_LINEAGE_AFFINE);
     assert_int_equal(b->how.affine.axis, 2);
     struct tmk_text text = {0};
     tmk_lineage_put(s.lineage, b->value, &text);
@@ -182,7 +182,7 @@ TEST(a_transpose_moves_the_channels_axis_and_another_brings_it_back) {
     assert_int_equal(b->how.view.rank, 0);
     how = (struct tmk_relation){.view = {.reshaped = true}};
     must(tmk_rewrite_rescale(&s.rw, named(&s, "b"), &how));
-    assert_int_equal(b->fate, TMK_FATE_ABSORBED);
+    assert_int_equal(b->fate, TMK_LINEAGE_ABSORBED);
     is_sound(&s);
     end(&s);
 }
@@ -201,7 +201,7 @@ TEST(weights_that_are_scaled_go_along_and_weights_in_use_elsewhere_stay) {
     const struct tmk_relation how = scaled(&scale, &shift, 1, 0);
     must(tmk_rewrite_set_input(&s.rw, named(&s, "a")->producer, 1, fresh, &how));
     assert_ptr_equal(w->value, fresh);
-    assert_int_equal(w->fate, TMK_FATE_AFFINE);
+    assert_int_equal(w->fate, TMK_LINEAGE_AFFINE);
     is_sound(&s);
     tmk_tensor_finish(&half);
     end(&s);
@@ -211,7 +211,7 @@ TEST(weights_that_are_scaled_go_along_and_weights_in_use_elsewhere_stay) {
     must(tmk_tensor_init(&half, TMK_FLOAT32, &named(&s, "w")->data.shape, DIAG));
     must(tmk_rewrite_initializer(&s.rw, s.graph, "w", &half, &fresh));
     must(tmk_rewrite_set_input(&s.rw, named(&s, "a")->producer, 1, fresh, &how));
-    assert_int_equal(origin(&s, "w")->fate, TMK_FATE_SAME);
+    assert_int_equal(origin(&s, "w")->fate, TMK_LINEAGE_SAME);
     assert_int_equal(fresh->origins, 0);
     is_sound(&s);
     tmk_tensor_finish(&half);
@@ -232,16 +232,16 @@ TEST(what_is_folded_keeps_its_numbers_also_when_the_initializer_goes) {
     tmk_rewrite_drop(&s.rw, w);
     tmk_tensor_finish(&folded);
     const struct tmk_origin *was = origin(&s, "n");
-    assert_int_equal(was->fate, TMK_FATE_CONSTANT);
+    assert_int_equal(was->fate, TMK_LINEAGE_CONSTANT);
     assert_string_equal(was->value->name, "n");
     assert_int_equal(was->value->kind, TMK_VALUE_INITIALIZER);
     assert_memory_equal(was->constant.data, numbers, sizeof numbers);
-    assert_int_equal(origin(&s, "w")->fate, TMK_FATE_CONSTANT);
+    assert_int_equal(origin(&s, "w")->fate, TMK_LINEAGE_CONSTANT);
     assert_null(origin(&s, "w")->value);
     is_sound(&s);
     must(tmk_node_set_input(named(&s, "a")->producer, 1, named(&s, "x"), DIAG));
     tmk_rewrite_drop(&s.rw, was->value);
-    assert_int_equal(was->fate, TMK_FATE_CONSTANT);
+    assert_int_equal(was->fate, TMK_LINEAGE_CONSTANT);
     assert_memory_equal(was->constant.data, numbers, sizeof numbers);
     is_sound(&s);
     end(&s);
@@ -287,10 +287,10 @@ TEST(dead_nodes_go_with_all_that_only_they_needed) {
     assert_true(progress);
     const char *dead[] = {"d", "e", "u", "g", "t2", "v2"}, *same[] = {"x", "c", "f", "t", "v"};
     for (size_t i = 0; i < sizeof dead / sizeof *dead; i++)
-        assert_int_equal(origin(&s, dead[i])->fate, TMK_FATE_DEAD);
+        assert_int_equal(origin(&s, dead[i])->fate, TMK_LINEAGE_DEAD);
     for (size_t i = 0; i < sizeof same / sizeof *same; i++)
-        assert_int_equal(origin(&s, same[i])->fate, TMK_FATE_SAME);
-    assert_int_equal(origin(&s, "w")->fate, TMK_FATE_CONSTANT);
+        assert_int_equal(origin(&s, same[i])->fate, TMK_LINEAGE_SAME);
+    assert_int_equal(origin(&s, "w")->fate, TMK_LINEAGE_CONSTANT);
     assert_string_equal(origin(&s, "w")->pass, "eliminate-dead");
     must(tmk_passes_run(&s.graph, s.lineage, &pass, 1, NULL, &progress, DIAG));
     assert_false(progress);

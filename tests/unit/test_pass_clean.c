@@ -9,9 +9,9 @@ TEST(what_no_output_needs_goes) {
                    " %a = Mul(%x, %w)\n %b = Mul(%a, %u)\n %c = Relu(%a)\n output %c\n}");
     pass_check(&c, "eliminate-dead", 0);
     assert_true(c.progress);
-    pass_fate_is(&c, "a", TMK_FATE_SAME);
-    pass_fate_is(&c, "b", TMK_FATE_DEAD);
-    pass_fate_is(&c, "u", TMK_FATE_CONSTANT);
+    pass_fate_is(&c, "a", TMK_LINEAGE_SAME);
+    pass_fate_is(&c, "b", TMK_LINEAGE_DEAD);
+    pass_fate_is(&c, "u", TMK_LINEAGE_CONSTANT);
     assert_int_equal(pass_count(&c, "Mul"), 1);
     pass_end(&c);
 }
@@ -25,7 +25,7 @@ TEST(pinned_results_stay) {
     assert_false(c.progress);
     pass_check(&c, "eliminate-dead", 0);
     assert_true(c.progress);
-    pass_fate_is(&c, "a", TMK_FATE_DEAD);
+    pass_fate_is(&c, "a", TMK_LINEAGE_DEAD);
     pass_end(&c);
 }
 

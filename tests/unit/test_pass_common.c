@@ -14,9 +14,9 @@ TEST(equal_nodes_become_one) {
     assert_true(c.progress);
     assert_int_equal(pass_count(&c, "Softmax"), 3); /* other attributes, another operator set */
     assert_int_equal(pass_count(&c, "Neg"), 1);
-    pass_fate_is(&c, "a", TMK_FATE_SAME);
-    pass_fate_is(&c, "p", TMK_FATE_MERGED);
-    pass_fate_is(&c, "q", TMK_FATE_MERGED);
+    pass_fate_is(&c, "a", TMK_LINEAGE_SAME);
+    pass_fate_is(&c, "p", TMK_LINEAGE_MERGED);
+    pass_fate_is(&c, "q", TMK_LINEAGE_MERGED);
     assert_ptr_equal(pass_origin(&c, "q")->value, pass_origin(&c, "b")->value);
     pass_end(&c);
 }
@@ -32,7 +32,7 @@ TEST(the_order_of_operands_counts_and_that_of_attributes_does_not) {
     pass_run(&c, "eliminate-common-subexpressions");
     assert_int_equal(pass_count(&c, "Add"), 3);
     assert_int_equal(pass_count(&c, "MaxPool"), 2);
-    pass_fate_is(&c, "q", TMK_FATE_MERGED);
+    pass_fate_is(&c, "q", TMK_LINEAGE_MERGED);
     pass_end(&c);
 }
 
@@ -47,11 +47,11 @@ TEST(equal_weights_become_one_by_their_bits) {
                    " %5 = Max(%4, %f)\n %6 = Unsqueeze(%5, %i)\n %7 = Unsqueeze(%6, %k)\n"
                    " %8 = Gather(%7, %j)\n output %8\n}");
     pass_run(&c, "eliminate-common-subexpressions");
-    pass_fate_is(&c, "b", TMK_FATE_MERGED);
-    pass_fate_is(&c, "k", TMK_FATE_MERGED);
+    pass_fate_is(&c, "b", TMK_LINEAGE_MERGED);
+    pass_fate_is(&c, "k", TMK_LINEAGE_MERGED);
     static const char *const own[] = {"a", "d", "e", "f", "i", "j"};
     for (size_t i = 0; i < 6; i++)
-        pass_fate_is(&c, own[i], TMK_FATE_SAME);
+        pass_fate_is(&c, own[i], TMK_LINEAGE_SAME);
     pass_run(&c, "eliminate-common-subexpressions");
     assert_false(c.progress);
     pass_end(&c);
@@ -68,8 +68,8 @@ TEST(constants_by_attribute_become_one) {
                " %5 = Add(%4, %f)\n output %5\n}");
     pass_check(&c, "eliminate-common-subexpressions", 0);
     assert_int_equal(pass_count(&c, "Constant"), 3);
-    pass_fate_is(&c, "d", TMK_FATE_MERGED);
-    pass_fate_is(&c, "f", TMK_FATE_MERGED);
+    pass_fate_is(&c, "d", TMK_LINEAGE_MERGED);
+    pass_fate_is(&c, "f", TMK_LINEAGE_MERGED);
     pass_end(&c);
 }
 
@@ -83,7 +83,7 @@ TEST(outputs_keep_their_names) {
     assert_true(c.progress);
     assert_int_equal(pass_count(&c, "Neg"), 2); /* two outputs can't be one value */
     assert_int_equal(pass_count(&c, "Exp"), 2);
-    pass_fate_is(&c, "b", TMK_FATE_MERGED);
+    pass_fate_is(&c, "b", TMK_LINEAGE_MERGED);
     pass_end(&c);
 }
 
@@ -122,8 +122,8 @@ TEST(two_pinned_results_stay_two) {
     pass_run_pinned(&c, "eliminate-common-subexpressions", pinned, 2);
     pass_agrees(&c, 0);
     assert_int_equal(pass_count(&c, "Neg"), 2);
-    pass_fate_is(&c, "b", TMK_FATE_MERGED);
-    pass_fate_is(&c, "d", TMK_FATE_SAME);
+    pass_fate_is(&c, "b", TMK_LINEAGE_MERGED);
+    pass_fate_is(&c, "d", TMK_LINEAGE_SAME);
     pass_end(&c);
 }
 
@@ -140,14 +140,14 @@ TEST(graphs_inside_reuse_what_stands_before_them) {
                    " %m = Mul(%x, %w)\n output %m }}\n"
                    " %l = Log(%x)\n %z = Add(%y, %l)\n output %z\n}");
     pass_run(&c, "eliminate-common-subexpressions");
-    pass_fate_is(&c, "w1", TMK_FATE_MERGED);
-    pass_fate_is(&c, "p", TMK_FATE_MERGED);
+    pass_fate_is(&c, "w1", TMK_LINEAGE_MERGED);
+    pass_fate_is(&c, "p", TMK_LINEAGE_MERGED);
     assert_ptr_equal(pass_origin(&c, "p")->value, pass_origin(&c, "a")->value);
-    pass_fate_is(&c, "q", TMK_FATE_MERGED);
+    pass_fate_is(&c, "q", TMK_LINEAGE_MERGED);
     /* in two branches, behind the node, an output */
     static const char *const own[] = {"e1", "e2", "w2", "w3", "l1", "l", "m"};
     for (size_t i = 0; i < 7; i++)
-        pass_fate_is(&c, own[i], TMK_FATE_SAME);
+        pass_fate_is(&c, own[i], TMK_LINEAGE_SAME);
     pass_run(&c, "eliminate-common-subexpressions");
     assert_false(c.progress);
     pass_end(&c);

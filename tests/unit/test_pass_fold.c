@@ -5,7 +5,7 @@
 /* What an original folded to, as bytes. */
 static void folded_is(const struct pass_case *c, const char *name, const void *bytes, size_t n) {
     const struct tmk_origin *origin = pass_origin(c, name);
-    pass_fate_is(c, name, TMK_FATE_CONSTANT);
+    pass_fate_is(c, name, TMK_LINEAGE_CONSTANT);
     assert_int_equal(tmk_tensor_bytes(&origin->constant), n);
     assert_memory_equal(origin->constant.data, bytes, n);
 }
@@ -21,9 +21,9 @@ TEST(chains_of_constants_become_one) {
     folded_is(&c, "n", ((const float[]){-5, -7, -9}), 12);
     folded_is(&c, "s", ((const float[]){5, 7, 9}), 12);
     assert_non_null(pass_origin(&c, "s")->value);
-    pass_fate_is(&c, "a", TMK_FATE_SAME);
+    pass_fate_is(&c, "a", TMK_LINEAGE_SAME);
     pass_run(&c, "eliminate-dead");
-    pass_fate_is(&c, "a", TMK_FATE_CONSTANT);
+    pass_fate_is(&c, "a", TMK_LINEAGE_CONSTANT);
     folded_is(&c, "n", ((const float[]){-5, -7, -9}), 12);
     pass_end(&c);
 }
@@ -57,8 +57,8 @@ TEST(outputs_stay_where_they_are_made) {
                    " %m = Neg(%k)\n %y = Mul(%p, %m)\n output %o\n output %k\n output %y\n}");
     pass_check(&c, "fold-constant", 0);
     assert_true(c.progress);
-    pass_fate_is(&c, "o", TMK_FATE_SAME);
-    pass_fate_is(&c, "k", TMK_FATE_SAME);
+    pass_fate_is(&c, "o", TMK_LINEAGE_SAME);
+    pass_fate_is(&c, "k", TMK_LINEAGE_SAME);
     folded_is(&c, "m", ((const float[]){-3, -4}), 8);
     pass_end(&c);
 }
@@ -132,9 +132,9 @@ TEST(what_a_kernel_refuses_stays) {
                    " output %y\n output %z\n output %w\n}");
     pass_run(&c, "fold-constant");
     assert_int_equal(c.after->n_nodes, 5);
-    pass_fate_is(&c, "p", TMK_FATE_SAME);
-    pass_fate_is(&c, "q", TMK_FATE_SAME);
-    pass_fate_is(&c, "r", TMK_FATE_CONSTANT);
+    pass_fate_is(&c, "p", TMK_LINEAGE_SAME);
+    pass_fate_is(&c, "q", TMK_LINEAGE_SAME);
+    pass_fate_is(&c, "r", TMK_LINEAGE_CONSTANT);
     pass_end(&c);
 }
 
@@ -146,7 +146,7 @@ TEST(several_results_fold_together) {
     pass_check(&c, "fold-constant", 0);
     folded_is(&c, "p", ((const float[]){1, 2}), 8);
     folded_is(&c, "r", ((const float[]){5, 6}), 8);
-    pass_fate_is(&c, "q", TMK_FATE_DEAD);
+    pass_fate_is(&c, "q", TMK_LINEAGE_DEAD);
     pass_end(&c);
 }
 
@@ -157,8 +157,8 @@ TEST(pinned_results_fold_and_stay) {
     const uint32_t pinned[] = {pass_origin(&c, "b")->id, pass_origin(&c, "d")->id};
     pass_run_pinned(&c, "fold-constant,eliminate-dead", pinned, 2);
     pass_agrees(&c, 0);
-    pass_fate_is(&c, "b", TMK_FATE_CONSTANT);
-    pass_fate_is(&c, "d", TMK_FATE_CONSTANT);
+    pass_fate_is(&c, "b", TMK_LINEAGE_CONSTANT);
+    pass_fate_is(&c, "d", TMK_LINEAGE_CONSTANT);
     assert_non_null(pass_origin(&c, "b")->value);
     assert_non_null(pass_origin(&c, "d")->value);
     pass_end(&c);
@@ -175,7 +175,7 @@ TEST(graphs_inside_fold_with_what_is_around_them) {
     folded_is(&c, "n", ((const float[]){-1, -2}), 8);
     folded_is(&c, "p", ((const float[]){2, 2}), 8);
     assert_ptr_equal(pass_origin(&c, "p")->value->graph->parent, c.after);
-    pass_fate_is(&c, "r", TMK_FATE_SAME); /* an output of its graph */
+    pass_fate_is(&c, "r", TMK_LINEAGE_SAME); /* an output of its graph */
     pass_run(&c, "fold-constant");
     assert_false(c.progress);
     pass_end(&c);

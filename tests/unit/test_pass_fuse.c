@@ -14,8 +14,8 @@ static void fuses(const char *text) {
     assert_true(c.progress);
     assert_int_equal(pass_count(&c, "Conv"), 0);
     assert_int_equal(pass_count(&c, "FusedConv"), 1);
-    pass_fate_is(&c, "a", TMK_FATE_SAME);
-    pass_fate_is(&c, "c", TMK_FATE_ABSORBED);
+    pass_fate_is(&c, "a", TMK_LINEAGE_SAME);
+    pass_fate_is(&c, "c", TMK_LINEAGE_ABSORBED);
     assert_ptr_equal(pass_origin(&c, "c")->value, pass_origin(&c, "a")->value);
     pass_end(&c);
 }

@@ -11,11 +11,11 @@ TEST(between_two_such_operators_a_value_is_a_view) {
     pass_check(&c, "legalize-layout,eliminate-common-subexpressions,eliminate-dead", 0);
     assert_true(c.progress);
     assert_int_equal(pass_count(&c, "Transpose"), 2);
-    pass_fate_is(&c, "x", TMK_FATE_SAME);
-    pass_fate_is(&c, "b", TMK_FATE_VIEW);
-    pass_fate_is(&c, "s", TMK_FATE_VIEW);
-    pass_fate_is(&c, "c", TMK_FATE_SAME);
-    const struct tmk_arrangement *view = &pass_origin(&c, "b")->how.view;
+    pass_fate_is(&c, "x", TMK_LINEAGE_SAME);
+    pass_fate_is(&c, "b", TMK_LINEAGE_VIEW);
+    pass_fate_is(&c, "s", TMK_LINEAGE_VIEW);
+    pass_fate_is(&c, "c", TMK_LINEAGE_SAME);
+    const struct tmk_lineage_view *view = &pass_origin(&c, "b")->how.view;
     assert_true(view->rank == 4 && view->perm[1] == 2 && view->perm[3] == 1);
     pass_end(&c);
 }

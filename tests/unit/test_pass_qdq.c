@@ -36,12 +36,12 @@ TEST(a_convolution_between_pairs_is_one_of_integers) {
     assert_int_equal(pass_count(&c, "QLinearConv"), 1);
     assert_int_equal(pass_count(&c, "Conv"), 0);
     assert_int_equal(pass_count(&c, "DequantizeLinear"), 1);
-    pass_fate_is(&c, "xd", TMK_FATE_QUANTIZED);
-    pass_fate_is(&c, "wd", TMK_FATE_QUANTIZED);
-    pass_fate_is(&c, "bd", TMK_FATE_QUANTIZED);
-    pass_fate_is(&c, "c", TMK_FATE_ABSORBED);
-    pass_fate_is(&c, "yq", TMK_FATE_SAME);
-    pass_fate_is(&c, "y", TMK_FATE_SAME);
+    pass_fate_is(&c, "xd", TMK_LINEAGE_QUANTIZED);
+    pass_fate_is(&c, "wd", TMK_LINEAGE_QUANTIZED);
+    pass_fate_is(&c, "bd", TMK_LINEAGE_QUANTIZED);
+    pass_fate_is(&c, "c", TMK_LINEAGE_ABSORBED);
+    pass_fate_is(&c, "yq", TMK_LINEAGE_SAME);
+    pass_fate_is(&c, "y", TMK_LINEAGE_SAME);
     const struct tmk_origin *weights = pass_origin(&c, "wd");
     assert_int_equal(weights->how.quantized.n, 3);
     assert_int_equal(weights->how.quantized.axis, 0);
@@ -81,7 +81,7 @@ TEST(a_relu_goes_where_the_lowest_code_is_zero) {
                " %y = DequantizeLinear(%yq, %t, %o)\n output %y\n}");
     pass_check(&c, "fuse-qdq", ONE_CODE);
     assert_int_equal(pass_count(&c, "Relu"), 0);
-    pass_fate_is(&c, "r", TMK_FATE_ABSORBED);
+    pass_fate_is(&c, "r", TMK_LINEAGE_ABSORBED);
     pass_end(&c);
     pass_begin(&c, IMAGE WEIGHTS
                " %c = Conv(%xd, %wd, %bd)\n %r = Relu(%c)\n" BACK("%r") " output %y\n}");
@@ -126,7 +126,7 @@ TEST(pairs_that_stay_say_why) {
         struct pass_case c;
         pass_begin(&c, cases[i].text);
         pass_check(&c, "fuse-qdq", 1e-6);
-        pass_fate_is(&c, cases[i].value, TMK_FATE_SAME);
+        pass_fate_is(&c, cases[i].value, TMK_LINEAGE_SAME);
         if (!strstr(pass_origin(&c, cases[i].value)->remark, cases[i].why))
             fail_msg("case %zu: '%s' does not say '%s'", i, pass_origin(&c, cases[i].value)->remark,
                      cases[i].why);
@@ -172,7 +172,7 @@ TEST(quantizing_what_was_dequantized_alike_is_nothing) {
                          " output %y\n}");
     pass_check(&c, "fuse-qdq", 1e-6);
     assert_int_equal(pass_count(&c, "QuantizeLinear"), 1);
-    pass_fate_is(&c, "a", TMK_FATE_MERGED);
+    pass_fate_is(&c, "a", TMK_LINEAGE_MERGED);
     pass_end(&c);
 }
 
@@ -181,7 +181,7 @@ TEST(an_operand_that_others_read_keeps_its_floats) {
     pass_begin(&c, IMAGE WEIGHTS " %c = Conv(%xd, %wd, %bd)\n" BACK(
                        "%c") " %n = Neg(%xd)\n output %y\n output %n\n}");
     pass_check(&c, "fuse-qdq", ONE_CODE);
-    pass_fate_is(&c, "xd", TMK_FATE_SAME);
+    pass_fate_is(&c, "xd", TMK_LINEAGE_SAME);
     assert_int_equal(pass_count(&c, "QLinearConv"), 1);
     pass_end(&c);
 }

@@ -33,7 +33,7 @@ static struct {
 
 /* That the graphs give the passes something to do: originals by fate, and passes that changed one.
  */
-static struct { uint64_t fates[TMK_N_FATES], progress[64]; } seen;
+static struct { uint64_t fates[TMK_LINEAGE_VERDICTS], progress[64]; } seen;
 
 static unsigned draw(struct random_graph *g, unsigned below) {
     g->state = g->state * 6364136223846793005u + 1442695040888963407u;
@@ -270,9 +270,9 @@ TEST(random_graphs_survive_random_passes) {
     const uint64_t n = asked("TIDEMARK_RANDOM_GRAPHS", USUAL);
     for (uint64_t i = 0; i < n; i++)
         one_graph(first + i);
-    for (size_t i = 0; i < TMK_N_FATES; i++)
+    for (size_t i = 0; i < TMK_LINEAGE_VERDICTS; i++)
         print_message("# %" PRIu64 " originals %s\n", seen.fates[i],
-                      tmk_fate_name((enum tmk_fate)i));
+                      tmk_fate_name((enum tmk_lineage_verdict)i));
     for (size_t i = 0; tmk_pass_list()[i]; i++) {
         print_message("# %s changed %" PRIu64 " graphs\n", tmk_pass_list()[i]->name,
                       seen.progress[i]);

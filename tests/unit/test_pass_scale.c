@@ -37,11 +37,11 @@ TEST(a_scale_behind_a_convolution_goes_into_its_weights) {
                " output %r\n}");
     pass_check(&c, "fold-scale-axis,eliminate-dead", ROUNDING);
     assert_int_equal(pass_count(&c, "Mul"), 0);
-    pass_fate_is(&c, "m", TMK_FATE_SAME);
-    pass_fate_is(&c, "c", TMK_FATE_AFFINE);
-    pass_fate_is(&c, "w", TMK_FATE_AFFINE);
-    pass_fate_is(&c, "b", TMK_FATE_AFFINE);
-    pass_fate_is(&c, "s", TMK_FATE_CONSTANT);
+    pass_fate_is(&c, "m", TMK_LINEAGE_SAME);
+    pass_fate_is(&c, "c", TMK_LINEAGE_AFFINE);
+    pass_fate_is(&c, "w", TMK_LINEAGE_AFFINE);
+    pass_fate_is(&c, "b", TMK_LINEAGE_AFFINE);
+    pass_fate_is(&c, "s", TMK_LINEAGE_CONSTANT);
     const struct tmk_origin *conv = pass_origin(&c, "c");
     assert_ptr_equal(conv->value, pass_origin(&c, "m")->value);
     assert_int_equal(conv->how.affine.n, 3);
@@ -141,10 +141,10 @@ TEST(forward_the_product_is_affine_in_what_it_was_made_of) {
     pass_check(&c, "fold-scale-axis", ROUNDING);
     assert_int_equal(pass_count(&c, "Mul"), 0);
     assert_ptr_equal(pass_origin(&c, "m")->value, pass_origin(&c, "x")->value);
-    pass_fate_is(&c, "m", TMK_FATE_AFFINE);
-    pass_fate_is(&c, "r", TMK_FATE_AFFINE);
+    pass_fate_is(&c, "m", TMK_LINEAGE_AFFINE);
+    pass_fate_is(&c, "r", TMK_LINEAGE_AFFINE);
     assert_true(pass_origin(&c, "m")->how.affine.scale[1] == 0.25);
-    pass_fate_is(&c, "x", TMK_FATE_SAME);
+    pass_fate_is(&c, "x", TMK_LINEAGE_SAME);
     pass_end(&c);
     stays(GRAPH IMAGE WEIGHTS " init %s : f32[2,1,1] = {2, 0}\n"
                               " %m = Mul(%x, %s) : f32[\"N\",2,5,5]\n"
@@ -199,11 +199,11 @@ TEST(sums_behind_convolutions_and_gemms_become_their_bias) {
                                    " %d = Add(%u, %a) : f32[\"N\",3,4,4]\n output %d\n}");
     pass_check(&c, "fold-bias,eliminate-dead", ROUNDING);
     assert_int_equal(pass_count(&c, "Add"), 0);
-    pass_fate_is(&c, "c", TMK_FATE_AFFINE);
-    pass_fate_is(&c, "a", TMK_FATE_AFFINE);
-    pass_fate_is(&c, "b", TMK_FATE_AFFINE);
-    pass_fate_is(&c, "d", TMK_FATE_SAME);
-    pass_fate_is(&c, "w", TMK_FATE_SAME);
+    pass_fate_is(&c, "c", TMK_LINEAGE_AFFINE);
+    pass_fate_is(&c, "a", TMK_LINEAGE_AFFINE);
+    pass_fate_is(&c, "b", TMK_LINEAGE_AFFINE);
+    pass_fate_is(&c, "d", TMK_LINEAGE_SAME);
+    pass_fate_is(&c, "w", TMK_LINEAGE_SAME);
     assert_true(pass_origin(&c, "c")->how.affine.shift[0] == 9);
     pass_end(&c);
 

@@ -25,7 +25,7 @@ TEST(norms_become_two_steps_at_any_rank) {
         assert_int_equal(pass_count(&c, "BatchNormalization"), 0);
         assert_int_equal(pass_count(&c, "Mul"), 1);
         assert_int_equal(pass_count(&c, "Add"), 1);
-        pass_fate_is(&c, "y", TMK_FATE_SAME);
+        pass_fate_is(&c, "y", TMK_LINEAGE_SAME);
         assert_string_equal(pass_origin(&c, "y")->value->producer->op, "Add");
         pass_end(&c);
     }
@@ -125,9 +125,9 @@ TEST(what_does_nothing_goes) {
     pass_check(&c, "simplify-inference", 0);
     assert_int_equal(c.after->n_nodes, 2);
     assert_ptr_equal(pass_origin(&c, "i")->value, pass_origin(&c, "a")->value);
-    pass_fate_is(&c, "i", TMK_FATE_MERGED);
-    pass_fate_is(&c, "w", TMK_FATE_MERGED);
-    pass_fate_is(&c, "mask", TMK_FATE_DEAD);
+    pass_fate_is(&c, "i", TMK_LINEAGE_MERGED);
+    pass_fate_is(&c, "w", TMK_LINEAGE_MERGED);
+    pass_fate_is(&c, "mask", TMK_LINEAGE_DEAD);
     assert_string_equal(c.after->outputs[0]->name, "z");
     pass_end(&c);
 }
@@ -161,10 +161,10 @@ TEST(shapes_that_are_certain_tell_what_does_nothing) {
                " %a = Neg(%x)\n %b = Reshape(%a, %k)\n %d = Squeeze(%b)\n %e = Reshape(%d, %l)\n"
                " %f = Reshape(%u, %k)\n %h = Neg(%f) : f32[2,6]\n output %e\n output %h\n}");
     pass_run(&c, "simplify-inference");
-    pass_fate_is(&c, "b", TMK_FATE_MERGED);
-    pass_fate_is(&c, "d", TMK_FATE_MERGED);
-    pass_fate_is(&c, "e", TMK_FATE_SAME);
-    pass_fate_is(&c, "f", TMK_FATE_SAME); /* refuses other batches */
+    pass_fate_is(&c, "b", TMK_LINEAGE_MERGED);
+    pass_fate_is(&c, "d", TMK_LINEAGE_MERGED);
+    pass_fate_is(&c, "e", TMK_LINEAGE_SAME);
+    pass_fate_is(&c, "f", TMK_LINEAGE_SAME); /* refuses other batches */
     pass_run(&c, "simplify-inference");
     assert_false(c.progress);
     pass_end(&c);
@@ -195,9 +195,9 @@ TEST(pinned_edges_keep_their_own_value) {
     pass_agrees(&c, 1e-6);
     assert_int_equal(pass_count(&c, "Identity"), 1);
     assert_int_equal(pass_count(&c, "BatchNormalization"), 0);
-    pass_fate_is(&c, "d", TMK_FATE_SAME);
-    pass_fate_is(&c, "e", TMK_FATE_MERGED);
-    pass_fate_is(&c, "y", TMK_FATE_SAME);
+    pass_fate_is(&c, "d", TMK_LINEAGE_SAME);
+    pass_fate_is(&c, "e", TMK_LINEAGE_MERGED);
+    pass_fate_is(&c, "y", TMK_LINEAGE_SAME);
     pass_end(&c);
 }
 
@@ -209,10 +209,10 @@ TEST(graphs_inside_are_simplified) {
                    " %p = BatchNormalization(%i, %s, %b, %m, %v)\n output %p },"
                    " else_branch=graph \"e\" { %q = Identity(%i)\n output %q }}\n output %y\n}");
     pass_run(&c, "simplify-inference");
-    pass_fate_is(&c, "i", TMK_FATE_MERGED);
-    pass_fate_is(&c, "p", TMK_FATE_SAME);
+    pass_fate_is(&c, "i", TMK_LINEAGE_MERGED);
+    pass_fate_is(&c, "p", TMK_LINEAGE_SAME);
     assert_string_equal(pass_origin(&c, "p")->value->producer->op, "Add");
-    pass_fate_is(&c, "q", TMK_FATE_SAME); /* an output of its graph; x is not of that graph */
+    pass_fate_is(&c, "q", TMK_LINEAGE_SAME); /* an output of its graph; x is not of that graph */
     pass_run(&c, "simplify-inference");
     assert_false(c.progress);
     pass_end(&c);
