@@ -79,14 +79,6 @@ TMK_NODISCARD enum tmk_status tmk_profile_add_read(struct tmk_profile *profile, 
  * of two. NULL when memory ran out; the old array is then still good. */
 void *tmk_profile_grown(void *array, uint32_t n, size_t size);
 
-/* Rebuilds the value's state from a file's record. Of the derived fields, those that have one right
- * answer (denormals, negatives, sum) must be it, and the others that are there near it:
- * TMK_MISMATCH. NaN: not there. */
-TMK_NODISCARD enum tmk_status tmk_profile_set_stats(struct tmk_profile_tensor *tensor,
-                                                    const struct tmk_summary *summary,
-                                                    const struct tmk_profile_bins *bins,
-                                                    struct tmk_diag *diag);
-
 /* The formats. Writers append to an outfile that has begun; readers add to an empty profile, and
  * leave validation to their caller. `path` is for HDF5's own reading. */
 TMK_NODISCARD enum tmk_status tmk_profile_write_json(const struct tmk_profile *profile,

@@ -11,6 +11,7 @@
 
 #include <tidemark/status.h>
 
+#include "base/file.h"
 #include "profile/hdf5_table.h"
 
 /* A session with the library. After the first failure `failed` stays, `why` has it in HDF5's words,
@@ -41,5 +42,22 @@ hid_t tmk_h5_layout_type(struct tmk_h5 *h, const struct tmk_h5_layout *layout, b
 hid_t tmk_h5_number_type(enum tmk_h5_type type, bool in_file);
 /* UTF-8 of a fixed length > 0, zero-padded in the file or terminated in memory. Kept. */
 hid_t tmk_h5_text_type(struct tmk_h5 *h, size_t size, bool in_file);
+
+/* ---- a file that is made in memory and written in one go: whole or not at all ---- */
+
+/* H5Fget_file_image spoils the checksum of newer superblocks (1.10.8); so the driver's own memory
+ * is taken over when it closes the file and would free it. Zero-initialised before it opens. */
+struct tmk_h5_image {
+    unsigned char *bytes;
+};
+
+/* The empty file; it is not kept. Negative on failure. */
+hid_t tmk_h5_image_open(struct tmk_h5 *h, struct tmk_h5_image *image);
+/* Closes the file (may be negative) and the session, and appends its bytes where all went well so
+ * far: `status`, and HDF5 itself. Everything else that was kept has been released. */
+TMK_NODISCARD enum tmk_status tmk_h5_image_finish(struct tmk_h5 *h, hid_t file,
+                                                  struct tmk_h5_image *image,
+                                                  enum tmk_status status, struct tmk_outfile *out,
+                                                  struct tmk_diag *diag);
 
 #endif

@@ -203,12 +203,11 @@ enum tmk_status tmk_h5_each_row(struct tmk_h5_reader *r, const char *name,
     struct tmk_h5_layout layout;
     tmk_h5_layout_init(&layout, table);
     /* A table that is read in batches of rows. */
-    struct tmk_h5_in *out = &from;
-    *out = (struct tmk_h5_in){.name = name};
-    TMK_TRY(tmk_h5_open_dataset(r, name, 1, &out->set));
-    if (out->set.element.is != TMK_HDF5_TABLE)
+    from = (struct tmk_h5_in){.name = name};
+    TMK_TRY(tmk_h5_open_dataset(r, name, 1, &from.set));
+    if (from.set.element.is != TMK_HDF5_TABLE)
         return tmk_fail(r->diag, TMK_FORMAT, "'%s' is not a table", name);
-    TMK_TRY(check_columns(r, &out->set, name, &layout));
+    TMK_TRY(check_columns(r, &from.set, name, &layout));
     if (!tmk_h5_layout_place(&layout) || layout.row > TMK_HDF5_MAX_ELEMENT)
         return tmk_fail(r->diag, TMK_FORMAT, "'%s': its rows are too large", name);
     struct tmk_hdf5_field fields[TMK_H5_MAX_COLUMNS];
@@ -222,9 +221,9 @@ enum tmk_status tmk_h5_each_row(struct tmk_h5_reader *r, const char *name,
             fields[n++] =
                 (struct tmk_hdf5_field){column->name, read_as[column->type], chars, column->at};
     }
-    TMK_TRY(tmk_in(r->diag, tmk_hdf5_rows_as(r->file, &out->set, fields, n, layout.row, r->diag),
+    TMK_TRY(tmk_in(r->diag, tmk_hdf5_rows_as(r->file, &from.set, fields, n, layout.row, r->diag),
                    "'%s'", name));
-    TMK_TRY(make_block(r, out));
+    TMK_TRY(make_block(r, &from));
     void *record = tmk_arena_alloc(&r->arena, table->record);
     if (!record)
         return tmk_nomem(r->diag);

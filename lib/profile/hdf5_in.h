@@ -8,7 +8,7 @@
 #include "base/arena.h"
 #include "hdf5/file.h"
 #include "profile/format.h"
-#include "profile/hdf5_parts.h"
+#include "profile/hdf5_table.h"
 
 struct tmk_h5_reader {
     struct tmk_profile *profile; /* that is being read; NULL: something else is */

@@ -6,7 +6,6 @@
 
 #include "base/text.h"
 #include "profile/hdf5.h"
-#include "profile/hdf5_parts.h"
 
 enum { TMK_H5_CHUNK_ELEMENTS = 16384 };
 

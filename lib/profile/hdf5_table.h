@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "profile/fields.h"
+#include "profile/row.h"
 
 /* What a column holds in the file. */
 enum tmk_h5_type {
@@ -68,5 +68,26 @@ TMK_NODISCARD enum tmk_status tmk_h5_layout_store(const struct tmk_h5_layout *la
 TMK_NODISCARD enum tmk_status tmk_h5_layout_load(const struct tmk_h5_layout *layout,
                                                  struct tmk_field_reader *r, unsigned char *row,
                                                  void *record);
+
+/* ---- the tables and flat columns of a profile ---- */
+
+/* A row of /consumers: one reader of one value. */
+struct tmk_h5_consumer {
+    uint32_t tensor_id;
+    struct tmk_profile_consumer consumer;
+};
+
+/* The records of /tensors and of /integers are struct tmk_profile_row. */
+extern const struct tmk_h5_table tmk_h5_tensors, tmk_h5_consumers, tmk_h5_integers;
+
+/* A one-dimensional dataset next to others of the same length. */
+struct tmk_h5_flat {
+    const char *name;
+    enum tmk_h5_type type;
+    const char *units, *about;
+    bool later; /* not in every version */
+};
+extern const struct tmk_h5_flat tmk_h5_ids, tmk_h5_histograms[4], tmk_h5_channels[2],
+    tmk_h5_topk[5], tmk_h5_operands[2], tmk_h5_nonfinite[2];
 
 #endif

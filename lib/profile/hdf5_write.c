@@ -9,9 +9,7 @@
 
 #include "base/diag.h"
 #include "base/size.h"
-#include "profile/hdf5_image.h"
 #include "profile/hdf5_out.h"
-#include "profile/hdf5_parts.h"
 
 /* What HDF5 itself could not do is noted in h5 only; a status is for everything else. */
 struct writer {

@@ -7,7 +7,6 @@
 
 #include "base/diag.h"
 #include "base/size.h"
-#include "profile/hdf5_image.h"
 #include "profile/hdf5_in.h"
 #include "profile/hdf5_out.h"
 #include "profile/lineage_format.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A profile: instrument, choose the samples, run segment after segment, merge. */
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/diag.h"
@@ -13,16 +14,94 @@
 #include "profile/meter.h"
 #include "session/describe.h"
 #include "session/partials.h"
-#include "session/ranks.h"
 #include "session/record.h"
 #include "session/running.h"
 #include "transform/model.h"
+
+/* ---- ranks ---- */
+
+struct rank {
+    struct tmk_team *team;
+    const struct tmk_feed *feed;
+};
+
+static bool is_stream(const char *data) {
+    const char *equals = strrchr(data, '=');
+    return strcmp(data, "-") == 0 || (equals && strcmp(equals, "=-") == 0);
+}
+
+/* TMK_ARGUMENT: the options are for one process only. */
+static enum tmk_status check_ranks(const struct tmk_run_options *options, struct tmk_diag *diag) {
+    for (size_t i = 0; i < options->data.n_sources; i++)
+        if (is_stream(options->data.sources[i]))
+            return tmk_fail(diag, TMK_ARGUMENT,
+                            "standard input can feed one process only; a run of %u ranks needs "
+                            "data in files",
+                            tmk_team_size(options->team));
+    if (options->data.strata)
+        return tmk_fail(diag, TMK_ARGUMENT,
+                        "strata are for one process, not for a run of %u ranks; shards can be "
+                        "merged stratum by stratum",
+                        tmk_team_size(options->team));
+    if (options->shard.index || options->shard.count)
+        return tmk_fail(diag, TMK_ARGUMENT, "a shard is for one process, not for a run of %u ranks",
+                        tmk_team_size(options->team));
+    return TMK_OK;
+}
+
+static enum tmk_status next_range(void *context, uint64_t *begin, uint64_t *end, bool *more,
+                                  struct tmk_diag *diag) {
+    const struct rank *rank = context;
+    uint64_t first, last;
+    TMK_TRY(tmk_team_take(rank->team, &first, &last, more, diag));
+    *begin = tmk_feed_begin(rank->feed, first);
+    *end = tmk_feed_begin(rank->feed, last);
+    return TMK_OK;
+}
+
+/* Its batches; malloc'ed. */
+static enum tmk_status batches_of(const struct tmk_feed *feed, const struct tmk_profile *profile,
+                                  struct tmk_batches **out, uint32_t *n, struct tmk_diag *diag) {
+    struct tmk_profile_range range;
+    uint32_t ranges = 0;
+    while (profile && tmk_profile_range(profile, ranges, &range))
+        ranges++;
+    struct tmk_batches *batches = calloc((size_t)ranges + 1, sizeof *batches);
+    if (!batches)
+        return tmk_nomem(diag);
+    for (uint32_t i = 0; i < ranges; i++) {
+        (void)tmk_profile_range(profile, i, &range);
+        batches[i] = (struct tmk_batches){tmk_feed_batch_from(feed, range.begin),
+                                          tmk_feed_batch_from(feed, range.end)};
+    }
+    *out = batches;
+    *n = ranges;
+    return TMK_OK;
+}
+
+/* The ranges that this rank runs: at rank 0 without what `before` covers (NULL: there is no
+ * checkpoint). *rank must outlive the feed. */
+static enum tmk_status share_ranks(struct rank *rank, const struct tmk_profile *before,
+                                   struct tmk_work_ranges *out, struct tmk_diag *diag) {
+    const struct tmk_feed *feed = rank->feed;
+    const struct tmk_work work = {tmk_feed_batches(feed), tmk_feed_begin(feed, UINT64_MAX),
+                                  tmk_feed_glance(feed)};
+    struct tmk_batches *done;
+    uint32_t n_done;
+    TMK_TRY(batches_of(feed, before, &done, &n_done, diag));
+    *out = (struct tmk_work_ranges){next_range, rank};
+    enum tmk_status status = tmk_team_offer(rank->team, &work, done, n_done, diag);
+    free(done);
+    return status;
+}
+
+/* ---- a run ---- */
 
 struct profiling {
     struct tmk_running run;
     const struct tmk_model *model;
     const struct tmk_observe *observe; /* as asked for; may be NULL */
-    struct tmk_rank rank;              /* .team NULL: this process is alone */
+    struct rank rank;                  /* .team NULL: this process is alone */
     struct tmk_shard shard;
     struct tmk_rest rest;         /* of it, behind a checkpoint */
     struct tmk_partials partials; /* of all segments so far */
@@ -170,7 +249,7 @@ static enum tmk_status choose_work(struct profiling *p, struct tmk_diag *diag) {
         const struct tmk_profile *before = p->partials.before[0];
         p->samples_before = before ? before->ledger.run : 0;
         p->batches_before = before ? before->ledger.batches : 0;
-        TMK_TRY(tmk_ranks_share(&p->rank, before, &work, diag));
+        TMK_TRY(share_ranks(&p->rank, before, &work, diag));
         return tmk_feed_set_ranges(p->run.feed, &work, diag);
     }
     if (shard == &all && !options->checkpoint.path)
@@ -362,7 +441,7 @@ static enum tmk_status run_profile(struct profiling *p, const struct tmk_observe
     const double begin = tmk_running_now();
     struct tmk_exec *exec;
     if (p->rank.team)
-        TMK_TRY(tmk_ranks_check(p->run.options, diag));
+        TMK_TRY(check_ranks(p->run.options, diag));
     TMK_TRY(open_meter(p, diag));
     TMK_TRY(tmk_running_graph(&p->run, p->model, observe, diag));
     TMK_TRY(tmk_running_open(&p->run, p->run.graph, diag));
