@@ -218,23 +218,6 @@ static enum tmk_status bind_source(struct tmk_feed *feed, uint32_t source, int32
 /* Bindings by name first, since they leave fewer inputs; what takes all that is left, last. */
 enum { TURN_NAMED, TURN_UNNAMED, TURN_REST, N_TURNS };
 
-static enum tmk_status bind_in_turn(struct tmk_feed *feed, int turn, struct tmk_diag *diag) {
-    for (uint32_t d = 0; d < feed->n_sources; d++) {
-        const char *path;
-        int32_t input = split_binding(feed->graph, feed->data->sources[d], &path);
-        bool settles = tmk_source_info(feed->sources[d])->binds;
-        if (turn != (input >= 0 ? TURN_NAMED : settles ? TURN_REST : TURN_UNNAMED))
-            continue;
-        if (settles)
-            TMK_TRY(bind_source(feed, d, input, diag));
-        else if (input >= 0)
-            TMK_TRY(bind_to(feed, (uint32_t)input, d, diag));
-        else
-            TMK_TRY(bind_by_name(feed, d, diag));
-    }
-    return TMK_OK;
-}
-
 enum tmk_status tmk_feed_takes(const struct tmk_graph *graph, struct tmk_diag *diag) {
     for (uint32_t i = 0; i < graph->n_inputs; i++) {
         enum tmk_type_kind kind = graph->inputs[i]->type.kind;
@@ -261,8 +244,21 @@ enum tmk_status tmk_feed_bind(struct tmk_feed *feed, struct tmk_diag *diag) {
                 feed->bound[i].empty = feed->bound[i].fed_back = true;
     }
     TMK_TRY(open_sources(feed, diag));
-    for (int turn = 0; turn < N_TURNS; turn++)
-        TMK_TRY(bind_in_turn(feed, turn, diag));
+    for (int turn = 0; turn < N_TURNS; turn++) {
+        for (uint32_t d = 0; d < feed->n_sources; d++) {
+            const char *path;
+            int32_t input = split_binding(feed->graph, feed->data->sources[d], &path);
+            bool settles = tmk_source_info(feed->sources[d])->binds;
+            if (turn != (input >= 0 ? TURN_NAMED : settles ? TURN_REST : TURN_UNNAMED))
+                continue;
+            if (settles)
+                TMK_TRY(bind_source(feed, d, input, diag));
+            else if (input >= 0)
+                TMK_TRY(bind_to(feed, (uint32_t)input, d, diag));
+            else
+                TMK_TRY(bind_by_name(feed, d, diag));
+        }
+    }
     for (uint32_t i = 0; i < feed->graph->n_inputs; i++)
         counted |= !feed->bound[i].fed_back;
     if (!counted)

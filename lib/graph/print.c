@@ -181,7 +181,7 @@ static void put_node(struct printer *p, const struct tmk_node *node) {
     put_text(p, "\n");
 }
 
-static void put_header(struct printer *p, const struct tmk_graph *graph) {
+static void put_graph(struct printer *p, const struct tmk_graph *graph) {
     put_text(p, "graph ");
     put_string(p, graph->name);
     for (uint32_t i = 0; i < graph->n_opsets; i++) {
@@ -199,10 +199,6 @@ static void put_header(struct printer *p, const struct tmk_graph *graph) {
         put_string(p, graph->producer_name);
     }
     put_text(p, " {\n");
-}
-
-static void put_graph(struct printer *p, const struct tmk_graph *graph) {
-    put_header(p, graph);
     p->indent++;
     for (uint32_t i = 0; i < graph->n_inputs; i++) {
         begin_line(p);

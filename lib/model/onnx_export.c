@@ -136,30 +136,6 @@ static bool stands_before(const struct tmk_graph *graph, uint32_t i) {
     return false;
 }
 
-/* Runtimes want outputs that differ, and no graph to return a value of the graph around it: such an
- * output becomes a copy. */
-static enum tmk_status write_outputs(struct tmk_onnx_writer *w, const struct tmk_graph *graph,
-                                     struct tmk_onnx_names *names, TmkPb__Graph *pb) {
-    pb->output = tmk_arena_array(&w->arena, graph->n_outputs, sizeof *pb->output);
-    if (!pb->output)
-        return tmk_nomem(w->diag);
-    for (uint32_t i = 0; i < graph->n_outputs; i++) {
-        const struct tmk_value *value = graph->outputs[i];
-        const char *name = tmk_onnx_name_of(w, value);
-        bool repeated = value->n_graph_outputs > 1 && stands_before(graph, i);
-        if (repeated || value->graph != graph) {
-            const char *copy = tmk_onnx_free_name(w, names, name);
-            if (!copy)
-                return tmk_nomem(w->diag);
-            TMK_TRY(make_identity(w, name, copy, &pb->node[pb->n_node]));
-            pb->n_node++;
-            name = copy;
-        }
-        TMK_TRY(write_info(w, value, name, &pb->output[pb->n_output++]));
-    }
-    return TMK_OK;
-}
-
 static enum tmk_status write_value_infos(struct tmk_onnx_writer *w, const struct tmk_graph *graph,
                                          TmkPb__Graph *pb) {
     pb->value_info = tmk_arena_array(&w->arena, graph->n_values, sizeof *pb->value_info);
@@ -216,7 +192,25 @@ static enum tmk_status write_body(struct tmk_onnx_writer *w, const struct tmk_gr
     }
     tmk_map_finish(&taken.taken);
     TMK_TRY(status);
-    TMK_TRY(write_outputs(w, graph, names, pb));
+    /* Runtimes want outputs that differ, and no graph to return a value of the graph around it:
+     * such an output becomes a copy. */
+    pb->output = tmk_arena_array(&w->arena, graph->n_outputs, sizeof *pb->output);
+    if (!pb->output)
+        return tmk_nomem(w->diag);
+    for (uint32_t i = 0; i < graph->n_outputs; i++) {
+        const struct tmk_value *value = graph->outputs[i];
+        const char *name = tmk_onnx_name_of(w, value);
+        bool repeated = value->n_graph_outputs > 1 && stands_before(graph, i);
+        if (repeated || value->graph != graph) {
+            const char *copy = tmk_onnx_free_name(w, names, name);
+            if (!copy)
+                return tmk_nomem(w->diag);
+            TMK_TRY(make_identity(w, name, copy, &pb->node[pb->n_node]));
+            pb->n_node++;
+            name = copy;
+        }
+        TMK_TRY(write_info(w, value, name, &pb->output[pb->n_output++]));
+    }
     return write_value_infos(w, graph, pb);
 }
 

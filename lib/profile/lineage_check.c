@@ -83,15 +83,6 @@ static enum tmk_status check_ids(const uint32_t *ids, uint32_t n, uint32_t end,
     return TMK_OK;
 }
 
-static enum tmk_status check_absorber(const struct tmk_lineage_record *record,
-                                      const struct tmk_lineage_original *o, struct tmk_diag *diag) {
-    const struct tmk_lineage_absorber *by = &o->absorber;
-    if (o->verdict != TMK_LINEAGE_ABSORBED && (*by->op || by->n_inputs || by->n_outputs))
-        return fail_check(diag, "it is not absorbed, but has an absorber");
-    TMK_TRY(check_ids(by->inputs, by->n_inputs, record->n_originals, diag));
-    return check_ids(by->outputs, by->n_outputs, record->n_originals, diag);
-}
-
 static enum tmk_status check_original(const struct tmk_lineage_record *record,
                                       const struct tmk_lineage_original *o, struct tmk_diag *diag) {
     static const struct tmk_lineage_value none;
@@ -115,7 +106,11 @@ static enum tmk_status check_original(const struct tmk_lineage_record *record,
     if (o->quantized.n)
         TMK_TRY(check_channels(o->quantized.n, o->quantized.axis, value, diag));
     TMK_TRY(check_numbers(o, diag));
-    return check_absorber(record, o, diag);
+    const struct tmk_lineage_absorber *by = &o->absorber;
+    if (o->verdict != TMK_LINEAGE_ABSORBED && (*by->op || by->n_inputs || by->n_outputs))
+        return fail_check(diag, "it is not absorbed, but has an absorber");
+    TMK_TRY(check_ids(by->inputs, by->n_inputs, record->n_originals, diag));
+    return check_ids(by->outputs, by->n_outputs, record->n_originals, diag);
 }
 
 static enum tmk_status check_value(const struct tmk_lineage_record *record, uint32_t id,

@@ -375,18 +375,6 @@ struct tmk_relay_expr *tmk_re_like(struct tmk_relay_emit *e, struct tmk_relay_ex
 
 /* ---- all of it ---- */
 
-static enum tmk_status refuse_nodes(struct tmk_relay_emitter *r) {
-    struct tmk_text all = {0};
-    for (size_t i = 0; i < r->n_refused; i++)
-        tmk_text_printf(&all, "%s%s (%s)", i ? "; " : "", r->refused[i].nodes.data,
-                        r->refused[i].why);
-    const enum tmk_status status =
-        all.failed ? tmk_nomem(r->diag)
-                   : tmk_fail(r->diag, TMK_UNSUPPORTED, "Relay cannot express %s", all.data);
-    tmk_text_finish(&all);
-    return status;
-}
-
 static void emit_node(struct tmk_relay_emitter *r, const struct tmk_node *node) {
     struct tmk_relay_emit e = {
         .to = r, .b = &r->build, .node = node, .op = tmk_re_find(node), .qnn = r->options.qnn};
@@ -484,8 +472,17 @@ static enum tmk_status emit_graph(struct tmk_relay_emitter *r, const struct tmk_
         if (makes_needed(r, node))
             emit_node(r, node);
     TMK_TRY(r->status);
-    if (r->n_refused && !r->build.nomem)
-        return refuse_nodes(r);
+    if (r->n_refused && !r->build.nomem) {
+        struct tmk_text all = {0};
+        for (size_t i = 0; i < r->n_refused; i++)
+            tmk_text_printf(&all, "%s%s (%s)", i ? "; " : "", r->refused[i].nodes.data,
+                            r->refused[i].why);
+        const enum tmk_status status =
+            all.failed ? tmk_nomem(r->diag)
+                       : tmk_fail(r->diag, TMK_UNSUPPORTED, "Relay cannot express %s", all.data);
+        tmk_text_finish(&all);
+        return status;
+    }
     struct tmk_relay_type *type;
     struct tmk_relay_expr *result = result_of(r, &type);
     return tmk_rb_function(&r->build, "main", result, type, r->diag);

@@ -43,33 +43,6 @@ static void put_axis(struct tmk_json_out *to, const struct tmk_encoding *e) {
     tmk_json_put(to, "axis", e->axis < 0 ? cJSON_CreateNull() : cJSON_CreateNumber(e->axis));
 }
 
-/* ndom_scale * 2^(nbit - sign): the number that relay.quantize would have divided. */
-static void put_codes(struct tmk_json_out *to, const struct tmk_encoding *e) {
-    const bool is_signed = tmk_export_is_signed(e) || e->dtype == TMK_INT32;
-    const uint32_t nbit = e->dtype == TMK_INT32 ? 32 : tmk_export_bits(e);
-    int32_t lowest, highest;
-    if (!nbit)
-        return;
-    tmk_encoding_codes(e, &lowest, &highest);
-    tmk_json_put_u64(to, "nbit", nbit);
-    tmk_json_put(to, "sign", cJSON_CreateBool(is_signed));
-    if (e->n == 1) {
-        tmk_json_put_float(to, "ndom_scale", e->scale[0]);
-        /* The bits of a scale, exact where decimals are not trusted. */
-        float value = e->scale[0];
-        char text[32];
-        snprintf(text, sizeof text, "%a", (double)value);
-        tmk_json_put_text(to, "ndom_scale_hex", text);
-        tmk_json_put_i64(to, "zero_point", e->zero_point[0]);
-        tmk_json_put_double(to, "threshold", ldexp((double)e->scale[0], (int)nbit - is_signed));
-    } else {
-        tmk_json_put_floats(to, "scale_per_channel", e->scale, e->n);
-        put_zeros(to, e);
-    }
-    tmk_json_put_i64(to, "nclip_min", lowest);
-    tmk_json_put_i64(to, "nclip_max", highest);
-}
-
 /* ---- the edges ---- */
 
 static void put_edge(struct tmk_json_out *to, const struct tmk_relay_edge *edge) {
@@ -85,7 +58,31 @@ static void put_edge(struct tmk_json_out *to, const struct tmk_relay_edge *edge)
     if (edge->encoding) {
         const struct tmk_encoding *e = edge->encoding;
         tmk_json_put_text(&item, "dtype", tmk_dtype_name(e->dtype));
-        put_codes(&item, e);
+        /* ndom_scale * 2^(nbit - sign): the number that relay.quantize would have divided. */
+        const bool is_signed = tmk_export_is_signed(e) || e->dtype == TMK_INT32;
+        const uint32_t nbit = e->dtype == TMK_INT32 ? 32 : tmk_export_bits(e);
+        int32_t lowest, highest;
+        if (nbit) {
+            tmk_encoding_codes(e, &lowest, &highest);
+            tmk_json_put_u64(&item, "nbit", nbit);
+            tmk_json_put(&item, "sign", cJSON_CreateBool(is_signed));
+            if (e->n == 1) {
+                tmk_json_put_float(&item, "ndom_scale", e->scale[0]);
+                /* The bits of a scale, exact where decimals are not trusted. */
+                float value = e->scale[0];
+                char text[32];
+                snprintf(text, sizeof text, "%a", (double)value);
+                tmk_json_put_text(&item, "ndom_scale_hex", text);
+                tmk_json_put_i64(&item, "zero_point", e->zero_point[0]);
+                tmk_json_put_double(&item, "threshold",
+                                    ldexp((double)e->scale[0], (int)nbit - is_signed));
+            } else {
+                tmk_json_put_floats(&item, "scale_per_channel", e->scale, e->n);
+                put_zeros(&item, e);
+            }
+            tmk_json_put_i64(&item, "nclip_min", lowest);
+            tmk_json_put_i64(&item, "nclip_max", highest);
+        }
         put_axis(&item, e);
         tmk_json_put_floats(&item, "clip_min", e->clip_min, e->n);
         tmk_json_put_floats(&item, "clip_max", e->clip_max, e->n);

@@ -145,29 +145,6 @@ static enum tmk_status lex_string(struct tmk_relay_reader *in) {
     return TMK_OK;
 }
 
-/* meta[Key][index], behind "meta". */
-static enum tmk_status lex_meta(struct tmk_relay_reader *in) {
-    in->token.kind = RELAY_META;
-    in->token.at = ++in->at;
-    while (in_word(char_at(in, in->at)) || char_at(in, in->at) == '.')
-        in->at++;
-    in->token.len = (size_t)(in->at - in->token.at);
-    uint64_t index = 0;
-    bool good = in->token.len && char_at(in, in->at) == ']' && char_at(in, in->at + 1) == '[' &&
-                is_digit(char_at(in, in->at + 2));
-    if (good)
-        in->at += 2;
-    for (; good && is_digit(char_at(in, in->at)); in->at++) {
-        index = index * 10 + (uint64_t)(*in->at - '0');
-        good = index <= UINT32_MAX;
-    }
-    if (!good || char_at(in, in->at) != ']')
-        return tmk_relay_fail(in, in->token.place, "expected meta[Key][index]");
-    in->at++;
-    in->token.index = (uint32_t)index;
-    return TMK_OK;
-}
-
 static bool in_local(char c) {
     return in_word(c) || (c && strchr("/.:$-", c));
 }
@@ -202,8 +179,28 @@ static enum tmk_status lex_word(struct tmk_relay_reader *in) {
         in->at++;
     }
     in->token.len = (size_t)(in->at - in->token.at);
-    if (in->token.len == 4 && !memcmp(in->token.at, "meta", 4) && char_at(in, in->at) == '[')
-        return lex_meta(in);
+    if (in->token.len == 4 && !memcmp(in->token.at, "meta", 4) && char_at(in, in->at) == '[') {
+        /* meta[Key][index], behind "meta". */
+        in->token.kind = RELAY_META;
+        in->token.at = ++in->at;
+        while (in_word(char_at(in, in->at)) || char_at(in, in->at) == '.')
+            in->at++;
+        in->token.len = (size_t)(in->at - in->token.at);
+        uint64_t index = 0;
+        bool good = in->token.len && char_at(in, in->at) == ']' && char_at(in, in->at + 1) == '[' &&
+                    is_digit(char_at(in, in->at + 2));
+        if (good)
+            in->at += 2;
+        for (; good && is_digit(char_at(in, in->at)); in->at++) {
+            index = index * 10 + (uint64_t)(*in->at - '0');
+            good = index <= UINT32_MAX;
+        }
+        if (!good || char_at(in, in->at) != ']')
+            return tmk_relay_fail(in, in->token.place, "expected meta[Key][index]");
+        in->at++;
+        in->token.index = (uint32_t)index;
+        return TMK_OK;
+    }
     return TMK_OK;
 }
 

@@ -225,28 +225,6 @@ static bool read_terms(struct tmk_relay_emit *e, struct terms *t) {
     return true;
 }
 
-/* The codes' zero point, limits and type. */
-static struct tmk_relay_expr *finish_codes(struct tmk_relay_emit *e, struct tmk_relay_expr *x) {
-    const struct tmk_tensor *zero = tmk_re_tensor(e, 4);
-    double z;
-    if (!zero || !tmk_re_number(e, 4, &z))
-        return tmk_re_fail(e, "its zero points differ by channel, or are computed");
-    if (!tmk_rl_is_code(zero->dtype))
-        return tmk_re_fail(e, "only codes of 8, 16 and 32 bits can be written");
-    if (z != 0)
-        x = tmk_re_2(e, "add", x, int64_scalar(e, (int64_t)z));
-    if (zero->dtype == TMK_INT32) { /* a float, as clip has it, does not end where int32 does */
-        x = tmk_re_2(e, "maximum", x, int64_scalar(e, tmk_re_int(e, "lowest", INT32_MIN)));
-        x = tmk_re_2(e, "minimum", x, int64_scalar(e, tmk_re_int(e, "highest", INT32_MAX)));
-        return tmk_rb_cast(e->b, x, TMK_INT32);
-    }
-    double lowest = 0, highest = 0;
-    tmk_rl_limits(zero->dtype, &lowest, &highest);
-    x = tmk_re_clip(e, x, (double)tmk_re_int(e, "lowest", (int64_t)lowest),
-                    (double)tmk_re_int(e, "highest", (int64_t)highest));
-    return tmk_rb_cast(e->b, x, zero->dtype);
-}
-
 static struct tmk_relay_expr *emit_requantize(struct tmk_relay_emit *e) {
     const struct tmk_shape *shape = tmk_re_shape(e, 0);
     struct tmk_relay_expr *x = tmk_re_in(e, 0);
@@ -274,7 +252,25 @@ static struct tmk_relay_expr *emit_requantize(struct tmk_relay_emit *e) {
     } else {
         x = emit_multiplied(e, &t, x, axis, shape->rank);
     }
-    return finish_codes(e, x);
+    /* The codes' zero point, limits and type. */
+    const struct tmk_tensor *zero = tmk_re_tensor(e, 4);
+    double z;
+    if (!zero || !tmk_re_number(e, 4, &z))
+        return tmk_re_fail(e, "its zero points differ by channel, or are computed");
+    if (!tmk_rl_is_code(zero->dtype))
+        return tmk_re_fail(e, "only codes of 8, 16 and 32 bits can be written");
+    if (z != 0)
+        x = tmk_re_2(e, "add", x, int64_scalar(e, (int64_t)z));
+    if (zero->dtype == TMK_INT32) { /* a float, as clip has it, does not end where int32 does */
+        x = tmk_re_2(e, "maximum", x, int64_scalar(e, tmk_re_int(e, "lowest", INT32_MIN)));
+        x = tmk_re_2(e, "minimum", x, int64_scalar(e, tmk_re_int(e, "highest", INT32_MAX)));
+        return tmk_rb_cast(e->b, x, TMK_INT32);
+    }
+    double lowest = 0, highest = 0;
+    tmk_rl_limits(zero->dtype, &lowest, &highest);
+    x = tmk_re_clip(e, x, (double)tmk_re_int(e, "lowest", (int64_t)lowest),
+                    (double)tmk_re_int(e, "highest", (int64_t)highest));
+    return tmk_rb_cast(e->b, x, zero->dtype);
 }
 
 #define WRITE(onnx, emit, read)                                                                    \

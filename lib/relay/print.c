@@ -403,25 +403,6 @@ static bool is_scope(const struct tmk_relay_expr *call) {
            !callee->type && !callee->span && !callee->remark;
 }
 
-static enum tmk_status print_call(struct printer *to, const struct tmk_relay_expr *expr) {
-    if (is_scope(expr))
-        return print_enclosed(to, "(", &expr->callee->fn->body, ")");
-    TMK_TRY(print_operand(to, expr->callee));
-    tmk_text_puts(to->out, "(");
-    TMK_TRY(print_list(to, expr));
-    const char *comma = expr->n_args ? ", " : "";
-    for (uint32_t i = 0; i < expr->n_attrs; i++) {
-        tmk_text_puts(to->out, comma);
-        comma = ", ";
-        print_attr(to->out, &expr->attrs[i], to->old);
-        to->refers |= expr->attrs[i].value.kind == TMK_RELAY_META;
-    }
-    if (expr->remark && expr->remark_inside)
-        tmk_text_printf(to->out, "%s/* %s */", comma, expr->remark);
-    tmk_text_puts(to->out, ")");
-    return TMK_OK;
-}
-
 static enum tmk_status print_kind(struct printer *to, const struct tmk_relay_expr *expr) {
     switch (expr->kind) {
     case TMK_RELAY_CONSTANT:
@@ -451,8 +432,24 @@ static enum tmk_status print_kind(struct printer *to, const struct tmk_relay_exp
         TMK_TRY(print_operand(to, expr->args[0]));
         tmk_text_printf(to->out, ".%" PRIu32, expr->index);
         return TMK_OK;
-    case TMK_RELAY_CALL:
-        return print_call(to, expr);
+    case TMK_RELAY_CALL: {
+        if (is_scope(expr))
+            return print_enclosed(to, "(", &expr->callee->fn->body, ")");
+        TMK_TRY(print_operand(to, expr->callee));
+        tmk_text_puts(to->out, "(");
+        TMK_TRY(print_list(to, expr));
+        const char *comma = expr->n_args ? ", " : "";
+        for (uint32_t i = 0; i < expr->n_attrs; i++) {
+            tmk_text_puts(to->out, comma);
+            comma = ", ";
+            print_attr(to->out, &expr->attrs[i], to->old);
+            to->refers |= expr->attrs[i].value.kind == TMK_RELAY_META;
+        }
+        if (expr->remark && expr->remark_inside)
+            tmk_text_printf(to->out, "%s/* %s */", comma, expr->remark);
+        tmk_text_puts(to->out, ")");
+        return TMK_OK;
+    }
     case TMK_RELAY_IF: {
         tmk_text_puts(to->out, "if (");
         TMK_TRY(print_expr(to, expr->args[0]));

@@ -154,12 +154,6 @@ static enum tmk_status read_relay(const struct tmk_exporter *row, const struct t
                           diag);
 }
 
-static void forget_relay(struct relay_text *text) {
-    tmk_relay_module_destroy(&text->module);
-    tmk_relay_params_destroy(&text->params);
-    tmk_graph_destroy(&text->graph);
-}
-
 static enum tmk_status export_encodings(const struct tmk_encodings *encodings,
                                         const struct tmk_model *model,
                                         const struct tmk_export_options *options,
@@ -209,7 +203,9 @@ static enum tmk_status export_encodings(const struct tmk_encodings *encodings,
     if (status == TMK_UNSUPPORTED && model &&
         !options->template_file) /* the format cannot express something of the model */
         status = tmk_in(diag, status, "%s", model->path);
-    forget_relay(&relay);
+    tmk_relay_module_destroy(&relay.module);
+    tmk_relay_params_destroy(&relay.params);
+    tmk_graph_destroy(&relay.graph);
     tmk_graph_destroy(&graph);
     tmk_export_names_finish(&names);
     return status;

@@ -40,31 +40,6 @@ static struct tmk_value *next_initializer(const struct tmk_graph *graph, uint32_
 static enum tmk_status pair_graphs(struct making *m, const struct tmk_graph *graph,
                                    const struct tmk_graph *file);
 
-static enum tmk_status pair_nodes(struct making *m, const struct tmk_node *node,
-                                  const struct tmk_node *in_file) {
-    if (!tmk_node_is(node, in_file->domain, in_file->op))
-        return fail_differing(m, node->op);
-    for (uint32_t i = 0; i < node->n_outputs; i++) {
-        if (!node->outputs[i])
-            continue;
-        if (i >= in_file->n_outputs || !in_file->outputs[i])
-            return fail_differing(m, node->op);
-        pair_values(m, node->outputs[i], in_file->outputs[i]);
-    }
-    for (uint32_t i = 0; i < node->n_attrs; i++) {
-        const struct tmk_attr *attr = &node->attrs[i],
-                              *other = tmk_node_attr(in_file, node->attrs[i].name);
-        if (attr->kind != TMK_ATTR_GRAPH && attr->kind != TMK_ATTR_GRAPHS)
-            continue;
-        size_t n = attr->kind == TMK_ATTR_GRAPH ? 1 : attr->n;
-        if (!other || other->kind != attr->kind || other->n != attr->n)
-            return fail_differing(m, node->op);
-        for (size_t k = 0; k < n; k++)
-            TMK_TRY(pair_graphs(m, attr->graphs[k], other->graphs[k]));
-    }
-    return TMK_OK;
-}
-
 /* The file may have copies behind the last node, for outputs that are there twice. */
 static enum tmk_status pair_graphs(struct making *m, const struct tmk_graph *graph,
                                    const struct tmk_graph *file) {
@@ -83,7 +58,26 @@ static enum tmk_status pair_graphs(struct making *m, const struct tmk_graph *gra
     for (; node; node = node->next, in_file = in_file->next) {
         if (!in_file)
             return fail_differing(m, node->op);
-        TMK_TRY(pair_nodes(m, node, in_file));
+        if (!tmk_node_is(node, in_file->domain, in_file->op))
+            return fail_differing(m, node->op);
+        for (uint32_t i = 0; i < node->n_outputs; i++) {
+            if (!node->outputs[i])
+                continue;
+            if (i >= in_file->n_outputs || !in_file->outputs[i])
+                return fail_differing(m, node->op);
+            pair_values(m, node->outputs[i], in_file->outputs[i]);
+        }
+        for (uint32_t i = 0; i < node->n_attrs; i++) {
+            const struct tmk_attr *attr = &node->attrs[i],
+                                  *other = tmk_node_attr(in_file, node->attrs[i].name);
+            if (attr->kind != TMK_ATTR_GRAPH && attr->kind != TMK_ATTR_GRAPHS)
+                continue;
+            size_t n = attr->kind == TMK_ATTR_GRAPH ? 1 : attr->n;
+            if (!other || other->kind != attr->kind || other->n != attr->n)
+                return fail_differing(m, node->op);
+            for (size_t k = 0; k < n; k++)
+                TMK_TRY(pair_graphs(m, attr->graphs[k], other->graphs[k]));
+        }
     }
     return TMK_OK;
 }
