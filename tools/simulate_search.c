@@ -186,23 +186,21 @@ static void put_result(const struct tmk_search_result *r, const struct search_ar
     const unsigned long long from = r->from, n = r->samples;
     put_front(r);
     if (args->data.n)
-        print_out("on the %llu samples of --search-data that choices were made by", n);
+        print_out("chosen by %llu samples of --search-data", n);
     else
-        print_out("on the %llu samples that choices were made by, from number %llu of the data", n,
-                  from);
+        print_out("chosen by %llu samples of --data, from %llu", n, from);
     print_out("; %u tried, %u chosen%s:\n", r->tried, r->chosen,
-              r->out_of_time ? ", the time is spent" : "");
+              r->out_of_time ? ", out of time" : "");
     put_quality(&r->in_float, &r->before, &r->after);
     if (r->judged == TMK_JUDGED_NOT) {
-        print_out("on others: not judged, since there are too few samples to leave any out\n");
+        print_out("on others: not judged, too few samples to leave any out\n");
         return;
     }
     if (r->judged == TMK_JUDGED_APART)
-        print_out("on %llu samples of --data, from number %llu, that nothing was chosen by:\n",
+        print_out("on %llu other samples of --data, from %llu:\n",
                   (unsigned long long)r->judged_samples, (unsigned long long)r->judged_from);
     else
-        print_out("cross-validated, 2 folds: samples before number %llu by a search on the others, "
-                  "and the others by one on these:\n",
+        print_out("cross-validated, 2 folds: samples before %llu, and the others:\n",
                   (unsigned long long)r->split);
     put_quality(&r->judged_float, &r->judged_before, &r->judged_after);
 }

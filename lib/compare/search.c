@@ -24,8 +24,9 @@ bool tmk_search_is_late(const struct tmk_search *s) {
 
 /* ---- what the encodings were made with ---- */
 
+/* NULL where there is none, or no key. */
 static const char *setting_of(const struct tmk_encodings *e, const char *key) {
-    for (uint32_t i = 0; i < e->n_settings; i++)
+    for (uint32_t i = 0; key && i < e->n_settings; i++)
         if (strcmp(e->settings[i].key, key) == 0)
             return e->settings[i].value;
     return NULL;
@@ -41,9 +42,7 @@ static struct tmk_calibrate_choice choice_of(const struct tmk_encodings *e,
         .scheme = setting_of(e, keys[3]),
         .scales = setting_of(e, keys[4]),
         .pow2 = setting_of(e, "pow2") != NULL,
-        .block = keys[5] && setting_of(e, keys[5])
-                     ? (uint32_t)strtoul(setting_of(e, keys[5]), NULL, 10)
-                     : 0,
+        .block = setting_of(e, keys[5]) ? (uint32_t)strtoul(setting_of(e, keys[5]), NULL, 10) : 0,
     };
 }
 

@@ -277,7 +277,7 @@ static void route_token(const struct experts *e, size_t token, float *weight) {
     for (size_t i = 0; i < e->count; i++) {
         size_t above = 0; /* of equal ones the first is chosen */
         for (size_t j = 0; j < e->count; j++)
-            above += logits[j] > logits[i] || (logits[j] == logits[i] && j < i);
+            above += logits[j] > logits[i] || (j < i && logits[j] == logits[i]);
         weight[i] = above >= e->chosen ? 0 : mix ? mix[i] : expf(logits[i] - most) / sum;
         chosen += weight[i];
     }

@@ -98,7 +98,7 @@ def test_search_starts_with_groups_and_judges_each_half_by_the_other(path):
     words = ["--search", "--profile", path / "p.json", "-o", better, "--write-config", config]
     done = tidemark("simulate", DIGITS, encodings, "--data", PICTURES, "--limit", 64, *words)
     done.expect(DONE, "what stays float by default: float", "8-bit products", "by the first half of the samples alone",
-                "on the 64 samples that choices were made by, from number 0 of the data", "cross-validated, 2 folds: samples before number 32")
+                "chosen by 64 samples of --data, from 0", "cross-validated, 2 folds: samples before 32")
     found = json.loads(simulate(encodings, *words, "--json").expect(DONE).out)
     assert (found["samples"], found["from"], found["judged"], found["judged_from"], found["judged_by"]) == (64, 0, 64, 0, "crossed")
     assert found["judged_before"] == found["before"] < found["judged_after"]
