@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pages of docs/: all are listed in docs/README.md, links lead somewhere, and the files that the map and the recipes name are there.
+"""The pages of docs/: all are listed in docs/README.md, links lead somewhere, rows of tables fit, and the files that the map and the recipes name are there.
 
     pages.py ROOT
 """
@@ -11,11 +11,27 @@ NAMING_FILES = ("map.md", "adding.md")  # other pages name files of users, too
 PROMISE = re.compile(r"\| `(tests/[\w./-]+)`: `(\w+)` \|$")  # of SECURITY.md: the test that holds it
 LINK = re.compile(r"\]\(([^)#\s]+)[^)\s]*\)")
 PATH = re.compile(r"`((?:\w[\w.-]*/)+[\w.-]*)`")
+CELL = re.compile(r"(?<!\\)\|")
 STARTS = (".", "lib", "include", "tests")  # `graph/rewrite.h` is of lib/, `tidemark/link.h` of include/
 
 
 def numbered(page):
     return enumerate(page.read_text(encoding="utf-8").splitlines(), 1)
+
+
+def uneven_rows(root, page):
+    """Rows of a table that do not have as many cells as its head."""
+    problems, cells, fenced = [], None, False
+    for line, text in numbered(page):
+        fenced ^= text.lstrip().startswith("```")
+        if fenced or not text.startswith("|"):
+            cells = None
+            continue
+        n = len(CELL.findall(text))
+        cells = cells or n
+        if n != cells:
+            problems.append(tree.at(root, page, line, f"has {n - 1} cells in a table of {cells - 1} columns"))
+    return problems
 
 
 def untested(root, page, line, text):
@@ -31,6 +47,7 @@ def check(root):
     pages = sorted(path for path in docs.rglob("*") if path.suffix == ".md")
     problems, listed = [], set()
     for page in [root / "README.md", root / "SECURITY.md", *pages]:
+        problems += uneven_rows(root, page) if page.exists() else []
         for line, text in numbered(page) if page.exists() else ():
             for target in LINK.findall(text):
                 if "://" in target:

@@ -234,6 +234,7 @@ class Pages(Sample):
         self.rejects(pages.check, "README.md", "[y](docs/y.md#part)\n", "y.md")
 
     def test_file_that_is_not_there(self):
+        self.rejects(pages.check, "docs/x.md", "| a | b |\n| --- | --- |\n| 1 |\n", "1 cells")
         self.rejects(pages.check, "docs/map.md", "`lib/base/ghost.c`\n", "ghost.c")
 
 
