@@ -196,7 +196,7 @@ enum tmk_status tmk_profile_validate(const struct tmk_profile *profile, struct t
     TMK_TRY(tmk_fields_check_texts(&tmk_profile_header_fields, profile, diag));
     size_t digits = strspn(profile->model.sha256, "0123456789abcdef");
     if (profile->model.sha256[digits] || (digits != 0 && digits != 64))
-        return tmk_fail(diag, TMK_MISMATCH, "the model's sha256 is not 64 hex digits");
+        return tmk_fail(diag, TMK_MISMATCH, "'sha256' of the model is not 64 hex digits");
     for (uint32_t i = 0; i < profile->n_settings; i++) {
         TMK_TRY(is_text(profile->settings[i].key, "a setting's name", diag));
         TMK_TRY(is_text(profile->settings[i].value, "a setting", diag));
