@@ -15,6 +15,7 @@ class Library:
     build: str = "cmake"  # or "files": compiled one by one, as there is nothing to configure; or "openssl"
     files: list[str] = field(default_factory=list)
     headers: dict[str, str] = field(default_factory=dict)  # of "files": where each is installed
+    flags: str = "-O2"  # of the compiler
     version: str = ""
     sha256: str = ""  # of the archive
 
@@ -51,10 +52,12 @@ LIBRARIES = [
              "-DHDF5_BUILD_TOOLS=OFF", "-DHDF5_BUILD_EXAMPLES=OFF",
              "-DHDF5_BUILD_CPP_LIB=OFF", "-DHDF5_BUILD_FORTRAN=OFF", "-DHDF5_ENABLE_EMBEDDED_LIBINFO=OFF",
              "-DONLY_SHARED_LIBS=OFF"],
-            ["zlib"]),
-    # Without threads of its own, and of its functions only float32 inference (onednn_float32.py).
+            ["zlib"], flags="-O2 -Wno-implicit-int"),
+    # Without threads of its own, and of its functions only float32 inference (onednn_float32.py). Most of it writes machine code, which
+    # is the same with -Os; that compiles in less time and is a third smaller.
     Library("onednn", "dnnl", "-ldnnl -lc++", "Apache-2.0", "dnnl_primitive_execute",
             ["-DDNNL_LIBRARY_TYPE=STATIC", "-DDNNL_CPU_RUNTIME=SEQ", "-DDNNL_BUILD_EXAMPLES=OFF", "-DDNNL_BUILD_TESTS=OFF",
              "-DDNNL_ENABLE_WORKLOAD=INFERENCE", "-DDNNL_ENABLE_PRIMITIVE=CONVOLUTION;DECONVOLUTION;INNER_PRODUCT;MATMUL;POOLING;REORDER",
-             "-DDNNL_ARCH_OPT_FLAGS=", "-DDNNL_ENABLE_JIT_PROFILING=OFF", "-DDNNL_ENABLE_ITT_TASKS=OFF"]),
+             "-DDNNL_ARCH_OPT_FLAGS=", "-DDNNL_ENABLE_JIT_PROFILING=OFF", "-DDNNL_ENABLE_ITT_TASKS=OFF"],
+            flags="-Os"),
 ]
