@@ -62,7 +62,7 @@ def main():
     parser.add_argument("source", type=Path)
     parser.add_argument("--against", type=Path)
     parser.add_argument("pythons", nargs="*", default=[sys.executable])
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     if not options.wheel.is_file():
         print(f"skipped: {options.wheel} is not there")
         sys.exit(77)
