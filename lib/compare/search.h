@@ -3,7 +3,7 @@
 #ifndef TMK_COMPARE_SEARCH_H
 #define TMK_COMPARE_SEARCH_H
 
-#include <cJSON.h>
+#include <cjson/cJSON.h>
 
 #include "base/text.h"
 #include "calib/cost.h"
