@@ -49,10 +49,18 @@ def command(groups):
     return words, environment
 
 
+# Open MPI itself sometimes fails to start while other jobs start; nothing of ours has run then.
+ATTEMPTS = 3
+
+
 def mpirun(groups, **options):
     need_mpirun()
     words, environment = command(groups)
-    return Done(words, subprocess.run(words, capture_output=True, text=True, timeout=SECONDS, env=environment, **options))
+    for _ in range(ATTEMPTS):
+        done = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS, env=environment, **options)
+        if done.returncode == 0 or "orte_init failed" not in done.stderr:
+            break
+    return Done(words, done)
 
 
 def start(groups):
