@@ -6,7 +6,6 @@
  * row, the lowest bits first; rows are widened a few at a time.
  */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "ops/contrib.h"
@@ -65,22 +64,13 @@ static enum tmk_status find_attributes(const struct tmk_node *node, struct exper
     return TMK_OK;
 }
 
-/* The operand has this type and rank, and these dimensions but the last, which is `last`. */
 static enum tmk_status check_operand(const struct tmk_tensor *x, const char *what,
                                      enum tmk_dtype dtype, const size_t *dims, int32_t rank,
                                      struct tmk_diag *diag) {
-    char text[256], wanted[80] = "";
-    if (!x)
-        return TMK_OK;
-    TMK_TRY(tmk_want_dtype(x, dtype, what, diag));
-    bool good = x->shape.rank == rank;
-    for (int32_t i = 0, n = 0; i < rank; i++) {
-        good = good && x->shape.dim[i] == (int64_t)dims[i];
-        n += snprintf(wanted + n, sizeof wanted - (size_t)n, "%s%zu", i ? "," : "", dims[i]);
-    }
-    return good ? TMK_OK
-                : tmk_fail(diag, TMK_SHAPE, "%s is %s, not [%s]", what,
-                           tmk_shape_text(&x->shape, text, sizeof text), wanted);
+    struct tmk_shape shape = {.rank = rank};
+    for (int32_t i = 0; i < rank; i++)
+        shape.dim[i] = (int64_t)dims[i];
+    return tmk_want_shape(x, dtype, what, &shape, diag);
 }
 
 static enum tmk_status check_layer(const struct layer *l, size_t experts, const char *what,

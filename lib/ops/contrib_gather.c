@@ -65,26 +65,15 @@ static struct tmk_shape block_shape(const struct gather *g) {
 static enum tmk_status infer_gather(struct tmk_infer *infer) {
     const struct tmk_tensor *zeros = tmk_infer_in(infer, IN_ZEROS),
                             *indices = infer->in[IN_INDICES], *scales = infer->in[IN_SCALES];
-    char text[256], wanted[256];
     struct gather g;
     TMK_TRY(find_gather(infer->node, infer->in[IN_TABLE], &g, infer->diag));
-    TMK_TRY(tmk_want_dtype(scales, TMK_FLOAT32, "scales", infer->diag));
     if (indices->dtype != TMK_INT32)
         TMK_TRY(tmk_want_dtype(indices, TMK_INT64, "indices", infer->diag));
     struct tmk_shape blocks = block_shape(&g), y = {.rank = g.table.rank - 1 + indices->shape.rank};
-    if (!tmk_shape_equal(&scales->shape, &blocks))
-        return tmk_fail(infer->diag, TMK_SHAPE, "scales are %s, not %s",
-                        tmk_shape_text(&scales->shape, text, sizeof text),
-                        tmk_shape_text(&blocks, wanted, sizeof wanted));
-    if (zeros) {
-        TMK_TRY(tmk_want_dtype(zeros, infer->in[IN_TABLE]->dtype, "zero_points", infer->diag));
-        if (g.packed)
-            blocks.dim[blocks.rank - 1] = (blocks.dim[blocks.rank - 1] * (int64_t)g.bits + 7) / 8;
-        if (!tmk_shape_equal(&zeros->shape, &blocks))
-            return tmk_fail(infer->diag, TMK_SHAPE, "zero_points are %s, not %s",
-                            tmk_shape_text(&zeros->shape, text, sizeof text),
-                            tmk_shape_text(&blocks, wanted, sizeof wanted));
-    }
+    TMK_TRY(tmk_want_shape(scales, TMK_FLOAT32, "scales", &blocks, infer->diag));
+    if (g.packed)
+        blocks.dim[blocks.rank - 1] = (blocks.dim[blocks.rank - 1] * (int64_t)g.bits + 7) / 8;
+    TMK_TRY(tmk_want_shape(zeros, infer->in[IN_TABLE]->dtype, "zero_points", &blocks, infer->diag));
     if (y.rank > TMK_MAX_RANK)
         return tmk_fail(infer->diag, TMK_SHAPE, "the result has %d axes", y.rank);
     for (int32_t i = 0, to = 0; i < g.table.rank; i++)

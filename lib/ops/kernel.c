@@ -94,6 +94,20 @@ enum tmk_status tmk_want_dtype(const struct tmk_tensor *tensor, enum tmk_dtype d
                     tmk_dtype_name(tensor->dtype));
 }
 
+enum tmk_status tmk_want_shape(const struct tmk_tensor *tensor, enum tmk_dtype dtype,
+                               const char *what, const struct tmk_shape *shape,
+                               struct tmk_diag *diag) {
+    char have[256], want[256];
+    if (!tensor)
+        return TMK_OK;
+    TMK_TRY(tmk_want_dtype(tensor, dtype, what, diag));
+    if (tmk_shape_equal(&tensor->shape, shape))
+        return TMK_OK;
+    return tmk_fail(diag, TMK_SHAPE, "input '%s' is %s, not %s", what,
+                    tmk_shape_text(&tensor->shape, have, sizeof have),
+                    tmk_shape_text(shape, want, sizeof want));
+}
+
 static enum tmk_status want_kind(const struct tmk_tensor *tensor, enum tmk_type_kind kind,
                                  const char *what, struct tmk_diag *diag) {
     if (tensor->kind == kind)

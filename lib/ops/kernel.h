@@ -61,6 +61,10 @@ enum tmk_status tmk_read_ints(const struct tmk_tensor *tensor, const char *what,
 /* TMK_TYPE unless the tensor has this type; "what" names the input. */
 enum tmk_status tmk_want_dtype(const struct tmk_tensor *tensor, enum tmk_dtype dtype,
                                const char *what, struct tmk_diag *diag);
+/* The same, and TMK_SHAPE unless it has this shape. An absent input (NULL) is TMK_OK. */
+enum tmk_status tmk_want_shape(const struct tmk_tensor *tensor, enum tmk_dtype dtype,
+                               const char *what, const struct tmk_shape *shape,
+                               struct tmk_diag *diag);
 
 /* TMK_TYPE unless it is a tensor, or a sequence; "what" names the input. For operators that take
  * any. */

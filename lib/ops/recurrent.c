@@ -129,18 +129,10 @@ struct sizes {
 
 static enum tmk_status want_shape(const struct tmk_tensor *tensor, size_t input, int32_t rank,
                                   const int64_t *dim, struct tmk_diag *diag) {
-    char have[128], want[128];
     struct tmk_shape shape = {.rank = rank};
     memcpy(shape.dim, dim, (size_t)rank * sizeof *dim);
-    if (!tensor)
-        return TMK_OK;
-    TMK_TRY(tmk_want_dtype(tensor, input == IN_LENGTHS ? TMK_INT32 : TMK_FLOAT32,
-                           input_names[input], diag));
-    if (!tmk_shape_equal(&tensor->shape, &shape))
-        return tmk_fail(diag, TMK_SHAPE, "input '%s' is %s, not %s", input_names[input],
-                        tmk_shape_text(&tensor->shape, have, sizeof have),
-                        tmk_shape_text(&shape, want, sizeof want));
-    return TMK_OK;
+    return tmk_want_shape(tensor, input == IN_LENGTHS ? TMK_INT32 : TMK_FLOAT32, input_names[input],
+                          &shape, diag);
 }
 
 static enum tmk_status want_rank3(const struct tmk_tensor *tensor, size_t input,
