@@ -203,13 +203,6 @@ static void print_verdict(const struct work *w, const struct quantize_args *args
     print_out("\n");
 }
 
-static void put_number(const char *key, double number) {
-    if (isfinite(number))
-        print_out(",\"%s\":%.9g", key, number);
-    else
-        print_out(",\"%s\":null", key);
-}
-
 static void put_json(const struct work *w, const struct quantize_args *args) {
     const struct tmk_simulation *s = w->simulation;
     const struct verdict v = judge_simulation(w);
@@ -221,12 +214,12 @@ static void put_json(const struct work *w, const struct quantize_args *args) {
     print_out(",\"calibrated_on\":%llu,\"judged_on\":%llu,\"held_out\":%s",
               (unsigned long long)w->encodings->samples, (unsigned long long)s->samples,
               w->held_out ? "true" : "false");
-    put_number("sqnr", v.decibels);
+    put_member("sqnr", v.decibels);
     if (s->predictions)
-        put_number("agreement", percent_of(s->agree, s->predictions) / 100);
+        put_member("agreement", percent_of(s->agree, s->predictions) / 100);
     if (s->labelled) {
-        put_number("accuracy_float", percent_of(s->right_float, s->predictions) / 100);
-        put_number("accuracy_quantized", percent_of(s->right_quantized, s->predictions) / 100);
+        put_member("accuracy_float", percent_of(s->right_float, s->predictions) / 100);
+        put_member("accuracy_quantized", percent_of(s->right_quantized, s->predictions) / 100);
     }
     print_out(",\"quantized\":%u,\"left_float\":%u,\"left_out\":%u}\n", v.quantized,
               w->encodings->n_left, w->left_out);

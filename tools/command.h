@@ -126,6 +126,8 @@ void put_json_text(FILE *to, const char *text);
  * through these functions (tests/lint/printing.py). How many characters were printed. Conversions:
  * those of C but n, p, wide characters and long doubles. */
 int print_out(const char *fmt, ...) TMK_PRINTF(1, 2);
+/* `,"key":number` to stdout; null where it is not finite, since JSON has no such numbers. */
+void put_member(const char *key, double number);
 
 /* How far a run is. */
 struct figures {

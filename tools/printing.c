@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Text for terminals: nothing that came from a file moves the cursor, changes colours or the
  * direction of writing. */
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -212,4 +213,11 @@ int print_out(const char *fmt, ...) {
     }
     va_end(args);
     return printed;
+}
+
+void put_member(const char *key, double number) {
+    if (isfinite(number))
+        print_out(",\"%s\":%.9g", key, number);
+    else
+        print_out(",\"%s\":null", key);
 }

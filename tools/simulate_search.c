@@ -80,13 +80,6 @@ static bool is_beaten(const struct tmk_search_result *r, uint32_t i) {
     return false;
 }
 
-static void put_member(const char *key, double number) {
-    if (isfinite(number))
-        print_out(",\"%s\":%.9g", key, number);
-    else
-        print_out(",\"%s\":null", key);
-}
-
 /* One measure of all figures, where there is one. */
 static void put_measure(const char *key, const double figures[6]) {
     static const char *const names[] = {"float",        "before",        "after",
