@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <tidemark/session.h>
 
@@ -40,12 +39,6 @@ struct bench {
     bool per_op;
     struct tmk_costs costs; /* of the last figure */
 };
-
-static double clock_seconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 static bool library_knows(const char *kind) {
     for (const char *const *k = tmk_observer_kinds(); *k; k += 2)

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <tidemark/diff.h>
@@ -21,7 +20,7 @@ static const double tolerance = 1e-4;
 /* Where the bundle is, what is made of it, and the processor's part. */
 struct self_test {
     char model[PATH_MAX], data[PATH_MAX], expected[PATH_MAX];
-    struct timespec begin;
+    double begin; /* by clock_seconds */
     struct tmk_profile *seen, *wanted;
     struct tmk_run_report report;
     struct tmk_costs costs;
@@ -29,14 +28,8 @@ struct self_test {
     const char *worst; /* a value that differs; NULL: none does */
 };
 
-static double seconds_since(const struct timespec *begin) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)(now.tv_sec - begin->tv_sec) + (double)(now.tv_nsec - begin->tv_nsec) * 1e-9;
-}
-
 static bool is_late(void *context) {
-    return seconds_since(&((const struct self_test *)context)->begin) > MAX_SECONDS;
+    return clock_seconds() - ((const struct self_test *)context)->begin > MAX_SECONDS;
 }
 
 /* ../share/tidemark of the folder that the program is in. */
@@ -82,7 +75,7 @@ static enum tmk_status run_self_test(struct self_test *t, struct tmk_diag *diag)
         .data = {.sources = sources, .n_sources = 1, .limit = SAMPLES},
         .events = {.stop = is_late, .context = t}};
     struct tmk_model *model = NULL;
-    clock_gettime(CLOCK_MONOTONIC, &t->begin);
+    t->begin = clock_seconds();
     enum tmk_status status = tmk_profile_read(t->expected, &t->wanted, diag);
     if (status == TMK_OK)
         status = tmk_model_open(t->model, false, &model, diag);
@@ -129,14 +122,14 @@ static int print_self_test(struct self_test *t) {
     const enum tmk_status status = run_self_test(t, &diag);
     if (status != TMK_OK)
         return report_error(status, &diag);
-    print_out("processor: %s, %u threads\nkernel library: %s\n", t->seen->producer.isa, t->report.threads,
-              t->seen->producer.kernels);
+    print_out("processor: %s, %u threads\nkernel library: %s\n", t->seen->producer.isa,
+              t->report.threads, t->seen->producer.kernels);
     print_kernels(&t->costs);
     if (t->worst)
         print_out("self-test: failed: '%s' has not the expected range\n", t->worst);
     else
         print_out("self-test: passed: %u values over %d samples, in %.2f s\n", t->diff->n, SAMPLES,
-                  seconds_since(&t->begin));
+                  clock_seconds() - t->begin);
     return t->worst ? EXIT_ANSWER_NO : EXIT_DONE;
 }
 

@@ -129,6 +129,9 @@ int print_out(const char *fmt, ...) TMK_PRINTF(1, 2);
 /* `,"key":number` to stdout; null where it is not finite, since JSON has no such numbers. */
 void put_member(const char *key, double number);
 
+/* Seconds by a clock that never goes back. */
+double clock_seconds(void);
+
 /* How far a run is. */
 struct figures {
     uint64_t samples, total; /* done; of how many, 0: not known */

@@ -33,8 +33,8 @@ struct talk {
     struct tmk_diag *diag;
 };
 
-TMK_PRINTF(3, 4) static enum tmk_status
-    fail_metric(struct talk *t, enum tmk_status status, const char *fmt, ...) {
+TMK_PRINTF(3, 4)
+static enum tmk_status fail_metric(struct talk *t, enum tmk_status status, const char *fmt, ...) {
     va_list args;
     va_start(args, fmt);
     const int len = snprintf(t->diag->text, sizeof t->diag->text, "--metric-command: ");
@@ -43,16 +43,10 @@ TMK_PRINTF(3, 4) static enum tmk_status
     return t->diag->status = status;
 }
 
-static double now_seconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* ---- the program ---- */
 
 /* The number of the first sample and how many: the environment has them. */
-static void tell_samples(const struct tmk_metric_outputs *outputs) {
+static void set_environment(const struct tmk_metric_outputs *outputs) {
     char text[32];
     snprintf(text, sizeof text, "%llu", (unsigned long long)outputs->first);
     setenv("TIDEMARK_FIRST", text, 1);
@@ -84,7 +78,7 @@ static enum tmk_status start_program(struct talk *t) {
     posix_spawn_file_actions_adddup2(&files, out[1], STDOUT_FILENO);
     posix_spawnattr_setflags(&how, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF);
     posix_spawnattr_setsigdefault(&how, &usual);
-    tell_samples(t->outputs);
+    set_environment(t->outputs);
     const int failed = text ? posix_spawnp(&t->pid, shell, &files, &how, argv, environ) : ENOMEM;
     posix_spawn_file_actions_destroy(&files);
     posix_spawnattr_destroy(&how);
@@ -152,7 +146,7 @@ static void read_some(struct talk *t) {
 
 static enum tmk_status pass_bytes(struct talk *t) {
     while (t->from >= 0) {
-        const double left = t->until - now_seconds();
+        const double left = t->until - clock_seconds();
         struct pollfd ends[] = {{t->from, POLLIN, 0}, {t->to, POLLOUT, 0}};
         if (left <= 0)
             return fail_metric(t, TMK_LIMIT, "no answer after %g s (--metric-timeout)",
@@ -174,7 +168,7 @@ static enum tmk_status wait_for_end(struct talk *t) {
     int status = 0;
     pid_t ended;
     while ((ended = waitpid(t->pid, &status, WNOHANG)) == 0 || (ended < 0 && errno == EINTR)) {
-        if (now_seconds() >= t->until)
+        if (clock_seconds() >= t->until)
             return fail_metric(t, TMK_LIMIT, "no end after %g s (--metric-timeout)",
                                t->command->seconds);
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
@@ -216,7 +210,7 @@ enum tmk_status run_metric(void *context, const struct tmk_metric_outputs *outpu
                            struct tmk_diag *diag) {
     struct talk t = {.command = context, .outputs = outputs, .to = -1, .from = -1, .diag = diag};
     struct sigaction ignored = {.sa_handler = SIG_IGN}, was;
-    t.until = now_seconds() + t.command->seconds;
+    t.until = clock_seconds() + t.command->seconds;
     sigaction(SIGPIPE, &ignored, &was);
     enum tmk_status status = make_headers(&t);
     if (status == TMK_OK)

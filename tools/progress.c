@@ -11,16 +11,16 @@
 static const double redraw = 0.1, json_interval = 1, plain_interval = 10;
 
 static struct {
-    struct timespec begin, reported;
+    double begin, reported;
     bool begun;
     atomic_bool open;
     uint64_t before; /* samples that an earlier run did */
 } line;
 
-static double seconds_since(const struct timespec *begin) {
+double clock_seconds(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)(t.tv_sec - begin->tv_sec) + (double)(t.tv_nsec - begin->tv_nsec) * 1e-9;
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
 double seconds_left(const struct figures *f) {
@@ -52,7 +52,7 @@ static const char *describe_progress(const struct figures *f, char *text, size_t
 }
 
 static struct figures figures_now(uint64_t samples, uint64_t total) {
-    double seconds = seconds_since(&line.begin);
+    double seconds = clock_seconds() - line.begin;
     return (struct figures){
         samples, total, seconds > 0 ? (double)(samples - line.before) / seconds : 0, peak_bytes()};
 }
@@ -64,18 +64,18 @@ void show_progress(void *context, uint64_t samples_done, uint64_t total) {
     if (is_quiet())
         return;
     if (!line.begun) {
-        clock_gettime(CLOCK_MONOTONIC, &line.begin);
+        line.begin = clock_seconds();
         line.begun = true;
         line.before = samples_done;
         if (!rewrites)
             line.reported = line.begin;
         return;
     }
-    if (seconds_since(&line.reported) < (rewrites      ? redraw
-                                         : logs_json() ? json_interval
-                                                       : plain_interval))
+    if (clock_seconds() - line.reported < (rewrites      ? redraw
+                                           : logs_json() ? json_interval
+                                                         : plain_interval))
         return;
-    clock_gettime(CLOCK_MONOTONIC, &line.reported);
+    line.reported = clock_seconds();
     const struct figures figures = figures_now(samples_done, total);
     describe_progress(&figures, text, sizeof text);
     if (!rewrites) {
