@@ -11,6 +11,7 @@ import onnx
 from onnx import helper
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
+import format_examples
 import small_models
 
 TESTDATA = Path("/usr/share/libonnx-testdata/data")  # Debian's libonnx-testdata
@@ -80,6 +81,10 @@ class Sources:
         self.models += [Model(path, 2, sets=path.parent) for path in made]
         self.sets = made[0].parent  # for `verify` of a model that has none
         examples = self.shared / "formats/examples"
+        if not examples.is_dir():
+            examples = self.folder / "examples"
+            examples.mkdir()
+            format_examples.write(examples)
         self.tables = [examples / name for name in TABLES if (examples / name).exists()]
         self.templates = {form: examples / name for form, name in TEMPLATES.items() if (examples / name).exists()}
         self.models += [Model(path, 4) for path in sorted([*examples.glob("*.onnx"), *examples.glob("ort/*.onnx")])]

@@ -2,7 +2,7 @@
 """Exports read by their real consumers, and run: a wrong sign passes every loader, and no comparison of numbers.
 
 Each consumer that is not installed leaves its test out, with the reason. The network is the two-convolution one of the worked
-examples, with encodings by hand and by `calibrate`; figures in decibels are those that FORMATS measured for the same ranges.
+examples, with encodings by hand and by `calibrate`; figures in decibels were measured with these consumers for the same ranges.
 """
 import importlib
 import json

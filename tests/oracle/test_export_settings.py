@@ -5,9 +5,10 @@ import json
 import shutil
 import warnings
 
-from oracle import (SHARED, execute, folder, main, model_of, onnx, onnxruntime, present, profile, refused, samples, skip,
+from oracle import (execute, folder, main, model_of, onnx, onnxruntime, present, profile, refused, samples, skip,
                     sources, tidemark)
 
+import format_examples
 import numpy as np
 from onnx import helper
 
@@ -196,15 +197,15 @@ TEMPLATES = {"openvino": "openvino/twoconv.xml", "ncnn-int8": "ncnn/twoconv.para
 
 
 def test_written_and_skipped_encodings_add_up_with_a_template(path):
-    examples = SHARED / "formats" / "examples"
-    if not examples.is_dir():
-        skip(f"there is no {examples}")
+    examples = format_examples.folder()
     model = examples / "twoconv.onnx"
     profile(model, examples / "calib_x.npy", path / "p.json")
     for kind in KINDS:
         calibrate(path, kind)
         given = len(json.loads((path / "enc.json").read_text())["encodings"])
         for name, template in TEMPLATES.items():
+            if not (examples / template).exists():  # recorded alone, not made
+                continue
             (path / "out").mkdir()
             done = execute("export", path / "enc.json", "--model", model, "--to", name, "--template", examples / template, "-o",
                            path / "out" / template.split("/")[1], "--json", status=(0, 1))

@@ -2,11 +2,10 @@
 """Files of ranges in every consumer's form, of one network: each holds what its form can keep of the same ranges."""
 import json
 
-from oracle import FEATURES, SHARED, main, profile, skip, tidemark
+from oracle import FEATURES, main, profile, tidemark
+import format_examples  # behind oracle, which finds it and leaves the test out where packages are missing
 
-EXAMPLES = SHARED / "formats" / "examples"
-if not EXAMPLES.is_dir():
-    skip(f"there is no {EXAMPLES}")
+EXAMPLES = format_examples.folder()
 
 FILES = {  # file -> format, meaning, how many values of the network it names
     "ort/calib_cache.min.json": ("ort-cache", "exact", 4),

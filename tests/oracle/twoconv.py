@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two-convolution network of the worked examples (formats/examples of the shared folder): its encodings by the formulas of
-FORMATS, its data, and how near a quantized output comes."""
+"""The two-convolution network of the worked examples: its encodings by the formats' formulas, its data, and how near a quantized
+output comes."""
 import json
 
 import numpy as np
 
-from oracle import SHARED, profile, session, skip, tidemark
+from oracle import profile, session, tidemark
+import format_examples  # behind oracle, which finds it and leaves the test out where packages are missing
 
-EXAMPLES = SHARED / "formats" / "examples"
-if not EXAMPLES.is_dir():
-    skip(f"there is no {EXAMPLES}")
+EXAMPLES = format_examples.folder()
 MODEL = EXAMPLES / "twoconv.onnx"
 RANGES = json.loads((EXAMPLES / "ranges.json").read_text())
 SAMPLES = np.load(EXAMPLES / "calib_x.npy")
