@@ -20,7 +20,7 @@ struct profile_args {
     struct words outputs, observe, exclude;
     float *excluded; /* the same as numbers */
     const char *kind, *nan, *strata, *snapshots, *until_stable;
-    bool plan, per_sample, resume;
+    bool plan, per_sample, resume, round_half;
 };
 
 enum { PRINTED_ELEMENTS = 8 };
@@ -211,6 +211,7 @@ static int profile_model(const struct command *command, struct profile_args *arg
     options.statistics.n_exclude = args->exclude.n;
     options.statistics.fail_on_nan = args->nan && strcmp(args->nan, "fail") == 0;
     options.statistics.per_sample = args->per_sample;
+    options.round_half = args->round_half;
     options.events.print = print_value;
     options.limits.memory = memory_limit_asked();
     options.events.resumed = remark_on_resuming;
@@ -277,6 +278,10 @@ static int run_profile(const struct command *command, int argc, char **argv) {
          "keep each sample's min and max of each value; .h5 only. Takes memory for every sample: "
          "about 20 bytes a value (10,000 samples, 300 values: 60 MB)",
          &args.per_sample},
+        {"round-half", 0, OPTION_FLAG, NULL,
+         "round inputs and results to float16 or bfloat16 where the model has these types, as a "
+         "device does that computes in them (else they are kept in float32)",
+         &args.round_half},
         {"strata", 0, OPTION_INPUT, "FILE.csv",
          "one label a line in the order of the samples, or sample,label lines below that header: "
          "also profiles each label's samples, as NAME.LABEL.json",

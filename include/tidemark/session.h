@@ -128,6 +128,11 @@ struct tmk_run_options {
     struct tmk_run_limits limits;
     struct tmk_notices notices;
     struct tmk_run_events events;
+    /* Round each input and result to float16 or bfloat16 where the model's file gives it this type,
+     * as a device that computes in it does; weights are what the file has. Else all is computed
+     * and kept in float32. Of tmk_model_profile, tmk_model_run_bare and tmk_model_plan_memory;
+     * TMK_ARGUMENT where the model has no such values. A setting of the profile. */
+    bool round_half;
 
     /* ---- of tmk_model_profile only ---- */
 

@@ -27,6 +27,7 @@ struct tmk_op; /* lib/ops: an operator's row */
 #define TMK_DOMAIN_ONNX ""
 #define TMK_DOMAIN_TIDEMARK "ai.tidemark"
 #define TMK_OP_OBSERVER "EdgeObserver"
+#define TMK_OP_ROUND_TO "RoundTo"
 #define TMK_OP_REQUANTIZE "Requantize"
 
 /* What is declared or inferred of a value. dtype TMK_UNDEFINED: not known. Of sequences and

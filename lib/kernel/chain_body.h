@@ -106,6 +106,21 @@ LOOP1(neg, (vec)((ints)x ^ ((ints){0} + INT32_MIN)))
 LOOP1(absolute, (vec)((ints)x & ~((ints){0} + INT32_MIN)))
 LOOP1(reciprocal, EACH(1.0f) / x)
 
+#define INTS(v) ((ints){0} + (v)) /* in all lanes */
+#define MAGNITUDE(v) ((ints)(v)&INTS(INT32_MAX))
+#define SIGNED_AS(x, magnitude) ((vec)(((ints)(x)&INTS(INT32_MIN)) | (magnitude)))
+/* At a bit of the mantissa, ties to even; a carry goes to the exponent. */
+#define NEAREST(m, bit)                                                                            \
+    (((m) + INTS((1 << ((bit)-1)) - 1) + (((m) >> (bit)) & 1)) & INTS(-(1 << (bit))))
+#define CHOOSE(mask, a, b) (((mask) & (a)) | (~(mask) & (b)))
+/* From 2^-14 on 10 bits of mantissa, below it multiples of 2^-24, which is the last bit of a number
+ * in [0.5, 1); from 65520 on infinity. */
+#define HALF_OR_INFINITY(n) CHOOSE((n) >= INTS(0x47800000), INTS(0x7f800000), n)
+#define SUBNORMAL(m) ((ints)(((vec)(m) + EACH(0.5f)) - EACH(0.5f)))
+#define FLOAT16(m) CHOOSE((m) < INTS(0x38800000), SUBNORMAL(m), HALF_OR_INFINITY(NEAREST(m, 13)))
+LOOP1(float16, PICK(x != x, x, SIGNED_AS(x, FLOAT16(MAGNITUDE(x)))))
+LOOP1(bfloat16, PICK(x != x, x, SIGNED_AS(x, NEAREST(MAGNITUDE(x), 16))))
+
 LOOP2(mask, (vec)((ints)x &(ints)p))
 
 #define ONE(KIND, name) [TMK_CHAIN_##KIND] = name##_lanes,
@@ -132,6 +147,7 @@ LOOP2(mask, (vec)((ints)x &(ints)p))
         .name = title,                                                                             \
         .lanes = {SOME(ONE) ONE(RELU, relu) ONE(HARD_SWISH, hard_swish) ONE(SQUARE, square)        \
                       ONE(SQRT, root) ONE(POWER_HALF, power_half) ONE(NEG, neg) ONE(ABS, absolute) \
-                          ONE(RECIPROCAL, reciprocal)},                                            \
+                          ONE(RECIPROCAL, reciprocal) ONE(FLOAT16, float16)                        \
+                              ONE(BFLOAT16, bfloat16)},                                            \
         .vary = {SOME(VARY)},                                                                      \
     }

@@ -32,6 +32,8 @@ enum tmk_chain_kind {
     TMK_CHAIN_NEG,
     TMK_CHAIN_ABS,
     TMK_CHAIN_RECIPROCAL,
+    TMK_CHAIN_FLOAT16, /* rounded to such numbers, ties to even */
+    TMK_CHAIN_BFLOAT16,
     TMK_CHAIN_MASK,  /* the bits of x and p */
     TMK_CHAIN_LOOPS, /* those from here on are functions of chain_math.h */
     TMK_CHAIN_CUBE = TMK_CHAIN_LOOPS,

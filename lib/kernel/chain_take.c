@@ -222,6 +222,12 @@ static bool take_gelu(const struct query *q, struct tmk_chain_spec *out) {
     return take_math(out, exact ? TMK_CHAIN_GELU : TMK_CHAIN_GELU_TANH, 0);
 }
 
+static bool take_rounding(const struct query *q, struct tmk_chain_spec *out) {
+    const bool brain = tmk_node_int(q->node, "to", 0) == TMK_BFLOAT16;
+    out->loop = brain ? TMK_CHAIN_BFLOAT16 : TMK_CHAIN_FLOAT16;
+    return true;
+}
+
 /* With a bias, or without one. */
 static bool take_biased(const struct query *q, struct tmk_chain_spec *out) {
     if (!input_at(q, 1))
@@ -266,6 +272,7 @@ static const struct {
     {TMK_DOMAIN_ONNX, "Sum", take_binary, TMK_CHAIN_ADD, TMK_CHAIN_COPY},
     {TMK_DOMAIN_ONNX, "Swish", take_swish, 0, 0},
     {TMK_DOMAIN_ONNX, "Tanh", NULL, TMK_CHAIN_COPY, TMK_CHAIN_TANH},
+    {TMK_DOMAIN_TIDEMARK, TMK_OP_ROUND_TO, take_rounding, 0, 0},
     {microsoft, "BiasGelu", take_biased, TMK_CHAIN_COPY, TMK_CHAIN_GELU},
     {microsoft, "FastGelu", take_biased, TMK_CHAIN_COPY, TMK_CHAIN_GELU_TANH},
     {microsoft, "Gelu", NULL, TMK_CHAIN_COPY, TMK_CHAIN_GELU},

@@ -66,11 +66,14 @@ static bool names_a_dtype(const struct tmk_node *node, const char *name) {
     return false;
 }
 
+/* The type that the attribute names stays with the node's result. */
 static int64_t widened_int(const struct tmk_node *node, const TmkPb__Attribute *pb,
                            const char *name) {
-    if (pb->i > TMK_UNDEFINED && pb->i < TMK_N_DTYPES && names_a_dtype(node, name))
-        return tmk_onnx_widened((enum tmk_dtype)pb->i);
-    return pb->i;
+    if (pb->i <= TMK_UNDEFINED || pb->i >= TMK_N_DTYPES || !names_a_dtype(node, name))
+        return pb->i;
+    if (node->n_outputs && node->outputs[0])
+        node->outputs[0]->type.origin = (enum tmk_dtype)pb->i;
+    return tmk_onnx_widened((enum tmk_dtype)pb->i);
 }
 
 /* Cast had names of types before operator set 6. */

@@ -203,7 +203,9 @@ static void store_finding(const struct typing *t, struct tmk_value *value) {
         (type->dtype != TMK_UNDEFINED && type->dtype != f->dtype))
         return;
     if (type->dtype == TMK_UNDEFINED)
-        type->dtype = type->origin = f->dtype;
+        type->dtype = f->dtype;
+    if (type->origin == TMK_UNDEFINED)
+        type->origin = f->dtype;
     if (f->shape.rank < 0)
         return;
     const bool declared = type->has_shape && type->shape.rank == f->shape.rank;

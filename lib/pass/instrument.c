@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "pass/instrument.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -85,67 +86,66 @@ static void list_selected(struct tmk_graph *graph, void *context) {
     }
 }
 
-static enum tmk_status name_pair(struct tmk_value *value, char **observed, char **raw,
-                                 struct tmk_diag *diag) {
-    static const char on[] = "/observed", off[] = "/unobserved";
-    size_t len = strlen(value->name);
-    *observed = malloc(len + sizeof on);
-    *raw = malloc(len + sizeof off);
-    if (!*observed || !*raw)
+static enum tmk_status name_pair(const struct tmk_value *value, const struct tmk_behind *behind,
+                                 char **on, char **off, struct tmk_diag *diag) {
+    const size_t size = strlen(value->name) + strlen(behind->on) + strlen(behind->off) + 1;
+    *on = malloc(size);
+    *off = malloc(size);
+    if (!*on || !*off)
         return tmk_nomem(diag);
-    memcpy(*observed, value->name, len);
-    memcpy(*raw, value->name, len);
-    memcpy(*observed + len, on, sizeof on);
-    memcpy(*raw + len, off, sizeof off);
+    snprintf(*on, size, "%s%s", value->name, behind->on);
+    snprintf(*off, size, "%s%s", value->name, behind->off);
     return TMK_OK;
 }
 
-static enum tmk_status set_text(struct tmk_node *node, const char *name, const char *text,
-                                struct tmk_diag *diag) {
-    struct tmk_attr attr = {.name = name, .kind = TMK_ATTR_STRING};
-    attr.s = text;
-    attr.n = strlen(text);
-    return tmk_node_set_attr(node, &attr, diag);
-}
-
-static enum tmk_status set_attrs(struct tmk_node *node, const char *name,
-                                 const struct tmk_observer_place *as, struct tmk_diag *diag) {
-    struct tmk_attr id = {.name = "profile_id", .kind = TMK_ATTR_INT, .i = as->id};
-    TMK_TRY(tmk_node_set_attr(node, &id, diag));
-    TMK_TRY(set_text(node, "kind", kind_names[as->kind], diag));
-    TMK_TRY(set_text(node, "tensor_name", name, diag));
-    return as->relation ? set_text(node, "relation", as->relation, diag) : TMK_OK;
-}
-
-static enum tmk_status insert_observers(const struct tmk_observer_place *as,
-                                        struct tmk_diag *diag) {
-    struct tmk_value *value = as->value;
+enum tmk_status tmk_insert_behind(struct tmk_value *value, const struct tmk_behind *behind,
+                                  struct tmk_diag *diag) {
     struct tmk_graph *graph = value->graph;
     struct tmk_node *before = value->producer ? value->producer->next : graph->first, *node = NULL;
-    const char *name = value->name, *own = tmk_value_label(value);
-    char *observed = NULL, *raw = NULL;
+    const char *name = value->name;
+    char *on = NULL, *off = NULL;
     bool takes_name = value->kind == TMK_VALUE_RESULT && value->n_graph_outputs;
-    enum tmk_status status = name_pair(value, &observed, &raw, diag);
+    enum tmk_status status = name_pair(value, behind, &on, &off, diag);
     if (status == TMK_OK) {
-        const char *output = takes_name ? name : observed;
-        status = tmk_graph_add_node(graph, before,
-                                    &(struct tmk_node_spec){TMK_DOMAIN_TIDEMARK, TMK_OP_OBSERVER,
-                                                            "", 1, &value, 1, &output, 1},
-                                    &node, diag);
+        const char *output = takes_name ? name : on;
+        status = tmk_graph_add_node(
+            graph, before,
+            &(struct tmk_node_spec){TMK_DOMAIN_TIDEMARK, behind->op, "", 1, &value, 1, &output, 1},
+            &node, diag);
     }
-    if (status == TMK_OK) {
-        node->row = tmk_op_find(TMK_DOMAIN_TIDEMARK, TMK_OP_OBSERVER, 1);
-        status = set_attrs(node, own, as, diag);
-    }
+    if (status == TMK_OK)
+        node->row = tmk_op_find(TMK_DOMAIN_TIDEMARK, behind->op, 1);
+    for (size_t i = 0; status == TMK_OK && i < behind->n_attrs; i++)
+        status = tmk_node_set_attr(node, &behind->attrs[i], diag);
     if (status == TMK_OK)
         status = tmk_value_set_type(node->outputs[0], &value->type, diag);
     if (status == TMK_OK)
         status = tmk_value_replace(value, node->outputs[0], node, takes_name, diag);
     if (status == TMK_OK && takes_name)
-        status = tmk_value_rename(value, raw, diag);
-    free(observed);
-    free(raw);
+        status = tmk_value_rename(value, off, diag);
+    free(on);
+    free(off);
     return status;
+}
+
+static struct tmk_attr text_attr(const char *name, const char *text) {
+    struct tmk_attr attr = {.name = name, .kind = TMK_ATTR_STRING};
+    attr.s = text;
+    attr.n = strlen(text);
+    return attr;
+}
+
+static enum tmk_status insert_observers(const struct tmk_observer_place *as,
+                                        struct tmk_diag *diag) {
+    const struct tmk_attr attrs[] = {
+        {.name = "profile_id", .kind = TMK_ATTR_INT, .i = as->id},
+        text_attr("kind", kind_names[as->kind]),
+        text_attr("tensor_name", tmk_value_label(as->value)),
+        text_attr("relation", as->relation ? as->relation : ""),
+    };
+    const struct tmk_behind observer = {TMK_OP_OBSERVER, "/observed", "/unobserved", attrs,
+                                        as->relation ? 4 : 3};
+    return tmk_insert_behind(as->value, &observer, diag);
 }
 
 static void try_names(struct tmk_graph *graph, void *guess) {

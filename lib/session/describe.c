@@ -136,6 +136,8 @@ static enum tmk_status describe_settings(struct tmk_profile *profile,
     TMK_TRY(add_number(profile, "batch", tmk_feed_plan(segment->feed).batch, diag));
     TMK_TRY(tmk_profile_add_setting(profile, "kind",
                                     observe && observe->kind ? observe->kind : "histogram", diag));
+    if (segment->options->round_half)
+        TMK_TRY(tmk_profile_add_setting(profile, "round-half", "true", diag));
     TMK_TRY(tmk_excluded_describe(segment->excluded, profile, diag));
     if (!observe || !observe->n_patterns)
         TMK_TRY(tmk_profile_add_setting(profile, "observe", "all", diag));

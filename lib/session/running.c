@@ -13,6 +13,7 @@
 #include "exec/derive.h"
 #include "feed/batching.h"
 #include "pass/instrument.h"
+#include "pass/round_half.h"
 #include "session/record.h"
 
 double tmk_running_now(void) {
@@ -143,6 +144,16 @@ struct tmk_exec_options tmk_running_exec_options(struct tmk_running *run) {
 
 /* ---- from graphs to a result ---- */
 
+static enum tmk_status round_half(struct tmk_running *run, struct tmk_diag *diag) {
+    uint32_t n;
+    TMK_TRY(tmk_in(diag, tmk_round_half(run->graph, &n, diag), "%s", run->path));
+    if (n == 0)
+        return tmk_fail(diag, TMK_ARGUMENT,
+                        "%s has no float16 or bfloat16 values: there is nothing to round",
+                        run->path);
+    return TMK_OK;
+}
+
 enum tmk_status tmk_running_graph(struct tmk_running *run, const struct tmk_model *model,
                                   const struct tmk_observe *observe, struct tmk_diag *diag) {
     run->path = model->path;
@@ -154,6 +165,8 @@ enum tmk_status tmk_running_graph(struct tmk_running *run, const struct tmk_mode
     if (observe)
         TMK_TRY(tmk_in(diag, tmk_instrumented(run->original, observe, &run->graph, NULL, diag),
                        "%s", model->path));
+    if (run->options->round_half)
+        TMK_TRY(round_half(run, diag));
     tmk_graph_number(run->graph);
     return configure_slots(run, diag);
 }

@@ -257,6 +257,7 @@ static const struct tmk_traits rows[] = {
     {MICROSOFT, "RotaryEmbedding", .flags = SENSITIVE},
     {ONNX, "Round", .batch = TMK_BATCH_POINTWISE, .flags = MONOTONE},
     {TIDEMARK, "RoundAway", .batch = TMK_BATCH_POINTWISE, .flags = MONOTONE},
+    {TIDEMARK, "RoundTo", .batch = TMK_BATCH_POINTWISE, .flags = MONOTONE},
     {ONNX, "STFT", .flags = SENSITIVE},
     {ML, "Scaler"},
     {ONNX, "Scan"},

@@ -197,6 +197,7 @@ static const struct py_option run_table[] = {
     {"remark", PY_CALL, AT(remark)},
     {"observe", PY_TEXTS, AT(observe.patterns), AT(observe.n_patterns)},
     {"kind", PY_TEXT, AT(observe.kind)},
+    {"round_half", PY_FLAG, AT(options.round_half)},
     {"per_sample", PY_FLAG, AT(options.statistics.per_sample)},
     {"fail_on_nan", PY_FLAG, AT(options.statistics.fail_on_nan)},
     {"exclude", PY_FLOATS, AT(options.statistics.exclude), AT(options.statistics.n_exclude)},

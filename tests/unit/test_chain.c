@@ -391,7 +391,9 @@ static void print_member(struct sketch *s, uint32_t block) {
                                         "com.microsoft::Gelu(|)",
                                         "com.microsoft::FastGelu(|)",
                                         "com.microsoft::QuickGelu(|)",
-                                        "Swish(|) {alpha=1.5f}"};
+                                        "Swish(|) {alpha=1.5f}",
+                                        "ai.tidemark::RoundTo(|) {to=10}",
+                                        "ai.tidemark::RoundTo(|) {to=16}"};
     static const char *const binary[] = {"Add", "Sub", "Mul", "Div", "Min", "Max", "Sum"};
     static const char *const exponents[] = {"2", "0.5", "1", "3"};
     struct tmk_text *out = &s->body;
@@ -469,9 +471,10 @@ static void check_many(uint32_t block, int count, int *chains, int *overwritten)
         for (int n = pick(1, 6); n > 0; n--)
             print_member(&s, block);
         assert_false(s.head.failed || s.body.failed);
-        tmk_text_printf(&text,
-                        "graph \"g\" opset 24 \"com.microsoft\" 1 {\n%s%s  output %%m%u\n}\n",
-                        s.head.data ? s.head.data : "", s.body.data, s.n_members - 1);
+        tmk_text_printf(
+            &text,
+            "graph \"g\" opset 24 \"com.microsoft\" 1 \"ai.tidemark\" 1 {\n%s%s  output %%m%u\n}\n",
+            s.head.data ? s.head.data : "", s.body.data, s.n_members - 1);
         assert_false(text.failed);
         if (set_up(&f, text.data, &s.space, block)) {
             (*chains)++;
