@@ -4,7 +4,8 @@
  * A weight that operators on constants make (Reshape of an initializer) becomes an initializer. An
  * addition whose constant is the bias of the product before it, so that the product itself is an
  * accumulator without an encoding of its own, becomes that product's bias: Add(Conv(x, w), b) is
- * Conv(x, w, b), Add(MatMul(x, w), b) of matrices Gemm(x, w, b). */
+ * Conv(x, w, b), Add(MatMul(x, w), b) of matrices Gemm(x, w, b). With more axes the addition stays,
+ * in a shape that keeps ONNX Runtime from making a Gemm of it. */
 #include <string.h>
 
 #include "base/diag.h"
@@ -135,18 +136,25 @@ static bool bias_fits(const struct tmk_node *product, const struct tmk_tensor *b
            is_along_channels(&bias->shape, 2, 1, shape->dim[1]);
 }
 
-/* [C], under the bias's name where that is free. */
-static enum tmk_status flat_bias(struct tmk_qdq *q, struct tmk_value *bias,
-                                 const struct tmk_encoding *e, struct tmk_value **out) {
-    struct tmk_tensor flat = {0};
-    tmk_tensor_share(&flat, &bias->data);
-    flat.shape = (struct tmk_shape){1, {(int64_t)tmk_tensor_count(&bias->data)}};
-    enum tmk_status status = tmk_graph_add_initializer(q->graph, bias->name, &flat, out, q->diag);
-    tmk_tensor_finish(&flat);
+/* [C] behind axes of size 1, under the bias's name where that is free. */
+static enum tmk_status reshape_bias(struct tmk_qdq *q, struct tmk_value *bias, int32_t rank,
+                                    struct tmk_value **out) {
+    struct tmk_tensor made = {0};
+    tmk_tensor_share(&made, &bias->data);
+    made.shape = (struct tmk_shape){.rank = rank};
+    for (int32_t i = 0; i < rank; i++)
+        made.shape.dim[i] = i == rank - 1 ? (int64_t)tmk_tensor_count(&bias->data) : 1;
+    enum tmk_status status = tmk_graph_add_initializer(q->graph, bias->name, &made, out, q->diag);
+    tmk_tensor_finish(&made);
     TMK_TRY(status);
     (*out)->profile_id = bias->profile_id;
     (*out)->fingerprint = bias->fingerprint;
-    return tmk_ptrmap_put(&q->derived, *out, (void *)(uintptr_t)e) ? TMK_OK : tmk_nomem(q->diag);
+    return TMK_OK;
+}
+
+static void drop_if_unused(struct tmk_value *value) {
+    if (!value->n_uses && !value->n_graph_outputs)
+        tmk_graph_drop_initializer(value);
 }
 
 static enum tmk_status merge_bias(struct tmk_qdq *q, struct tmk_node *product, struct tmk_node *add,
@@ -154,7 +162,9 @@ static enum tmk_status merge_bias(struct tmk_qdq *q, struct tmk_node *product, s
     const bool conv = tmk_node_is(product, TMK_DOMAIN_ONNX, "Conv");
     struct tmk_value *bias = add->inputs[at], *sum = add->outputs[0], *flat = NULL;
     struct tmk_node *made = NULL;
-    TMK_TRY(flat_bias(q, bias, e, &flat));
+    TMK_TRY(reshape_bias(q, bias, 1, &flat));
+    if (!tmk_ptrmap_put(&q->derived, flat, (void *)(uintptr_t)e))
+        return tmk_nomem(q->diag);
     struct tmk_value *inputs[] = {product->inputs[0], product->inputs[1], flat};
     TMK_TRY(tmk_graph_add_node(q->graph, product,
                                &(struct tmk_node_spec){TMK_DOMAIN_ONNX, conv ? "Conv" : "Gemm",
@@ -167,8 +177,25 @@ static enum tmk_status merge_bias(struct tmk_qdq *q, struct tmk_node *product, s
     take_identity(made->outputs[0], sum);
     tmk_node_remove(add);
     tmk_node_remove(product);
-    if (!bias->n_uses && !bias->n_graph_outputs)
-        tmk_graph_drop_initializer(bias);
+    drop_if_unused(bias);
+    return TMK_OK;
+}
+
+/* Optimised ONNX Runtime (1.32) makes Reshape, Gemm and Reshape of a MatMul of three and more axes
+ * and an addition of [C]. A Gemm whose bias has 8 bits computes in float there, and with int8 codes
+ * of operator set 21 the file does not load. An addition of [1, 1, C] stays. */
+static bool becomes_gemm(const struct tmk_node *product, const struct tmk_tensor *bias) {
+    const struct tmk_type *x = &product->inputs[0]->type, *w = &product->inputs[1]->type;
+    return tmk_node_is(product, TMK_DOMAIN_ONNX, "MatMul") && x->has_shape && x->shape.rank > 2 &&
+           w->has_shape && w->shape.rank == 2 && bias->shape.rank == 1 && bias->shape.dim[0] > 1;
+}
+
+static enum tmk_status keep_apart(struct tmk_qdq *q, const struct tmk_node *product,
+                                  struct tmk_node *add, uint32_t at) {
+    struct tmk_value *bias = add->inputs[at], *made = NULL;
+    TMK_TRY(reshape_bias(q, bias, product->inputs[0]->type.shape.rank, &made));
+    TMK_TRY(tmk_node_set_input(add, at, made, q->diag));
+    drop_if_unused(bias);
     return TMK_OK;
 }
 
@@ -182,6 +209,8 @@ static enum tmk_status join_bias(struct tmk_qdq *q, struct tmk_node *add) {
         const struct tmk_encoding *e = tmk_qdq_encoding(q, &asked, add, at);
         if (e && e->dtype == TMK_INT32 && bias_fits(product, &bias->data))
             return merge_bias(q, product, add, at, e);
+        if (becomes_gemm(product, &bias->data))
+            return keep_apart(q, product, add, at);
     }
     return TMK_OK;
 }

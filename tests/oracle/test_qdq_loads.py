@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every exported QDQ model loads in ONNX Runtime, optimised and as written, is near the float network in both, and has inputs and
+outputs of the same names and types as the model that was profiled.
+
+test_qdq_loads.py PROGRAM SOURCE_ROOT FEATURES
+"""
+import itertools
+
+from oracle import folder, main, model_names, model_of, profile, samples, session, sources, tidemark
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import TensorProto, helper, numpy_helper
+
+SEED, SAMPLES = 11, 12
+FLOATS = {"float32": TensorProto.FLOAT}
+# What `calibrate` is told.
+SETTINGS = {
+    "int8": ["--dtype", "int8"],
+    "int8 symmetric": ["--dtype", "int8", "--scheme", "symmetric"],
+    "uint8": ["--dtype", "uint8"],
+    "uint8 by tensor": ["--dtype", "uint8", "--weights-per-tensor"],
+    "int16": ["--dtype", "int16"],
+    "everything": ["--dtype", "int8", "--sensitive=quantize"],
+}
+LEAST = 30  # decibels; weights have 8 bits in each
+
+
+class Maker:
+    """Nodes and constants of one floating type."""
+
+    def __init__(self, dtype):
+        self.dtype, self.rng, self.nodes, self.stored = dtype, np.random.default_rng(SEED), [], []
+
+    def const(self, array, dtype=None):
+        self.stored.append(numpy_helper.from_array(np.asarray(array).astype(dtype or self.dtype), f"c{len(self.stored)}"))
+        return self.stored[-1].name
+
+    def weight(self, *shape):
+        fan_in = shape[0] if len(shape) == 2 else int(np.prod(shape[1:]))
+        return self.const(self.rng.standard_normal(shape) / np.sqrt(fan_in))
+
+    def bias(self, n):
+        return self.const(0.3 * self.rng.standard_normal(n))
+
+    def __call__(self, op, *inputs, out=None, **attributes):
+        self.nodes.append(helper.make_node(op, inputs, [out or f"v{len(self.nodes)}"], name=f"n{len(self.nodes)}", **attributes))
+        return self.nodes[-1].output[0]
+
+    def model(self, shape, outputs, opset):
+        kind = FLOATS[self.dtype]
+        graph = helper.make_graph(self.nodes, "g", [helper.make_tensor_value_info("x", kind, shape)],
+                                  [helper.make_tensor_value_info(name, kind, None) for name in outputs], self.stored)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+        return onnx.shape_inference.infer_shapes(model)
+
+
+# ---- networks: (shape of x, names of outputs) ----
+
+def dense(net):
+    """MatMul of three axes and a bias behind it, on either side of Add."""
+    at = net("Relu", net("Add", net("MatMul", "x", net.weight(6, 16)), net.bias(16)))
+    at = net("Relu", net("Add", net.bias(8), net("MatMul", at, net.weight(16, 8))))
+    net("Add", net("MatMul", at, net.weight(8, 5)), net.bias(5), out="y")
+    return (1, 7, 6), ["y"]
+
+
+def dense_of_four(net):
+    at = net("Relu", net("Add", net("MatMul", "x", net.weight(6, 16)), net.bias(16)))
+    net("Add", net("MatMul", at, net.weight(16, 5)), net.bias(5), out="y")
+    return (1, 2, 7, 6), ["y"]
+
+
+def matrices(net):
+    at = net("Relu", net("Add", net("MatMul", "x", net.weight(6, 16)), net.bias(16)))
+    net("Gemm", at, net.weight(16, 5), net.bias(5), out="y")
+    return (1, 6), ["y"]
+
+
+def convolutions(net):
+    at = net("Relu", net("Conv", "x", net.weight(8, 3, 3, 3), net.bias(8), pads=[1, 1, 1, 1]), out="features")
+    at = net("Flatten", net("GlobalAveragePool", net("Add", net("Conv", at, net.weight(8, 8, 1, 1)), at)))
+    net("Gemm", at, net.weight(8, 5), net.bias(5), out="y")
+    return (1, 3, 9, 9), ["features", "y"]
+
+
+def returned(net):
+    """A value inside, and a copy of it."""
+    at = net("Relu", net("MatMul", "x", net.weight(6, 8)), out="hidden")
+    net("Identity", at, out="copy")
+    net("MatMul", at, net.weight(8, 5), out="y")
+    return (1, 6), ["y", "hidden", "copy"]
+
+
+NETWORKS = (dense, dense_of_four, matrices, convolutions, returned)
+
+
+def make(path, network, dtype, opset):
+    net = Maker(dtype)
+    shape, outputs = network(net)
+    onnx.save(net.model(shape, outputs, opset), path / "model.onnx")
+    feeds = [{"x": np.random.default_rng(SEED + i).standard_normal(shape).astype(dtype)} for i in range(SAMPLES)]
+    np.savez(path / "data.npz", x=np.concatenate([feed["x"] for feed in feeds]))
+    return feeds
+
+
+# ---- what must hold ----
+
+def ends(model):
+    """Names and element types of inputs and outputs."""
+    stored = {tensor.name for tensor in model.graph.initializer}
+    return [[(value.name, value.type.tensor_type.elem_type) for value in values if value.name not in stored]
+            for values in (model.graph.input, model.graph.output)]
+
+
+def run(path, feeds, optimised):
+    options = onnxruntime.SessionOptions()
+    levels = onnxruntime.GraphOptimizationLevel
+    options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimised else levels.ORT_DISABLE_ALL
+    options.enable_mem_reuse, options.intra_op_num_threads, options.log_severity_level = False, 1, 4
+    made = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    return [made.run(None, feed) for feed in feeds]
+
+
+def decibels(wanted, got):
+    signal = noise = 0.0
+    for one, two in zip(wanted, got):
+        for a, b in zip(one, two):
+            if a.dtype.kind == "f":
+                assert a.dtype == b.dtype and a.shape == b.shape, (a.dtype, b.dtype, a.shape, b.shape)
+                signal += float((a.astype(np.float64) ** 2).sum())
+                noise += float(((a.astype(np.float64) - b.astype(np.float64)) ** 2).sum())
+    return 10 * np.log10(signal / noise) if noise else float("inf")
+
+
+def export(path, model, words):
+    tidemark("calibrate", path / "profile.json", "--quiet", "-o", path / "enc.json", *words)
+    tidemark("export", path / "enc.json", "--model", model, "--to", "qdq", "-o", path / "qdq.onnx")
+    return path / "qdq.onnx"
+
+
+def check(path, model, feeds, words, label):
+    """Decibels, optimised and as written."""
+    made = export(path, model, words)
+    onnx.checker.check_model(str(made), full_check=True)
+    assert ends(onnx.load(made)) == ends(onnx.load(model)), f"{label}: {ends(onnx.load(made))}, wanted {ends(onnx.load(model))}"
+    wanted = [session(model).run(None, feed) for feed in feeds]
+    return [decibels(wanted, run(made, feeds, optimised)) for optimised in (True, False)]
+
+
+def test_networks_of_all_types():
+    for network, dtype, opset in itertools.product(NETWORKS, FLOATS, (13, 17, 21)):
+        with folder() as path:
+            feeds = make(path, network, dtype, opset)
+            profile(path / "model.onnx", path / "data.npz", path / "profile.json")
+            worst = {}
+            for name, words in SETTINGS.items():
+                label = f"{network.__name__} {dtype}, operator set {opset}, {name}"
+                found = check(path, path / "model.onnx", feeds, words, label)
+                worst[name] = f"{min(found):.1f}"
+                assert min(found) > LEAST, f"{label}: {found} dB"
+            print(f"{network.__name__} {dtype}, operator set {opset}: {worst} dB")
+
+
+def test_models():
+    for name in model_names():
+        with folder() as path:
+            profile(model_of(name), sources(name), path / "profile.json", "--limit", 8)
+            found = check(path, model_of(name), samples(name, 4), ["--dtype", "int8"], name)
+            print(f"{name}: {found[0]:.1f} dB optimised, {found[1]:.1f} dB as written")
+
+
+main()
