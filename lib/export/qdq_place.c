@@ -297,6 +297,8 @@ static enum tmk_status place_for_most(struct tmk_qdq *q, struct tmk_qdq_mark *ma
     TMK_TRY(add_quantize(q, name, "", value, e, mark->scale, mark->zero, &mark->codes));
     TMK_TRY(add_dequantize(q, name, "", mark->codes, e, mark->scale, mark->zero,
                            returned ? name : NULL, &mark->real));
+    if (returned)
+        mark->real->type.origin = value->type.origin;
     mark->encoding = e;
     mark->placed = true;
     TMK_TRY(tmk_qdq_report(q, e, NULL));

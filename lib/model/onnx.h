@@ -43,13 +43,17 @@ TMK_NODISCARD enum tmk_status tmk_onnx_load(const char *path,
 
 /* Export. Names of values, and those of nodes, are made unique where they collide; nameless values
  * get names. Observers keep running in any ONNX runtime: the model brings ai.tidemark::EdgeObserver
- * along as a model-local function that forwards its input. Weights that were widened stay float32.
+ * along as a model-local function that forwards its input. What was widened stays float32.
  *
  * Where the weights take more than 2,000,000,000 bytes (a protobuf ends at 2 GiB) those of 1 KiB
  * and more go to `path`.data, which is written first. */
 TMK_NODISCARD enum tmk_status tmk_onnx_save(const struct tmk_graph *graph, const char *path,
                                             struct tmk_diag *diag);
-/* The same with another limit, in bytes. */
+/* The same, and inputs and outputs have the types of the file that the graph was read from, with
+ * Cast behind and before them. */
+TMK_NODISCARD enum tmk_status tmk_onnx_save_as_declared(const struct tmk_graph *graph,
+                                                        const char *path, struct tmk_diag *diag);
+/* tmk_onnx_save with another limit, in bytes. */
 TMK_NODISCARD enum tmk_status tmk_onnx_save_split(const struct tmk_graph *graph, const char *path,
                                                   size_t limit, struct tmk_diag *diag);
 /* Appends the model, weights and all, to `out`. */

@@ -13,6 +13,7 @@ static enum tmk_status write_graph(struct tmk_onnx_writer *w, const struct tmk_g
 
 void tmk_onnx_writer_finish(struct tmk_onnx_writer *w) {
     tmk_ptrmap_finish(&w->names);
+    tmk_ptrmap_finish(&w->declared);
     tmk_arena_finish(&w->arena);
     free(w->initializers);
     w->initializers = NULL;
@@ -88,8 +89,8 @@ static enum tmk_status write_node(struct tmk_onnx_writer *w, const struct tmk_no
     return TMK_OK;
 }
 
-static enum tmk_status make_identity(struct tmk_onnx_writer *w, const char *from, const char *to,
-                                     TmkPb__Node **out) {
+static enum tmk_status make_unary(struct tmk_onnx_writer *w, const char *op, const char *from,
+                                  const char *to, TmkPb__Node **out) {
     TmkPb__Node *pb = tmk_onnx_make(w, &tmk_pb__node__descriptor);
     char **names = tmk_arena_array(&w->arena, 2, sizeof *names);
     if (!pb || !names)
@@ -99,7 +100,22 @@ static enum tmk_status make_identity(struct tmk_onnx_writer *w, const char *from
     pb->input = &names[0];
     pb->output = &names[1];
     pb->n_input = pb->n_output = 1;
-    pb->op_type = "Identity";
+    pb->op_type = borrow_text(op);
+    *out = pb;
+    return TMK_OK;
+}
+
+static enum tmk_status make_cast(struct tmk_onnx_writer *w, const char *from, const char *to,
+                                 enum tmk_dtype dtype, TmkPb__Node **out) {
+    const struct tmk_attr attr = {.name = "to", .kind = TMK_ATTR_INT, .n = 1, .i = dtype};
+    TmkPb__Node *pb = NULL;
+    TMK_TRY(make_unary(w, "Cast", from, to, &pb));
+    pb->attribute = tmk_arena_alloc(&w->arena, sizeof *pb->attribute);
+    TmkPb__Attribute *made = tmk_onnx_make(w, &tmk_pb__attribute__descriptor);
+    if (!pb->attribute || !made)
+        return tmk_nomem(w->diag);
+    TMK_TRY(tmk_onnx_write_attr(w, &attr, made));
+    pb->attribute[pb->n_attribute++] = made;
     *out = pb;
     return TMK_OK;
 }
@@ -114,6 +130,57 @@ static enum tmk_status write_info(struct tmk_onnx_writer *w, const struct tmk_va
     pb->name = borrow_text(name);
     *out = pb;
     return tmk_onnx_write_type(w, &value->type, &pb->type);
+}
+
+/* ---- inputs and outputs as they were declared ---- */
+
+static bool is_widened(const struct tmk_value *value) {
+    const struct tmk_type *type = &value->type;
+    return type->kind == TMK_TYPE_TENSOR && type->dtype == TMK_FLOAT32 &&
+           type->origin != type->dtype && tmk_onnx_widened(type->origin) == type->dtype;
+}
+
+/* Its name goes to the value of the former type, and nodes get another one. */
+static enum tmk_status declare_end(struct tmk_onnx_writer *w, struct tmk_onnx_names *names,
+                                   const struct tmk_value *value) {
+    static const char behind[] = "_float32";
+    const char *name = tmk_onnx_name_of(w, value);
+    if (!is_widened(value) || tmk_ptrmap_get(&w->declared, value))
+        return TMK_OK;
+    const size_t length = strlen(name);
+    char *wanted = tmk_arena_alloc(&w->arena, length + sizeof behind);
+    if (!wanted)
+        return tmk_nomem(w->diag);
+    memcpy(wanted, name, length);
+    memcpy(wanted + length, behind, sizeof behind);
+    const char *inner = tmk_onnx_free_name(w, names, wanted);
+    return inner && tmk_ptrmap_put(&w->declared, value, (void *)(uintptr_t)name) &&
+                   tmk_ptrmap_put(&w->names, value, (void *)(uintptr_t)inner)
+               ? TMK_OK
+               : tmk_nomem(w->diag);
+}
+
+static enum tmk_status declare_ends(struct tmk_onnx_writer *w, const struct tmk_graph *graph,
+                                    struct tmk_onnx_names *names) {
+    for (uint32_t i = 0; i < graph->n_inputs; i++)
+        TMK_TRY(declare_end(w, names, graph->inputs[i]));
+    for (uint32_t i = 0; i < graph->n_outputs; i++)
+        TMK_TRY(declare_end(w, names, graph->outputs[i]));
+    return TMK_OK;
+}
+
+/* Of an input or output. */
+static enum tmk_status write_end(struct tmk_onnx_writer *w, const struct tmk_value *value,
+                                 const char *name, TmkPb__ValueInfo **out) {
+    struct tmk_value end = *value;
+    if (tmk_ptrmap_get(&w->declared, value))
+        end.type.dtype = end.type.origin;
+    return write_info(w, &end, name, out);
+}
+
+static const char *end_name(const struct tmk_onnx_writer *w, const struct tmk_value *value) {
+    const char *name = tmk_ptrmap_get(&w->declared, value);
+    return name ? name : tmk_onnx_name_of(w, value);
 }
 
 static enum tmk_status keep_initializer(struct tmk_onnx_writer *w, TmkPb__Tensor *pb) {
@@ -161,17 +228,24 @@ static enum tmk_status write_value_infos(struct tmk_onnx_writer *w, const struct
 static enum tmk_status write_body(struct tmk_onnx_writer *w, const struct tmk_graph *graph,
                                   struct tmk_onnx_names *names, TmkPb__Graph *pb) {
     pb->name = borrow_text(*graph->name ? graph->name : "graph");
-    pb->node =
-        tmk_arena_array(&w->arena, (size_t)graph->n_nodes + graph->n_outputs, sizeof *pb->node);
+    pb->node = tmk_arena_array(
+        &w->arena, (size_t)graph->n_inputs + graph->n_nodes + 2 * (size_t)graph->n_outputs,
+        sizeof *pb->node);
     if (!pb->node)
         return tmk_nomem(w->diag);
     TMK_TRY(tmk_onnx_name_values(w, graph, names));
+    if (w->as_declared && !names->outer)
+        TMK_TRY(declare_ends(w, graph, names));
     pb->input = tmk_arena_array(&w->arena, graph->n_inputs, sizeof *pb->input);
     if (!pb->input)
         return tmk_nomem(w->diag);
-    for (uint32_t i = 0; i < graph->n_inputs; i++)
-        TMK_TRY(write_info(w, graph->inputs[i], tmk_onnx_name_of(w, graph->inputs[i]),
-                           &pb->input[pb->n_input++]));
+    for (uint32_t i = 0; i < graph->n_inputs; i++) {
+        const struct tmk_value *value = graph->inputs[i];
+        TMK_TRY(write_end(w, value, end_name(w, value), &pb->input[pb->n_input++]));
+        if (tmk_ptrmap_get(&w->declared, value))
+            TMK_TRY(make_cast(w, end_name(w, value), tmk_onnx_name_of(w, value), value->type.dtype,
+                              &pb->node[pb->n_node++]));
+    }
     /* Initializers that nothing uses any more (folded away) stay behind. */
     pb->initializer = tmk_arena_array(&w->arena, graph->n_values, sizeof *pb->initializer);
     if (!pb->initializer)
@@ -199,17 +273,20 @@ static enum tmk_status write_body(struct tmk_onnx_writer *w, const struct tmk_gr
         return tmk_nomem(w->diag);
     for (uint32_t i = 0; i < graph->n_outputs; i++) {
         const struct tmk_value *value = graph->outputs[i];
-        const char *name = tmk_onnx_name_of(w, value);
+        const char *name = end_name(w, value);
         bool repeated = value->n_graph_outputs > 1 && stands_before(graph, i);
+        if (!repeated && value->kind != TMK_VALUE_INPUT && tmk_ptrmap_get(&w->declared, value))
+            TMK_TRY(make_cast(w, tmk_onnx_name_of(w, value), name, value->type.origin,
+                              &pb->node[pb->n_node++]));
         if (repeated || value->graph != graph) {
             const char *copy = tmk_onnx_free_name(w, names, name);
             if (!copy)
                 return tmk_nomem(w->diag);
-            TMK_TRY(make_identity(w, name, copy, &pb->node[pb->n_node]));
+            TMK_TRY(make_unary(w, "Identity", name, copy, &pb->node[pb->n_node]));
             pb->n_node++;
             name = copy;
         }
-        TMK_TRY(write_info(w, value, name, &pb->output[pb->n_output++]));
+        TMK_TRY(write_end(w, value, name, &pb->output[pb->n_output++]));
     }
     return write_value_infos(w, graph, pb);
 }
@@ -301,7 +378,7 @@ static enum tmk_status write_observer(struct tmk_onnx_writer *w, TmkPb__Model *m
     TmkPb__Function **functions = tmk_arena_alloc(&w->arena, sizeof *functions);
     if (!pb || !nodes || !opsets || !functions)
         return tmk_nomem(w->diag);
-    TMK_TRY(make_identity(w, "x", "y", nodes));
+    TMK_TRY(make_unary(w, "Identity", "x", "y", nodes));
     opsets[0] = onnx;
     functions[0] = pb;
     pb->name = TMK_OP_OBSERVER;

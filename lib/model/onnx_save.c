@@ -133,9 +133,9 @@ static enum tmk_status write_file(const TmkPb__Model *model, struct tmk_outfile 
     return sink.status;
 }
 
-enum tmk_status tmk_onnx_save_split(const struct tmk_graph *graph, const char *path, size_t limit,
-                                    struct tmk_diag *diag) {
-    struct tmk_onnx_writer w = {.diag = diag};
+static enum tmk_status save_model(const struct tmk_graph *graph, const char *path, size_t limit,
+                                  bool as_declared, struct tmk_diag *diag) {
+    struct tmk_onnx_writer w = {.as_declared = as_declared, .diag = diag};
     struct tmk_outfile files[2] = {{0}}, *out = &files[0], *data = &files[1];
     struct tmk_text data_path = {0};
     TmkPb__Model *model = NULL;
@@ -157,6 +157,16 @@ enum tmk_status tmk_onnx_save_split(const struct tmk_graph *graph, const char *p
     tmk_text_finish(&data_path);
     tmk_onnx_writer_finish(&w);
     return status;
+}
+
+enum tmk_status tmk_onnx_save_split(const struct tmk_graph *graph, const char *path, size_t limit,
+                                    struct tmk_diag *diag) {
+    return save_model(graph, path, limit, false, diag);
+}
+
+enum tmk_status tmk_onnx_save_as_declared(const struct tmk_graph *graph, const char *path,
+                                          struct tmk_diag *diag) {
+    return save_model(graph, path, WEIGHTS_LIMIT, true, diag);
 }
 
 enum tmk_status tmk_onnx_save(const struct tmk_graph *graph, const char *path,

@@ -10,11 +10,12 @@ from oracle import folder, main, model_names, model_of, profile, samples, sessio
 
 import numpy as np
 import onnx
+import onnx.reference
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
 SEED, SAMPLES = 11, 12
-FLOATS = {"float32": TensorProto.FLOAT}
+FLOATS = {"float32": TensorProto.FLOAT, "float16": TensorProto.FLOAT16, "float64": TensorProto.DOUBLE}
 # What `calibrate` is told.
 SETTINGS = {
     "int8": ["--dtype", "int8"],
@@ -123,6 +124,15 @@ def run(path, feeds, optimised):
     return [made.run(None, feed) for feed in feeds]
 
 
+def reference(model, feeds):
+    """ONNX Runtime has no double Conv."""
+    try:
+        made = session(model)
+    except onnxruntime.capi.onnxruntime_pybind11_state.NotImplemented:
+        made = onnx.reference.ReferenceEvaluator(str(model))
+    return [made.run(None, feed) for feed in feeds]
+
+
 def decibels(wanted, got):
     signal = noise = 0.0
     for one, two in zip(wanted, got):
@@ -145,12 +155,12 @@ def check(path, model, feeds, words, label):
     made = export(path, model, words)
     onnx.checker.check_model(str(made), full_check=True)
     assert ends(onnx.load(made)) == ends(onnx.load(model)), f"{label}: {ends(onnx.load(made))}, wanted {ends(onnx.load(model))}"
-    wanted = [session(model).run(None, feed) for feed in feeds]
+    wanted = reference(model, feeds)
     return [decibels(wanted, run(made, feeds, optimised)) for optimised in (True, False)]
 
 
 def test_networks_of_all_types():
-    for network, dtype, opset in itertools.product(NETWORKS, FLOATS, (13, 17, 21)):
+    for network, dtype, opset in itertools.product(NETWORKS, FLOATS, (13, 21)):
         with folder() as path:
             feeds = make(path, network, dtype, opset)
             profile(path / "model.onnx", path / "data.npz", path / "profile.json")
