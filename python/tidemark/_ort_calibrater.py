@@ -442,9 +442,11 @@ def calibrater_class() -> Any:
             return theirs.TensorData(lowest=np.full(shape, low).astype(dtype), highest=np.full(shape, high).astype(dtype), **more)
 
         def _moving_average(self, tensor: Tensor) -> tuple[float, float]:
-            """Of each call of collect_data the mean of its items' extremes; of the calls an exponential mean."""
+            """Of each call of collect_data the mean of its items' extremes; of the calls an exponential mean. What no item has numbers
+            of, as a constant, has its extremes."""
             calls = [tuple(float(np.nanmean(part)) for part in parts)
-                     for parts in zip(*(np.split(each, self._ends[:-1]) for each in tensor.samples or ()))]
+                     for parts in zip(*(np.split(each, self._ends[:-1]) for each in tensor.samples or ())) if not np.isnan(parts[0]).all()]
+            calls = calls or [_extremes(tensor)]
             if self.symmetric:
                 calls = [_symmetric(*call) for call in calls]
             low, high = (functools.reduce(lambda old, new: old + self._share * (new - old), ends) for ends in zip(*calls))

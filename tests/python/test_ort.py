@@ -166,7 +166,19 @@ def network(build, folder=Path(tempfile.mkdtemp(dir=FOLDER))):
     return NETWORKS[build]
 
 
-ALL = (convolutions, recurrent, encoder, branches)
+def moved_constants():
+    """Weights behind Transpose and Identity, which are activations to ONNX Runtime and the same for all items."""
+    net = Net("moved_constants", 13, [("x", TensorProto.FLOAT, ["N", 6])], [("y", ["N", 4])])
+    net.add("Transpose", [net.weight("w1", 8, 6)], "w1_t", perm=[1, 0])
+    net.add("Identity", [net.weight("b1", 8)], "b1_same")
+    net.add("MatMul", ["x", "w1_t"], "m1")
+    net.add("Add", ["m1", "b1_same"], "a1")
+    net.add("Relu", ["a1"], "r1")
+    net.add("Gemm", ["r1", net.weight("w2", 8, 4), net.weight("b2", 4)], "y")
+    return net.model(), [{"x": RANDOM.standard_normal((1, 6)).astype("f4")} for _ in range(4)]
+
+
+ALL = (convolutions, recurrent, encoder, branches, moved_constants)
 
 
 # ---- comparing ----
