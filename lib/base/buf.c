@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/memory.h"
 #include "base/size.h"
@@ -109,15 +110,33 @@ struct tmk_buf *tmk_buf_borrowed(const void *bytes, size_t size, void (*release)
     return buf;
 }
 
-void tmk_buf_rest(struct tmk_buf *buf) {
+/* The mapped file that the bytes are in, or NULL. */
+static const struct tmk_buf *mapping_of(const struct tmk_buf *buf) {
+    while (buf && buf->kind == VIEW)
+        buf = buf->owner;
+    return buf && buf->kind == MAPPED ? buf : NULL;
+}
+
+void tmk_buf_rest(const struct tmk_buf *buf) {
     if (buf->kind == MAPPED)
         (void)madvise(buf->data, buf->size, MADV_DONTNEED);
 }
 
+void tmk_buf_rest_part(const struct tmk_buf *buf, const void *first, size_t size) {
+    const struct tmk_buf *mapping = mapping_of(buf);
+    const long page = sysconf(_SC_PAGESIZE);
+    if (!mapping || page <= 0)
+        return;
+    char *start = mapping->data;
+    size_t begin = (size_t)((const char *)first - start), end = begin + size;
+    begin -= begin % (size_t)page;
+    end -= end == mapping->size ? 0 : end % (size_t)page;
+    if (begin < end)
+        (void)madvise(start + begin, end - begin, MADV_DONTNEED);
+}
+
 bool tmk_buf_is_mapped(const struct tmk_buf *buf) {
-    while (buf && buf->kind == VIEW)
-        buf = buf->owner;
-    return buf && buf->kind == MAPPED;
+    return mapping_of(buf) != NULL;
 }
 
 struct tmk_buf *tmk_buf_ref(struct tmk_buf *buf) {

@@ -26,7 +26,10 @@ struct tmk_buf *tmk_buf_borrowed(const void *bytes, size_t size, void (*release)
                                  void *owner);
 /* Tells the system that the bytes are not needed soon: pages of a mapped file leave memory, and
  * come back when they are read. Others stay. */
-void tmk_buf_rest(struct tmk_buf *buf);
+void tmk_buf_rest(const struct tmk_buf *buf);
+/* The same for `size` of the buf's bytes from `first` on; NULL is allowed. The page in which they
+ * end stays, so that bytes may be given back piece by piece while they are read. */
+void tmk_buf_rest_part(const struct tmk_buf *buf, const void *first, size_t size);
 /* Are the bytes a mapped file's? NULL is not. */
 bool tmk_buf_is_mapped(const struct tmk_buf *buf);
 struct tmk_buf *tmk_buf_ref(struct tmk_buf *buf);

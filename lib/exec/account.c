@@ -8,6 +8,7 @@
 #include "base/diag.h"
 #include "base/size.h"
 #include "plan/plan.h"
+#include "tensor/elements.h"
 #include "tensor/shape.h"
 
 uint8_t tmk_slot_need(const struct tmk_slot_config *config) {
@@ -181,6 +182,20 @@ enum tmk_status tmk_account_end(struct tmk_account *account, const struct tmk_sl
     return note_run(account, &account->shape, &account->pass.at, diag);
 }
 
+/* All elements: of a mapped file a block at a time. */
+static enum tmk_status look_at_elements(struct tmk_account *account,
+                                        const struct tmk_slot_config *config,
+                                        const struct tmk_tensor *tensor, size_t count,
+                                        struct tmk_diag *diag) {
+    const size_t block = tmk_elements_mapped(tensor) ? TMK_ELEMENTS_BLOCK : count;
+    for (size_t first = 0; first < count; first += block) {
+        const size_t n = count - first < block ? count - first : block;
+        TMK_TRY(tmk_account_piece(account, config, tmk_elements(tensor, first, n), first, n, diag));
+        tmk_elements_rest(tensor, first, n);
+    }
+    return TMK_OK;
+}
+
 enum tmk_status tmk_account_look(struct tmk_account *account, const struct tmk_slot_config *config,
                                  const struct tmk_tensor *tensor, const struct tmk_stats_at *at,
                                  struct tmk_diag *diag) {
@@ -188,8 +203,7 @@ enum tmk_status tmk_account_look(struct tmk_account *account, const struct tmk_s
         TMK_TRY(tmk_account_begin(account, config, tensor, at, diag));
         size_t count = 0;
         (void)tmk_blocked_count(&tensor->shape, at->block, &count);
-        if (count)
-            TMK_TRY(tmk_account_piece(account, config, tensor->data, 0, count, diag));
+        TMK_TRY(look_at_elements(account, config, tensor, count, diag));
         return tmk_account_end(account, config, diag);
     }
     TMK_TRY(note_type(account, tensor->dtype, config, diag));
@@ -197,6 +211,7 @@ enum tmk_status tmk_account_look(struct tmk_account *account, const struct tmk_s
         const struct tmk_stats_at where = current_position(account, at);
         TMK_TRY(tmk_int_stats_update(&account->ints, tensor->dtype, tensor->data, &tensor->shape,
                                      &where, diag));
+        tmk_elements_rest(tensor, 0, tmk_tensor_count(tensor));
     }
     return note_run(account, &tensor->shape, at, diag);
 }

@@ -24,7 +24,7 @@ static bool has_room(void) {
     return true;
 }
 
-static dnnl_status_t create_primitive(dnnl_primitive_t *out, const_dnnl_primitive_desc_t desc) {
+dnnl_status_t tmk_dn_primitive(dnnl_primitive_t *out, const_dnnl_primitive_desc_t desc) {
     return has_room() ? dnnl_primitive_create(out, desc) : dnnl_out_of_memory;
 }
 
@@ -98,24 +98,8 @@ static enum tmk_status make_reorder(const struct tmk_dn_request *r, tmk_md from,
     *fits = dnnl_memory_desc_get_size(
                 dnnl_primitive_desc_query_md(desc, dnnl_query_scratchpad_md, 0)) == 0;
     if (*fits)
-        status = tmk_dn_fits(create_primitive(out, desc), fits, r->base.diag);
+        status = tmk_dn_fits(tmk_dn_primitive(out, desc), fits, r->base.diag);
     dnnl_primitive_desc_destroy(desc);
-    return status;
-}
-
-/* Of what runs once: in the library's scratch memory, which is the thread's. */
-static dnnl_status_t describe_once(dnnl_engine_t engine, tmk_md from, tmk_md to,
-                                   dnnl_primitive_desc_t *out) {
-    return dnnl_reorder_primitive_desc_create(out, from, engine, to, engine, NULL);
-}
-
-static enum tmk_status can_reorder_once(const struct tmk_dn_request *r, tmk_md from, tmk_md to,
-                                        bool *fits) {
-    dnnl_primitive_desc_t desc = NULL;
-    enum tmk_status status =
-        tmk_dn_fits(describe_once(r->engine, from, to, &desc), fits, r->base.diag);
-    if (desc)
-        dnnl_primitive_desc_destroy(desc);
     return status;
 }
 
@@ -133,10 +117,10 @@ static enum tmk_status reserve_scratch(struct tmk_dn *dn, size_t bytes, size_t *
 static void finish_argument(struct tmk_argument *argument) {
     tmk_layout_finish(&argument->outside);
     tmk_layout_finish(&argument->gathered);
+    tmk_tensor_finish(&argument->source);
 }
 
-/* How bytes lie that the reorder reads, or, of a result, writes. */
-static tmk_md reordered_md(const struct tmk_argument *argument) {
+tmk_md tmk_dn_reordered(const struct tmk_argument *argument) {
     return tmk_layout_md(argument->gathered.made ? &argument->gathered : &argument->outside);
 }
 
@@ -148,113 +132,17 @@ enum tmk_status tmk_dn_ran(dnnl_status_t status, struct tmk_diag *diag) {
                : tmk_fail(diag, TMK_MACHINE, "oneDNN answers %d while running", (int)status);
 }
 
-static dnnl_status_t execute_once(dnnl_engine_t engine, dnnl_primitive_t reorder, tmk_md from,
-                                  tmk_md to, const void *source, void *target) {
-    dnnl_memory_t memory[2] = {NULL, NULL};
-    dnnl_stream_t stream = NULL;
-    dnnl_status_t status = dnnl_stream_create(&stream, engine, dnnl_stream_default_flags);
-    if (status == dnnl_success)
-        status = dnnl_memory_create(&memory[0], from, engine, (void *)source);
-    if (status == dnnl_success)
-        status = dnnl_memory_create(&memory[1], to, engine, target);
-    if (status == dnnl_success) {
-        const dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, memory[0]}, {DNNL_ARG_TO, memory[1]}};
-        status = dnnl_primitive_execute(reorder, stream, TMK_COUNT(args), args);
-    }
-    if (status == dnnl_success)
-        status = dnnl_stream_wait(stream);
-    for (size_t i = 0; i < TMK_COUNT(memory); i++)
-        if (memory[i])
-            dnnl_memory_destroy(memory[i]);
-    if (stream)
-        dnnl_stream_destroy(stream);
-    return status;
-}
-
-static enum tmk_status reorder_once(dnnl_engine_t engine, tmk_md from, tmk_md to,
-                                    const void *source, void *target, struct tmk_diag *diag) {
-    dnnl_primitive_desc_t desc = NULL;
-    dnnl_primitive_t reorder = NULL;
-    dnnl_status_t status = describe_once(engine, from, to, &desc);
-    if (status == dnnl_success)
-        status = create_primitive(&reorder, desc);
-    if (status == dnnl_success)
-        status = execute_once(engine, reorder, from, to, source, target);
-    if (reorder)
-        dnnl_primitive_destroy(reorder);
-    if (desc)
-        dnnl_primitive_desc_destroy(desc);
-    return tmk_dn_ran(status, diag);
-}
-
-/* In two steps. */
-static enum tmk_status fill_gathered(const struct tmk_argument *argument, void *to,
-                                     struct tmk_diag *diag) {
-    tmk_md outside = tmk_layout_md(&argument->outside),
-           between = tmk_layout_md(&argument->gathered);
-    const size_t bytes = dnnl_memory_desc_get_size(between);
-    void *dense = tmk_memory_mapped(bytes);
-    if (!dense)
-        return tmk_memory_fail(diag, bytes, "a copy of weights to be transformed");
-    dnnl_engine_t engine = argument->dn->engine;
-    enum tmk_status status = reorder_once(engine, outside, between, argument->source, dense, diag);
-    if (status == TMK_OK)
-        status = reorder_once(engine, between, argument->wanted, dense, to, diag);
-    tmk_memory_free(dense);
-    return status;
-}
-
-/* tmk_pack_writer.write */
-static enum tmk_status fill_pack(void *context, void *to, struct tmk_diag *diag) {
-    const struct tmk_argument *argument = context;
-    tmk_md outside = tmk_layout_md(&argument->outside);
-    if (!tmk_memory_charge(argument->workspace))
-        return tmk_memory_fail(diag, argument->workspace, "transforming weights");
-    enum tmk_status status = TMK_OK;
-    if (argument->gathered.made)
-        status = fill_gathered(argument, to, diag);
-    else if (argument->as_it_is)
-        memcpy(to, argument->source, dnnl_memory_desc_get_size(argument->wanted));
-    else
-        status = reorder_once(argument->dn->engine, outside, argument->wanted, argument->source, to,
-                              diag);
-    tmk_memory_uncharge(argument->workspace);
-    return status;
-}
-
-/* Brings a constant operand into the layout wanted. Its own bytes serve where they lie well. */
-static enum tmk_status settle_constant(const struct tmk_request *r, struct tmk_dn *dn,
-                                       struct tmk_argument *argument, const void *data) {
-    if (argument->as_it_is && (uintptr_t)data % ALIGNMENT == 0) {
-        argument->constant = data;
-        return TMK_OK;
-    }
-    bool made;
-    TMK_TRY(tmk_pack_get(r->packs, data, tmk_layout_md(&argument->outside), argument->wanted,
-                         &argument->pack, &made, r->diag));
-    argument->constant = tmk_pack_bytes(argument->pack);
-    if (!made)
-        return TMK_OK;
-    dn->base.held += dnnl_memory_desc_get_size(argument->wanted);
-    argument->source = data;
-    argument->dn = dn;
-    const struct tmk_pack_writer writer = {fill_pack, argument, r->node};
-    return tmk_pack_write(argument->pack, &writer, r->diag);
-}
-
 static enum tmk_status fix_argument(const struct tmk_dn_request *r, struct tmk_dn *dn,
                                     struct tmk_argument *argument, bool *fits) {
     bool result = argument->operand == TMK_RESULT;
-    tmk_md outside = reordered_md(argument);
+    tmk_md outside = tmk_dn_reordered(argument);
     argument->wanted = query_layout(dn->desc, argument->role);
     argument->as_it_is = dnnl_memory_desc_equal(outside, argument->wanted);
     *fits = true;
-    const float *data = result || argument->moves ? NULL : r->base.in[argument->operand]->data;
-    if (data) {
-        if (!argument->as_it_is)
-            TMK_TRY(can_reorder_once(r, outside, argument->wanted, fits));
-        return *fits ? settle_constant(&r->base, dn, argument, data + argument->first) : TMK_OK;
-    }
+    const struct tmk_tensor *operand =
+        result || argument->moves ? NULL : r->base.in[argument->operand];
+    if (operand && operand->data)
+        return tmk_dn_settle(r, dn, argument, operand, fits);
     if (argument->as_it_is)
         return TMK_OK;
     TMK_TRY(make_reorder(r, result ? argument->wanted : outside,
@@ -270,7 +158,7 @@ static enum tmk_status build_primitive(const struct tmk_dn_request *r, struct tm
     if (!tmk_memory_charge(CODE))
         return tmk_memory_fail(r->base.diag, CODE, "a kernel of oneDNN");
     dn->base.held = dn->code = CODE;
-    TMK_TRY(tmk_dn_fits(create_primitive(&dn->primitive, dn->desc), fits, r->base.diag));
+    TMK_TRY(tmk_dn_fits(tmk_dn_primitive(&dn->primitive, dn->desc), fits, r->base.diag));
     size_t start;
     TMK_TRY(reserve_scratch(dn,
                             dnnl_memory_desc_get_size(dnnl_primitive_desc_query_md(

@@ -38,8 +38,8 @@ struct tmk_argument {
     size_t at;                /* where in the scratch memory the reordered bytes are */
     const void *constant;     /* bytes as wanted, when they are known; else NULL */
     struct tmk_pack *pack;    /* of `constant` when it is a copy */
-    const void *source;       /* of the copy, for the thread that writes it: */
-    const struct tmk_dn *dn;  /* that has the argument */
+    struct tmk_tensor source; /* of the copy, for the thread that writes it: the operand, */
+    const struct tmk_dn *dn;  /* and that which has the argument */
     size_t workspace;         /* bytes that the library takes meanwhile, as far as they count */
 };
 
@@ -87,6 +87,16 @@ TMK_NODISCARD enum tmk_status tmk_dn_fits(dnnl_status_t status, bool *fits, stru
 /* True unless the implementation is one of oneDNN's unoptimised ones, slower than the plain
  * kernels. */
 bool tmk_dn_fast(dnnl_primitive_desc_t desc);
+
+/* Makes a primitive, where there is room for it. */
+dnnl_status_t tmk_dn_primitive(dnnl_primitive_t *out, const_dnnl_primitive_desc_t desc);
+/* How bytes lie that the argument's reorder reads, or, of a result, writes. */
+tmk_md tmk_dn_reordered(const struct tmk_argument *argument);
+/* Brings a constant operand into the layout wanted. Its own bytes serve where they lie well.
+ * *fits false where there is no reorder for that. */
+TMK_NODISCARD enum tmk_status tmk_dn_settle(const struct tmk_dn_request *request, struct tmk_dn *dn,
+                                            struct tmk_argument *argument,
+                                            const struct tmk_tensor *operand, bool *fits);
 
 /* Block of a form: 0 row-major, TMK_ANY: what oneDNN likes best, else as many channels. */
 enum { TMK_ANY = -1 };

@@ -13,6 +13,41 @@ static bool is_small_winograd(dnnl_primitive_desc_t desc) {
            strstr(info, "wino_2x3");
 }
 
+/* How a layout is given by strides and blocks. */
+struct form {
+    int rank, blocks;
+    const dnnl_dim_t *dims, *strides;
+};
+
+static bool read_form(tmk_md md, struct form *out);
+static dnnl_status_t make_part(struct tmk_layout *part, tmk_md whole, const dnnl_dims_t dims,
+                               const dnnl_dims_t offsets, int64_t *offset);
+
+bool tmk_layout_outermost(tmk_md md, int *dim, int64_t *extent, int64_t *stride) {
+    struct form form;
+    if (!read_form(md, &form) || form.blocks)
+        return false;
+    *dim = 0;
+    for (int i = 1; i < form.rank; i++)
+        if (form.dims[i] > 1 && (form.dims[*dim] == 1 || form.strides[i] > form.strides[*dim]))
+            *dim = i;
+    *extent = form.dims[*dim];
+    *stride = form.strides[*dim];
+    return true;
+}
+
+dnnl_status_t tmk_layout_part(struct tmk_layout *part, tmk_md whole, int dim, int64_t first,
+                              int64_t n, int64_t *offset) {
+    dnnl_dims_t dims, offsets = {0};
+    struct form form;
+    if (!read_form(whole, &form))
+        return dnnl_unimplemented;
+    memcpy(dims, form.dims, (size_t)form.rank * sizeof *dims);
+    dims[dim] = n;
+    offsets[dim] = first;
+    return make_part(part, whole, dims, offsets, offset);
+}
+
 static dnnl_status_t append_sum(dnnl_post_ops_t ops) {
 #if DNNL_VERSION_MAJOR >= 3
     return dnnl_post_ops_append_sum(ops, 1, 0, dnnl_data_type_undef);
@@ -70,6 +105,29 @@ void tmk_layout_finish(struct tmk_layout *layout) {
 
 tmk_md tmk_layout_md(const struct tmk_layout *layout) {
     return layout->desc;
+}
+
+static bool read_form(tmk_md md, struct form *out) {
+    dnnl_format_kind_t kind;
+    const dnnl_dims_t *dims, *strides;
+    if (dnnl_memory_desc_query(md, dnnl_query_format_kind, &kind) != dnnl_success ||
+        kind != dnnl_blocked ||
+        dnnl_memory_desc_query(md, dnnl_query_ndims_s32, &out->rank) != dnnl_success ||
+        dnnl_memory_desc_query(md, dnnl_query_inner_nblks_s32, &out->blocks) != dnnl_success ||
+        dnnl_memory_desc_query(md, dnnl_query_dims, &dims) != dnnl_success ||
+        dnnl_memory_desc_query(md, dnnl_query_strides, &strides) != dnnl_success)
+        return false;
+    out->dims = *dims;
+    out->strides = *strides;
+    return true;
+}
+
+static dnnl_status_t make_part(struct tmk_layout *part, tmk_md whole, const dnnl_dims_t dims,
+                               const dnnl_dims_t offsets, int64_t *offset) {
+    dnnl_status_t status = dnnl_memory_desc_create_submemory(&part->desc, whole, dims, offsets);
+    part->made = status == dnnl_success;
+    return part->made ? dnnl_memory_desc_query(part->desc, dnnl_query_submemory_offset_s64, offset)
+                      : status;
 }
 
 dnnl_status_t tmk_desc_convolution(dnnl_engine_t engine, dnnl_primitive_attr_t attr,
@@ -161,6 +219,22 @@ void tmk_layout_finish(struct tmk_layout *layout) {
 
 tmk_md tmk_layout_md(const struct tmk_layout *layout) {
     return &layout->desc;
+}
+
+static bool read_form(tmk_md md, struct form *out) {
+    if (md->format_kind != dnnl_blocked)
+        return false;
+    *out = (struct form){md->ndims, md->format_desc.blocking.inner_nblks, md->dims,
+                         md->format_desc.blocking.strides};
+    return true;
+}
+
+static dnnl_status_t make_part(struct tmk_layout *part, tmk_md whole, const dnnl_dims_t dims,
+                               const dnnl_dims_t offsets, int64_t *offset) {
+    dnnl_status_t status = dnnl_memory_desc_init_submemory(&part->desc, whole, dims, offsets);
+    part->made = status == dnnl_success;
+    *offset = part->made ? part->desc.offset0 : 0;
+    return status;
 }
 
 dnnl_status_t tmk_desc_convolution(dnnl_engine_t engine, dnnl_primitive_attr_t attr,

@@ -33,6 +33,13 @@ dnnl_status_t tmk_layout_copy(struct tmk_layout *layout, tmk_md md);
 /* An empty one is allowed. */
 void tmk_layout_finish(struct tmk_layout *layout);
 tmk_md tmk_layout_md(const struct tmk_layout *layout);
+/* The dimension along which a strided layout's elements are furthest apart, and by how many
+ * elements; false where it has blocks. */
+bool tmk_layout_outermost(tmk_md md, int *dim, int64_t *extent, int64_t *stride);
+/* The part [first, first + n) along one dimension, `offset` elements behind the whole's first.
+ * dnnl_unimplemented where a block of the layout would be cut. */
+dnnl_status_t tmk_layout_part(struct tmk_layout *part, tmk_md whole, int dim, int64_t first,
+                              int64_t n, int64_t *offset);
 
 /* Operands of a primitive; bias and weights may be NULL where there is none. */
 struct tmk_operands {

@@ -5,11 +5,15 @@
 #include "kernel_case.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/buf.h"
+#include "base/file.h"
 #include "base/size.h"
 
 /* ---- random nodes: from inside the first input's shape to the node's end ----
@@ -455,6 +459,53 @@ TEST(threads_write_copies_together) {
     need_library();
     for (size_t round = 0; round < 8; round++)
         share_copies(1 + round % 2);
+}
+
+/* How many pages of the memory are there for this process. */
+static size_t pages_present(const void *bytes, size_t size) {
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), first = (uintptr_t)bytes / page;
+    size_t present = 0;
+    int fd = open("/proc/self/pagemap", O_RDONLY);
+    for (size_t i = 0; fd >= 0 && i < size / page; i++) {
+        uint64_t entry = 0;
+        (void)!pread(fd, &entry, sizeof entry, (off_t)((first + i) * sizeof entry));
+        present += entry >> 63;
+    }
+    if (fd >= 0)
+        close(fd);
+    return present;
+}
+
+TEST(weights_of_a_mapped_file_are_packed_and_leave_memory) {
+    need_library();
+    static const char *const nodes[] = {
+        "graph \"g\" opset 17 {\n input %a : f32[3,700]\n input %b : f32[700,1000]\n"
+        " %y = MatMul(%a, %b)\n output %y\n}\n",
+        "graph \"g\" opset 17 {\n input %a : f32[3,700]\n input %b : f32[999,700]\n"
+        " %y = Gemm(%a, %b) {transB=1}\n output %y\n}\n",
+        "graph \"g\" opset 17 {\n input %x : f32[1,130,7,7]\n input %w : f32[330,130,3,3]\n"
+        " %y = Conv(%x, %w)\n output %y\n}\n",
+    };
+    char path[] = "/tmp/tidemark-test-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    tmk_kernel_enter_thread();
+    for (size_t i = 0; i < TMK_COUNT(nodes); i++) {
+        struct fixture f;
+        assert_true(set_up(&f, nodes[i], 2));
+        const size_t bytes = tmk_tensor_bytes(&f.operand[1]);
+        must(tmk_file_write(path, f.operand[1].data, bytes, DIAG));
+        must(tmk_file_map(path, &f.known[1].buf, DIAG));
+        f.known[1].data = tmk_buf_data(f.known[1].buf);
+        assert_true(prepare(&f, (struct tmk_accel_layout){0, 0}));
+        assert_true(pages_present(f.known[1].data, bytes) < 64);
+        check_prepared(&f, nodes[i]);
+        tmk_accel_destroy(&f.accel);
+        tmk_buf_unref(&f.known[1].buf);
+        tear_down(&f);
+    }
+    unlink(path);
 }
 
 TEST(kernels_have_names) {
