@@ -193,6 +193,7 @@ static enum tmk_status look_at_elements(struct tmk_account *account,
         TMK_TRY(tmk_account_piece(account, config, tmk_elements(tensor, first, n), first, n, diag));
         tmk_elements_rest(tensor, first, n);
     }
+    tmk_elements_rest(tensor, 0, count);
     return TMK_OK;
 }
 

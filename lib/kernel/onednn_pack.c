@@ -199,7 +199,6 @@ static enum tmk_status fill_whole(const struct tmk_argument *argument, void *to,
     else
         status = reorder_once(argument->dn->engine, tmk_layout_md(&argument->outside),
                               argument->wanted, source, to, diag);
-    tmk_elements_rest(&argument->source, argument->first, count);
     return status;
 }
 
@@ -212,6 +211,8 @@ static enum tmk_status fill_pack(void *context, void *to, struct tmk_diag *diag)
                                                                        : fill_blocks(argument, to);
     enum tmk_status status =
         done == dnnl_unimplemented ? fill_whole(argument, to, diag) : tmk_dn_ran(done, diag);
+    tmk_elements_rest(&argument->source, argument->first,
+                      tmk_tensor_count(&argument->source) - argument->first);
     tmk_memory_uncharge(argument->workspace);
     return status;
 }

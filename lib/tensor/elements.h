@@ -13,7 +13,8 @@ enum { TMK_ELEMENTS_BLOCK = 1 << 18 };
 bool tmk_elements_mapped(const struct tmk_tensor *tensor);
 /* The elements [first, first + n). */
 const void *tmk_elements(const struct tmk_tensor *tensor, size_t first, size_t n);
-/* They are not needed soon. */
+/* They are not needed soon. A system that maps whole folios may bring some of them back with the
+ * next block: rest all of them in the end. */
 void tmk_elements_rest(const struct tmk_tensor *tensor, size_t first, size_t n);
 
 #endif
