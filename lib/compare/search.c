@@ -329,18 +329,87 @@ static enum tmk_status open_search(struct tmk_search *s, const struct tmk_encodi
 
 enum { FEWEST_HALVED = 4 }; /* samples */
 
+/* What calibrate makes of the config at hand, and with what it leaves float by default; the better
+ * one. Nothing is chosen by samples but this. */
+static enum tmk_status find_unsearched(struct tmk_search *s, struct tmk_attempt *out) {
+    struct tmk_attempt other;
+    bool worth;
+    *out = (struct tmk_attempt){.config = cJSON_Duplicate(s->config, true)};
+    if (!out->config)
+        return tmk_nomem(s->diag);
+    TMK_TRY(tmk_search_calibrate(s, out->config, &out->encodings, s->diag));
+    TMK_TRY(tmk_attempt_init(s, NULL, TMK_CHANGE_DEFAULT, NULL, &other, &worth));
+    if (!worth)
+        return tmk_search_losses(s, (const struct tmk_encodings *[]){out->encodings}, 1,
+                                 &out->loss);
+    const struct tmk_encodings *both[] = {out->encodings, other.encodings};
+    struct tmk_search_loss losses[2];
+    const enum tmk_status status = tmk_search_losses(s, both, 2, losses);
+    out->loss = losses[0];
+    other.loss = losses[1];
+    if (status == TMK_OK && other.loss.lost < out->loss.lost) {
+        struct tmk_attempt worse = *out;
+        *out = other;
+        other = worse;
+    }
+    tmk_attempt_finish(&other);
+    return status;
+}
+
+/* Without a goal, changes that lose on samples that they were not chosen by are dropped: *kept. */
+static enum tmk_status keep_unsearched(struct tmk_search *s, struct tmk_attempt *unsearched,
+                                       struct tmk_encodings *const halves[2], bool *kept) {
+    const struct tmk_encodings *const both[] = {halves[0], halves[1]};
+    struct tmk_search_result *result = &s->result;
+    struct tmk_search_loss crossed;
+    char line[160];
+    s->judge.crossed = true;
+    TMK_TRY(tmk_search_losses(s, both, 2, &crossed));
+    s->judge.crossed = false;
+    *kept = crossed.lost > unsearched->loss.lost ||
+            (isnan(crossed.judged) && crossed.noise > unsearched->loss.noise);
+    if (!*kept)
+        return TMK_OK;
+    snprintf(line, sizeof line,
+             "%u changes dropped: %.2f dB on samples they were not chosen by, %.2f without them",
+             result->chosen, tmk_noise_sqnr(crossed.noise), tmk_noise_sqnr(unsearched->loss.noise));
+    if (s->options->report)
+        s->options->report(s->options->context, line);
+    tmk_text_finish(&s->done);
+    tmk_text_printf(&s->done, "; %s", line);
+    TMK_TRY(tmk_cost_of(s->options->profile, unsearched->encodings, &unsearched->cost, s->diag));
+    result->chosen = unsearched->change == TMK_CHANGE_DEFAULT;
+    result->n_points = 1;
+    tmk_search_take(s, unsearched);
+    if (result->chosen) {
+        tmk_text_puts(&s->done, "; what stays float by default: float");
+        tmk_attempt_choose(s, NULL, NULL);
+    }
+    return TMK_OK;
+}
+
 static enum tmk_status search_all(struct tmk_search *s, const struct tmk_encodings *encodings,
                                   const struct tmk_run_options *given) {
     struct tmk_encodings *halves[2] = {NULL, NULL};
     TMK_TRY(open_search(s, encodings));
-    const bool halved = !s->options->n_search_data &&
+    const bool to_goal = s->options->goal != TMK_GOAL_NONE, apart = s->options->n_search_data > 0;
+    const bool halved = !(apart && to_goal) &&
                         s->samples.in_half[0] + s->samples.in_half[1] >= FEWEST_HALVED &&
                         s->samples.in_half[1];
+    struct tmk_attempt unsearched = {.config = NULL};
+    bool kept = false;
     enum tmk_status status = halved ? search_halves(s, halves) : TMK_OK;
+    if (status == TMK_OK && halved && !to_goal && !tmk_search_is_late(s))
+        status = find_unsearched(s, &unsearched);
     if (status == TMK_OK)
         status = search_stages(s);
-    if (status == TMK_OK)
-        status = tmk_search_verdict(s, given, encodings, halved ? halves : NULL);
+    if (status == TMK_OK && unsearched.encodings)
+        status = keep_unsearched(s, &unsearched, halves, &kept);
+    if (status == TMK_OK) {
+        struct tmk_encodings *const same[] = {s->current, s->current};
+        status = tmk_search_verdict(s, given, encodings, kept ? same : halved ? halves : NULL);
+    }
+    tmk_attempt_finish(&unsearched);
     for (int i = 0; i < 2; i++)
         tmk_encodings_destroy(&halves[i]);
     return status;

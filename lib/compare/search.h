@@ -77,7 +77,7 @@ TMK_NODISCARD enum tmk_status tmk_search_calibrate(const struct tmk_search *s, c
                                                    struct tmk_encodings **out,
                                                    struct tmk_diag *diag);
 bool tmk_same_encodings(const struct tmk_encodings *a, const struct tmk_encodings *b);
-/* Runs encodings over the samples. */
+/* Runs encodings over the samples. Where the judge is crossed, *out is one loss. */
 TMK_NODISCARD enum tmk_status tmk_search_losses(struct tmk_search *s,
                                                 const struct tmk_encodings *const *encodings,
                                                 uint32_t n, struct tmk_search_loss *out);
@@ -91,6 +91,8 @@ double tmk_decibels_of(const struct tmk_search_loss *loss);
  */
 TMK_NODISCARD enum tmk_status tmk_attempts_run(struct tmk_search *s, struct tmk_attempt *list,
                                                uint32_t n, uint32_t *tried);
+/* The attempt becomes what is at hand. */
+void tmk_search_take(struct tmk_search *s, struct tmk_attempt *attempt);
 /* The attempt becomes what is at hand, and a point of the result; NULL: what is at hand is the
  * first. `of` names what it changes. */
 void tmk_attempt_choose(struct tmk_search *s, struct tmk_attempt *attempt, const char *of);

@@ -174,7 +174,7 @@ enum tmk_status tmk_search_losses(struct tmk_search *s,
     if (s->judge.labels && n && !losses->classes[0].labelled && !losses->classes[1].labelled)
         return tmk_fail(s->diag, TMK_MISMATCH,
                         "the first output has no classes that labels could be compared with");
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < (s->judge.crossed ? 1 : n); i++)
         out[i] = search_loss(s, &losses[i]);
     return TMK_OK;
 }
@@ -221,6 +221,17 @@ static void add_point(struct tmk_search *s) {
                                       .share8 = s->cost.share8};
 }
 
+void tmk_search_take(struct tmk_search *s, struct tmk_attempt *attempt) {
+    cJSON_Delete(s->config);
+    tmk_encodings_destroy(&s->current);
+    s->config = attempt->config;
+    s->current = attempt->encodings;
+    s->loss = attempt->loss;
+    s->cost = attempt->cost;
+    attempt->config = NULL;
+    attempt->encodings = NULL;
+}
+
 void tmk_attempt_choose(struct tmk_search *s, struct tmk_attempt *attempt, const char *of) {
     char line[400];
     if (!attempt) {
@@ -235,14 +246,7 @@ void tmk_attempt_choose(struct tmk_search *s, struct tmk_attempt *attempt, const
     if (s->options->report)
         s->options->report(s->options->context, line);
     tmk_text_printf(&s->done, "; %s: %s", of, attempt->what);
-    cJSON_Delete(s->config);
-    tmk_encodings_destroy(&s->current);
-    s->config = attempt->config;
-    s->current = attempt->encodings;
-    s->loss = attempt->loss;
-    s->cost = attempt->cost;
-    attempt->config = NULL;
-    attempt->encodings = NULL;
+    tmk_search_take(s, attempt);
     s->result.chosen++;
     add_point(s);
 }

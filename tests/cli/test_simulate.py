@@ -130,6 +130,26 @@ def test_search_halves_are_judged_by_what_the_other_half_chose(path):
     assert abs(both["judged_after"] - -10 * math.log10(noise)) < 1, (both, noise)
 
 
+def test_search_without_a_goal_keeps_what_calibrate_makes_where_changes_lose_on_other_samples(path):
+    tidemark("profile", DIGITS, "--data", PICTURES, "--limit", 4, "--quiet", "-o", path / "p.json").expect(DONE)
+    dropped = 0
+    for sensitive, skip, limit in (("float", 40, 4), ("float", 100, 6), ("quantize", 40, 4)):
+        tidemark("calibrate", path / "p.json", "-q", f"--sensitive={sensitive}", "-o", path / "enc.json").expect(DONE)
+        words = ["--search", "--profile", path / "p.json", "--skip", skip, "--limit", limit, "-o", path / "b.json", "--json"]
+        for own in ([], ["--search-data", PICTURES])[:1 + (skip == 100)]:
+            done = tidemark("simulate", DIGITS, path / "enc.json", "--data", PICTURES, *words, *own).expect(DONE)
+            found = json.loads(done.out)
+            same, result = (json.loads((path / name).read_text()) for name in ("enc.json", "b.json"))
+            if not own:
+                assert found["judged_after"] >= found["judged_before"], found
+            assert len(found["points"]) == found["chosen"] + 1 and abs(found["points"][-1]["sqnr"] - found["after"]) < 1e-6
+            assert found["chosen"] or same["encodings"] == result["encodings"]
+            if "changes dropped" in done.err:
+                assert found["chosen"] == (found["after"] > found["before"]) and "changes dropped" in result["settings"]["search"]
+                dropped += 1
+    assert dropped >= 2, dropped
+
+
 def test_search_ends_at_a_goal_and_takes_samples_of_its_own(path):
     encodings, better = start(path), path / "better.json"
     words = ["--search", "--profile", path / "p.json", "-o", better, "--json"]
