@@ -5,29 +5,69 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "base/memory.h"
 #include "base/size.h"
 #include "hdf5/ahead.h"
-#include "hdf5/serve.h"
+#include "tmk_version.h"
+
+enum {
+    SECONDS = 10,             /* of processor time that a request may take, */
+    BYTES_A_SECOND = 1 << 22, /* and those that it takes to unpack so many */
+};
+
+const struct tmk_helper_kind tmk_hdf5_helper = {"tidemark-read-hdf5", "HDF5", "the HDF5 library"};
+
+/* What the process may take on top of what it starts with: HDF5 itself; without a limit; the
+ * largest chunk of HDF5, unpacked, and what else is kept. */
+static const uint64_t min_memory = UINT64_C(64) << 20, default_memory = UINT64_C(2) << 30,
+                      max_memory = UINT64_C(9) << 30;
+
+static uint64_t choose_memory(void) {
+    const uint64_t limit = tmk_memory_limit(), used = tmk_memory_used();
+    if (!limit)
+        return default_memory;
+    const uint64_t left = limit > used ? limit - used : 0;
+    return left < min_memory ? min_memory : left > max_memory ? max_memory : left;
+}
 
 /* ---- the file ---- */
+
+enum tmk_status tmk_hdf5_send(struct tmk_hdf5 *file, const struct tmk_hdf5_ask *ask,
+                              const void *more, size_t len, uint64_t unpacked,
+                              struct tmk_diag *diag) {
+    return tmk_helper_send(&file->process, ask, sizeof *ask, more, len,
+                           SECONDS + unpacked / BYTES_A_SECOND, diag);
+}
+
+enum tmk_status tmk_hdf5_receive(struct tmk_hdf5 *file, enum tmk_hdf5_op op, void *more, size_t len,
+                                 struct tmk_diag *diag) {
+    struct tmk_helper_answer answer;
+    TMK_TRY(tmk_helper_receive(&file->process, op, &answer, more, len, diag));
+    if (answer.outcome == TMK_HDF5_LACKED && tmk_memory_limit())
+        return tmk_fail(diag, TMK_LIMIT,
+                        "HDF5: %s; its process may take %llu MiB of the memory limit", answer.why,
+                        (unsigned long long)(file->process.memory >> 20));
+    return answer.outcome ? tmk_fail(diag, TMK_FORMAT, "HDF5: %s", answer.why) : TMK_OK;
+}
 
 enum tmk_status tmk_hdf5_call(struct tmk_hdf5 *file, const struct tmk_hdf5_ask *ask,
                               const void *more, size_t len, void *answer, size_t size,
                               struct tmk_diag *diag) {
     tmk_hdf5_drop_ahead(file);
-    TMK_TRY(tmk_hdf5_send(&file->process, ask, more, len, diag));
-    return tmk_hdf5_receive(&file->process, ask->op, answer, size, diag);
+    TMK_TRY(tmk_hdf5_send(file, ask, more, len, 0, diag));
+    return tmk_hdf5_receive(file, ask->op, answer, size, diag);
 }
 
 static enum tmk_status open_it(struct tmk_hdf5 *file, const char *path, struct tmk_diag *diag) {
     const struct tmk_hdf5_ask ask = {.op = TMK_HDF5_OPEN};
     TMK_TRY(tmk_infile_open(path, &file->bytes, diag));
-    TMK_TRY(tmk_hdf5_process_begin(path, &file->process, diag));
+    TMK_TRY(tmk_helper_begin(&tmk_hdf5_helper, file->bytes.fd, 2 * (size_t)TMK_HDF5_HALF,
+                             choose_memory(), &file->process, diag));
     return tmk_hdf5_call(file, &ask, NULL, 0, NULL, 0, diag);
 }
 
 enum tmk_status tmk_hdf5_open(const char *path, struct tmk_hdf5 **out, struct tmk_diag *diag) {
-    if (!tmk_hdf5_serves)
+    if (!TMK_HAVE_HDF5)
         return tmk_fail(diag, TMK_UNSUPPORTED,
                         "an HDF5 file, but this build has no HDF5; build with -Dhdf5=enabled");
     struct tmk_hdf5 *file = calloc(1, sizeof *file);
@@ -45,7 +85,7 @@ enum tmk_status tmk_hdf5_open(const char *path, struct tmk_hdf5 **out, struct tm
 void tmk_hdf5_close(struct tmk_hdf5 **file) {
     if (!*file)
         return;
-    tmk_hdf5_process_end(&(*file)->process);
+    tmk_helper_end(&(*file)->process);
     tmk_infile_close(&(*file)->bytes);
     free(*file);
     *file = NULL;
@@ -125,7 +165,7 @@ enum tmk_status tmk_hdf5_text(struct tmk_hdf5 *file, const char *path, const cha
                               char *out, size_t size, bool *found, struct tmk_diag *diag) {
     const struct tmk_hdf5_ask ask = {.op = TMK_HDF5_TEXT};
     struct tmk_hdf5_count count = {0};
-    char both[TMK_HDF5_MOST_MESSAGE];
+    char both[TMK_HELPER_MOST_MESSAGE];
     size_t at = strlen(path) + 1, len = at + strlen(attribute) + 1;
     if (len > sizeof both)
         return tmk_fail(diag, TMK_ARGUMENT, "its name is too long");
@@ -186,7 +226,7 @@ enum tmk_status tmk_hdf5_shut(struct tmk_hdf5 *file, struct tmk_hdf5_dataset *se
 
 /* Messages of a list of things: what fits into one. */
 struct letter {
-    unsigned char bytes[TMK_HDF5_MOST_MESSAGE - sizeof(struct tmk_hdf5_ask)];
+    unsigned char bytes[TMK_HELPER_MOST_MESSAGE - sizeof(struct tmk_hdf5_ask)];
     size_t len;
     bool full;
 };

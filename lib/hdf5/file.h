@@ -2,20 +2,12 @@
 /* Reading untrusted HDF5 files.
  *
  * The HDF5 library crashes, loops or writes out of bounds on some damaged files (docs/fuzzing.md),
- * and they cannot be recognized outside of it. So it never sees a file in this process. Opening one
- * forks a process that does nothing else: it opens the file, answers requests over a socket
- * (hdf5/wire.h), and puts what is read into memory that both share. When it crashes, reading fails
- * with one line. It may use so much processor time a request and so much memory (what the memory
- * limit leaves, within bounds), no more, and when it stands still it is given up; it holds no other
- * open file, ignores what the terminal sends to the group, prints nothing, leaves no core and runs
- * no exit handlers; and it ends when this process closes the file, or ends.
+ * and they cannot be recognized outside of it. So a helper program reads each (sandbox/helper.h),
+ * with what the memory limit leaves, within bounds. What it answers is as hostile as the file:
+ * sizes and kinds are checked where they arrive, numbers by the caller that requested them. This
+ * process reads no file with the library; it still writes with it.
  *
- * What it answers is as hostile as the file: sizes and kinds are checked where they arrive, numbers
- * by the caller that requested them. This process reads no file with the library; it still writes
- * with it.
- *
- * No other thread is inside the HDF5 library while a file is opened: fork copies what it holds. A
- * file is used by one thread at a time, by the process that opened it; different files by
+ * A file is used by one thread at a time, by the process that opened it; different files by
  * different threads. Errors do not name the file: callers put its path in front. They are
  * TMK_FORMAT where HDF5 refused something, in HDF5's words, TMK_LIMIT where that was for want of
  * memory under a limit, TMK_READ where the file cannot be read or its process died of it,

@@ -77,7 +77,7 @@ static uint64_t cut_piece(const struct tmk_hdf5_dataset *set, const struct units
 
 void tmk_hdf5_drop_ahead(struct tmk_hdf5 *file) {
     if (file->ahead.op == TMK_HDF5_READ)
-        (void)!tmk_hdf5_receive(&file->process, TMK_HDF5_READ, NULL, 0, NULL);
+        (void)!tmk_hdf5_receive(file, TMK_HDF5_READ, NULL, 0, NULL);
     file->ahead.op = TMK_HDF5_OPEN;
 }
 
@@ -88,9 +88,18 @@ static bool is_under_way(const struct tmk_hdf5 *file, const struct tmk_hdf5_ask 
            memcmp(ahead->extent, ask->extent, sizeof ask->extent) == 0;
 }
 
-static enum tmk_status set_out(struct tmk_hdf5 *file, const struct tmk_hdf5_ask *ask,
-                               struct tmk_diag *diag) {
-    TMK_TRY(tmk_hdf5_send(&file->process, ask, NULL, 0, diag));
+/* Bytes of a chunk that is kept; each read may unpack one more than it brings. */
+static uint64_t chunk_bytes(const struct tmk_hdf5_dataset *set) {
+    uint64_t bytes = set->rank && set->chunk[0] ? set->element.size : 0;
+    for (int i = 0; i < set->rank && bytes; i++)
+        if (__builtin_mul_overflow(bytes, set->chunk[i], &bytes) || bytes > TMK_HDF5_LARGEST_CACHE)
+            return TMK_HDF5_LARGEST_CACHE;
+    return bytes;
+}
+
+static enum tmk_status set_out(struct tmk_hdf5 *file, const struct tmk_hdf5_dataset *set,
+                               const struct tmk_hdf5_ask *ask, struct tmk_diag *diag) {
+    TMK_TRY(tmk_hdf5_send(file, ask, NULL, 0, ask->size + chunk_bytes(set), diag));
     file->ahead = *ask;
     return TMK_OK;
 }
@@ -106,12 +115,12 @@ static enum tmk_status read_pieces(struct tmk_hdf5 *file, const struct tmk_hdf5_
     uint64_t at = first * units.per, n = cut_piece(set, &units, at, end, &ask);
     if (!is_under_way(file, &ask)) {
         tmk_hdf5_drop_ahead(file);
-        TMK_TRY(set_out(file, &ask, diag));
+        TMK_TRY(set_out(file, set, &ask, diag));
     }
     while (at < end) {
         size_t half = file->ahead.half, bytes = (size_t)n * units.bytes;
         file->ahead.op = TMK_HDF5_OPEN;
-        TMK_TRY(tmk_hdf5_receive(&file->process, TMK_HDF5_READ, NULL, 0, diag));
+        TMK_TRY(tmk_hdf5_receive(file, TMK_HDF5_READ, NULL, 0, diag));
         at += n;
         uint64_t left = set->rank ? set->dim[0] - (first + count) : 0, more = 0;
         if (at < end)
@@ -120,11 +129,11 @@ static enum tmk_status read_pieces(struct tmk_hdf5 *file, const struct tmk_hdf5_
             more = count < left ? count : left;
         ask.half = !half;
         if (at < end) {
-            TMK_TRY(set_out(file, &ask, diag));
+            TMK_TRY(set_out(file, set, &ask, diag));
         } else if (more && !__builtin_mul_overflow(first + count + more, units.per, &left)) {
             (void)cut_piece(set, &units, at, left, &ask);
             ask.half = !half;
-            (void)!set_out(file, &ask, NULL);
+            (void)!set_out(file, set, &ask, NULL);
         }
         memcpy(to, file->process.shared + half * TMK_HDF5_HALF, bytes);
         to += bytes;

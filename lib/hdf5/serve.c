@@ -1,29 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "hdf5/serve.h"
-
-#include <errno.h>
+/* The helper program that reads an HDF5 file: the only place that lets the HDF5 library read one.
+ * Requests and answers: hdf5/wire.h. */
 #include <hdf5.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #include "base/grow.h"
 #include "base/size.h"
+#include "hdf5/handle.h"
+#include "hdf5/wire.h"
+#include "sandbox/served.h"
 
 enum {
-    SECONDS = 10,             /* of processor time that a request may take, */
-    BYTES_A_SECOND = 1 << 22, /* and those that it takes to unpack so many */
-    PATIENCE = 5,             /* seconds between looks whether the parent is still there */
-    LARGEST_CACHE = 1 << 28,
     CACHE_SLOTS = 101,
     LONGEST_TEXT = 1 << 14,
 };
-
-const bool tmk_hdf5_serves = true;
 
 /* A dataset; all 0: shut. */
 struct set {
@@ -33,9 +26,8 @@ struct set {
 };
 
 struct server {
-    const char *path;
     unsigned char *half[2];
-    hid_t file;
+    hid_t access, file;
     struct set *sets;
     size_t n_sets, size;
     /* The message, its further bytes, and the answer's. */
@@ -256,7 +248,7 @@ static bool describe_set(struct server *s, struct set *set, struct tmk_hdf5_set 
     for (int i = 0; i < rank; i++)
         out->dim[i] = dim[i];
     out->stored = H5Dget_storage_size(set->id);
-    return set->chunk <= 1 << 20 || set->chunk > LARGEST_CACHE || keep_a_chunk(s, set);
+    return set->chunk <= 1 << 20 || set->chunk > TMK_HDF5_LARGEST_CACHE || keep_a_chunk(s, set);
 }
 
 static bool open_set(struct server *s) {
@@ -389,19 +381,9 @@ static bool serve_set(struct server *s) {
 
 static bool serve_request(struct server *s) {
     switch ((enum tmk_hdf5_op)s->ask.op) {
-    case TMK_HDF5_OPEN: {
-        hid_t access = H5Pcreate(H5P_FILE_ACCESS);
-        /* Who made the file may not choose which others are opened. */
-        if (access < 0 || H5Lunregister(H5L_TYPE_EXTERNAL) < 0)
-            return false;
-#if H5_VERSION_GE(1, 10, 7)
-        /* Locks fail on file systems without them, and a finished file is never written to. */
-        if (H5Pset_file_locking(access, false, true) < 0)
-            return false;
-#endif
-        s->file = H5Fopen(s->path, H5F_ACC_RDONLY, access);
+    case TMK_HDF5_OPEN:
+        s->file = H5Fopen("/", H5F_ACC_RDONLY, s->access);
         return s->file >= 0;
-    }
     case TMK_HDF5_LOOK: {
         struct tmk_hdf5_look is = {0};
         for (char *at = s->more + strspn(s->more, "/"); *at;) {
@@ -440,27 +422,8 @@ static bool serve_request(struct server *s) {
     }
 }
 
-/* Another so many seconds of processor time: a loop ends with SIGXCPU, and a slow disk does not
- * matter. */
-static void limit_time(const struct server *s) {
-    struct rusage used;
-    struct rlimit limit;
-    uint64_t unpacked = 0; /* at most a chunk more than it gives */
-    if (s->ask.op == TMK_HDF5_READ && s->ask.dataset < s->n_sets) {
-        size_t chunk = s->sets[s->ask.dataset].chunk;
-        unpacked = s->ask.size + (chunk < LARGEST_CACHE ? chunk : LARGEST_CACHE);
-    }
-    if (getrusage(RUSAGE_SELF, &used) != 0 || getrlimit(RLIMIT_CPU, &limit) != 0)
-        return;
-    rlim_t most = (rlim_t)used.ru_utime.tv_sec + (rlim_t)used.ru_stime.tv_sec + SECONDS +
-                  unpacked / BYTES_A_SECOND;
-    limit.rlim_cur =
-        limit.rlim_max != RLIM_INFINITY && limit.rlim_max < most ? limit.rlim_max : most;
-    setrlimit(RLIMIT_CPU, &limit);
-}
-
 static herr_t note_innermost(unsigned n, const H5E_error2_t *error, void *context) {
-    struct tmk_hdf5_answer *head = context;
+    struct tmk_helper_answer *head = context;
     if (n == 0 && error->desc)
         snprintf(head->why, sizeof head->why, "%s", error->desc);
     if (n == 0 && error->maj_num == H5E_RESOURCE)
@@ -468,50 +431,37 @@ static herr_t note_innermost(unsigned n, const H5E_error2_t *error, void *contex
     return 0;
 }
 
-/* The next message, terminated; false: there are no more. */
-static bool wait_for_one(struct server *s, int fd, int parent) {
-    struct iovec parts[] = {{&s->ask, sizeof s->ask}, {s->more, TMK_HDF5_MOST_MESSAGE}};
-    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
-    ssize_t n;
-    do
-        n = recvmsg(fd, &message, 0);
-    while (n < 0 && (errno == EINTR || errno == EAGAIN) && getppid() == parent);
-    if (n < (ssize_t)sizeof s->ask)
-        return false;
-    s->len = (size_t)n - sizeof s->ask;
-    s->more[s->len] = '\0';
-    s->answer_len = 0;
-    s->why = NULL;
-    return true;
+/* Before a byte of the file is read. */
+static bool prepare_library(struct server *s) {
+    s->access = H5Pcreate(H5P_FILE_ACCESS);
+    /* Who made the file may not choose which others are opened, nor which programs are loaded. */
+    return s->access >= 0 && H5Eset_auto2(H5E_DEFAULT, NULL, NULL) >= 0 &&
+           H5Lunregister(H5L_TYPE_EXTERNAL) >= 0 && H5PLset_loading_state(0) >= 0 &&
+           tmk_hdf5_read_handle(s->access, TMK_HELPER_FILE);
 }
 
-void tmk_hdf5_serve(const char *path, int fd, unsigned char *shared, int parent) {
-    char more[TMK_HDF5_MOST_MESSAGE + 1];
-    unsigned char answer[TMK_HDF5_MOST_MESSAGE];
-    struct server s = {
-        .path = path, .half = {shared, shared + TMK_HDF5_HALF}, .more = more, .answer = answer};
-    /* Its end of the socket may be open in children of the parent, too. */
-    const struct timeval patience = {PATIENCE, 0};
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
+int main(void) {
+    static struct tmk_served served;
+    unsigned char answer[TMK_HELPER_MOST_MESSAGE];
+    struct server s = {.more = served.more, .answer = answer};
+    if (!prepare_library(&s) || !tmk_served_begin(&served))
+        return EXIT_FAILURE;
+    s.half[0] = served.shared;
+    s.half[1] = served.shared + TMK_HDF5_HALF;
     bool there = true;
-    while (there && wait_for_one(&s, fd, parent)) {
-        limit_time(&s);
-        /* false: the other end is closed. */
+    while (there && tmk_served_next(&served, &s.ask, sizeof s.ask)) {
+        s.len = served.len;
+        s.answer_len = 0;
+        s.why = NULL;
         bool done = serve_request(&s);
-        struct tmk_hdf5_answer head = {.op = s.ask.op,
-                                       .outcome = done ? TMK_HDF5_DONE : TMK_HDF5_FAILED};
-        struct iovec parts[] = {{&head, sizeof head}, {s.answer, done ? s.answer_len : 0}};
-        const struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+        struct tmk_helper_answer head = {.op = s.ask.op,
+                                         .outcome = done ? TMK_HDF5_DONE : TMK_HDF5_FAILED};
         if (!done) {
             snprintf(head.why, sizeof head.why, "%s", s.why ? s.why : "a call failed");
             if (!s.why)
                 H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, note_innermost, &head);
         }
-        ssize_t n;
-        do
-            n = sendmsg(fd, &message, MSG_NOSIGNAL);
-        while (n < 0 && errno == EINTR);
-        there = n >= 0;
+        there = tmk_served_answer(&served, &head, s.answer, done ? s.answer_len : 0);
     }
+    _exit(0); /* without exit handlers, which a file may have reached */
 }

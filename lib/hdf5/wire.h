@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What passes between the process that wants an HDF5 file and the one that reads it: one message
- * sends requests, one answers, in order. Both are of one program, so messages are structs in the
- * machine's order. Bulk goes through shared memory, of two halves: while one is emptied, the other
- * is filled.
- */
+/* What passes between the process that wants an HDF5 file and the one that reads it
+ * (sandbox/wire.h). The shared memory has two halves: while one is emptied, the other is filled. */
 #ifndef TMK_HDF5_WIRE_H
 #define TMK_HDF5_WIRE_H
 
 #include "hdf5/file.h"
+#include "sandbox/wire.h"
 
 enum tmk_hdf5_op {
     TMK_HDF5_OPEN,    /* the file */
@@ -24,9 +22,8 @@ enum tmk_hdf5_op {
 };
 
 enum {
-    TMK_HDF5_MOST_MESSAGE = 1 << 14,
-    TMK_HDF5_MOST_WHY = 200,
     TMK_HDF5_HALF = TMK_HDF5_MAX_ELEMENT, /* only pages that are used take memory */
+    TMK_HDF5_LARGEST_CACHE = 1 << 28,     /* of a chunk */
 };
 
 struct tmk_hdf5_ask {
@@ -39,11 +36,6 @@ enum tmk_hdf5_outcome {
     TMK_HDF5_DONE,
     TMK_HDF5_FAILED,
     TMK_HDF5_LACKED, /* failed for lack of memory, as HDF5 reports */
-};
-
-struct tmk_hdf5_answer {
-    uint32_t op, outcome;
-    char why[TMK_HDF5_MOST_WHY]; /* of a failure */
 };
 
 struct tmk_hdf5_look {

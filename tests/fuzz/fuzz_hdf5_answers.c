@@ -33,8 +33,8 @@ static void take(struct game *g, void *to, size_t len) {
 /* An answer to what is going to be asked. */
 static void say(struct game *g, enum tmk_hdf5_op op, size_t len) {
     struct {
-        struct tmk_hdf5_answer head;
-        unsigned char more[TMK_HDF5_MOST_MESSAGE];
+        struct tmk_helper_answer head;
+        unsigned char more[TMK_HELPER_MOST_MESSAGE];
     } message = {.head = {.op = op}};
     if (g->moods & 1) {
         message.head.outcome = TMK_HDF5_FAILED;
@@ -135,7 +135,8 @@ FUZZ_TARGET(hdf5_answers) {
     g.file.bytes.fd = -1;
     fuzz_check(tmk_infile_open(fuzz_file("x.h5", data, size), &g.file.bytes, &diag) == TMK_OK,
                &diag);
-    g.file.process = (struct tmk_hdf5_process){.owner = getpid()};
+    g.file.process = (struct tmk_helper){
+        .kind = &tmk_hdf5_helper, .owner = getpid(), .size = 2 * (size_t)TMK_HDF5_HALF};
     g.file.process.shared = mmap(NULL, 2 * (size_t)TMK_HDF5_HALF, PROT_READ | PROT_WRITE,
                                  MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     fuzz_check(g.file.process.shared != MAP_FAILED, &diag);
@@ -145,7 +146,7 @@ FUZZ_TARGET(hdf5_answers) {
     memcpy(g.file.process.shared, data, size);
     look_around(&g);
     open_sets(&g);
-    tmk_hdf5_process_end(&g.file.process);
+    tmk_helper_end(&g.file.process);
     tmk_infile_close(&g.file.bytes);
     close(fd[1]);
     return 0;

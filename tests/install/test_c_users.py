@@ -25,7 +25,8 @@ def install(target):
     run("meson", "install", "-C", BUILD, "--no-rebuild", "--destdir", target, "--quiet")
     pc = next(target.rglob("tidemark.pc"))
     library = next(target.rglob("libtidemark.so"))
-    return {**os.environ, "PKG_CONFIG_PATH": str(pc.parent), "PKG_CONFIG_SYSROOT_DIR": str(target),
+    usual = {name: value for name, value in os.environ.items() if name != "TIDEMARK_LIBEXEC"}
+    return {**usual, "PKG_CONFIG_PATH": str(pc.parent), "PKG_CONFIG_SYSROOT_DIR": str(target),
             "PKG_CONFIG_ALLOW_SYSTEM_CFLAGS": "1", "LD_LIBRARY_PATH": str(library.parent)}
 
 
@@ -49,7 +50,12 @@ def main():
         said = run(folder / "custom_observer", BUNDLE / "digits.onnx", BUNDLE / "digits.npy", env=environment)
         rows = {line.split()[1]: int(line.split()[2]) for line in said.splitlines()}
         assert rows["image"] > 5 and rows["relu1_out"] > 10 and rows["probabilities"] == 0, rows
-        print("  two examples built by pkg-config and run")
+        program = next(path for path in (folder / "root").rglob("bin/tidemark") if path.is_file())
+        helpers = [path.name for path in (folder / "root").rglob("tidemark-read-*")]
+        if "tidemark-read-hdf5" in helpers:
+            run(program, "profile", BUNDLE / "digits.onnx", "--data", BUNDLE / "digits.npy", "-o", folder / "p.h5", "--quiet", env=environment)
+            assert "relu1_out" in run(program, "show", folder / "p.h5", env=environment)
+        print(f"  two examples built by pkg-config and run; helper programs found: {', '.join(helpers)}")
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@
 - Each row uses only modules above it; each .c under lib/ is listed, once, in its own module's row.
 - Some libraries may be included by one module only (OWNED).
 - Only lib/hdf5, which does it in a process of its own, opens and reads with the HDF5 library (READS); others write with it.
+- lib/ does not fork.
 - tools/ includes <tidemark/...>, the C library and its own headers, nothing else.
 """
 import re
@@ -20,6 +21,8 @@ OWNED = [
 ]
 # a call by which the HDF5 library reads a file
 READS = re.compile(r"\b(H5(?:[A-Z]+_?open\w*|[DAR]read\w*|[LOAG](?:iterate|visit|get_info|get_objinfo)\w*|Fis_\w+|LT\w*(?:read|open)\w*))\s*\(")
+# a process is started by posix_spawn: fork without exec is not safe in a program with threads
+FORKS = re.compile(r"\b(v?fork|_Fork|clone3?)\s*\(")
 GENERATED = {"tmk_version.h"}
 C_LIBRARY_FOLDERS = {"sys", "linux", "arpa", "netinet"}
 
@@ -85,10 +88,13 @@ def includes(path):
             yield number, found[1], found[2]
 
 
-def reads_outside(root, path):
+def calls(root, path, pattern, why):
     text = path.read_text(encoding="utf-8", errors="replace")
-    return [tree.at(root, path, text.count("\n", 0, found.start()) + 1, f"{found[1]}: only lib/hdf5 reads with the HDF5 library")
-            for found in READS.finditer(text)]
+    return [tree.at(root, path, text.count("\n", 0, found.start()) + 1, f"{found[1]}: {why}") for found in pattern.finditer(text)]
+
+
+def reads_outside(root, path):
+    return calls(root, path, READS, "only lib/hdf5 reads with the HDF5 library")
 
 
 def check_table(root, table):
@@ -146,6 +152,7 @@ def check_lib(root, table):
         for line, mark, name in includes(path):
             if wrong := check_module_include(table, parts[0], mark, name):
                 problems.append(tree.at(root, path, line, wrong))
+        problems += calls(root, path, FORKS, "lib starts programs by posix_spawn")
         if parts[0] != "hdf5":
             problems += reads_outside(root, path)
     return problems

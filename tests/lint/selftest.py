@@ -123,6 +123,10 @@ class Layers(Sample):
             for name in ("lib/stats/s.c", "tools/main.c"):
                 self.rejects(layers.check, name, f"long f(void) {{\n  return {call} (file);\n}}\n", f":3: {call}: only lib/hdf5 reads")
 
+    def test_fork_in_the_library(self):
+        for call in ("fork", "vfork", "clone"):
+            self.rejects(layers.check, "lib/stats/s.c", f"int f(void) {{\n  return {call}();\n}}\n", f":3: {call}: lib starts programs by posix_spawn")
+
     def test_source_not_listed(self):
         self.rejects(layers.check, "lib/graph/forgotten.c", "", "is not listed")
 

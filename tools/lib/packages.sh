@@ -7,10 +7,10 @@ build_packages=(
     libcjson-dev libhdf5-dev libdnnl-dev libprotobuf-c-dev protobuf-c-compiler libxxhash-dev libssl-dev libzip-dev
     libpng-dev libjpeg-dev libyaml-dev
 )
-# For a run that mpirun starts on several machines, the test of the report in a browser, the Python package, what cppcheck says; everything
-# else works without.
+# For a run that mpirun starts on several machines, the test of the report in a browser, the Python package, what cppcheck says, the filter
+# of calls of helper programs; everything else works without.
 # tools/check installs them where it can.
-optional_packages=(libopenmpi-dev openmpi-bin chromium python3-dev cppcheck)
+optional_packages=(libopenmpi-dev openmpi-bin chromium python3-dev cppcheck libseccomp-dev)
 check_packages=(libcmocka-dev python3 python3-venv)
 # From PyPI, into a virtual environment: tests compare with them, tools/site makes the pages of the documentation.
 python_packages=(onnx onnxruntime numpy h5py jsonschema pillow sphinx myst-parser furo hypothesis)
