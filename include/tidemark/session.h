@@ -115,6 +115,10 @@ struct tmk_run_events {
     /* Called once where `stop` answered true: all batches have ended, and what is done is kept. By
      * the thread that called. NULL: never. */
     void (*stopping)(void *context);
+    /* By the calling thread, some times a second while it waits for the threads of the run, also at
+     * ranks without progress: what a program does there itself, such as handling signals of a
+     * language. */
+    void (*waiting)(void *context);
     /* For observers of kind "print": one value of one batch, worker threads one at a time. */
     void (*print)(void *context, const char *label, uint64_t sample,
                   const struct tmk_tensor *tensor);
@@ -240,6 +244,7 @@ struct tmk_verify_options {
      * is bfloat16 or float16, rtol is at least two steps of that type: 2^-6 or 2^-9. */
     double rtol, atol;
     struct tmk_run_limits limits; /* memory is not looked at */
+    struct tmk_run_events events; /* of these `stop` and `waiting` */
 };
 
 /* One output of one test set, compared. */
@@ -253,7 +258,8 @@ struct tmk_verdict {
 
 /* Runs one folder of input_N.pb, output_N.pb and compares every output; calls `report` (may be
  * NULL) for each. *failed counts outputs that differ. Inputs are matched by the tensors' names
- * where all of them name inputs of the graph, else by position. */
+ * where all of them name inputs of the graph, else by position. TMK_INTERRUPTED:
+ * options->events.stop answered true. */
 TMK_API TMK_NODISCARD enum tmk_status
 tmk_model_verify(struct tmk_model *model, const char *directory,
                  const struct tmk_verify_options *options,

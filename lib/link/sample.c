@@ -52,6 +52,11 @@ static bool asks_to_stop(void *context) {
     return events->stop(events->context);
 }
 
+static void note_waiting(void *context) {
+    const struct tmk_run_events *events = ((const struct sampling *)context)->events;
+    events->waiting(events->context);
+}
+
 enum tmk_status tmk_signatures_of_run(struct tmk_model *model, uint32_t n_inputs,
                                       const struct tmk_run_options *run, struct tmk_signatures *out,
                                       struct tmk_diag *diag) {
@@ -64,8 +69,10 @@ enum tmk_status tmk_signatures_of_run(struct tmk_model *model, uint32_t n_inputs
     options.limits.threads = 1;
     if (!options.data.batch)
         options.data.batch = 1; /* not what suits this model: it must be the same for both */
-    options.events = (struct tmk_run_events){
-        .stop = run->events.stop ? asks_to_stop : NULL, .print = take_sample, .context = &sampling};
+    options.events = (struct tmk_run_events){.stop = run->events.stop ? asks_to_stop : NULL,
+                                             .waiting = run->events.waiting ? note_waiting : NULL,
+                                             .print = take_sample,
+                                             .context = &sampling};
     TMK_TRY(tmk_model_profile(model, &options, &observe, &profile, NULL, diag));
     tmk_profile_destroy(&profile);
     return sampling.status;

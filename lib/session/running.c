@@ -104,6 +104,10 @@ static void report_progress(void *context, uint64_t samples_done) {
     const struct tmk_run_events *events = &run->options->events;
     struct tmk_team *team = run->options->team;
     uint64_t done = run->done + samples_done;
+    if (events->waiting)
+        events->waiting(events->context);
+    if (!events->progress || tmk_team_rank(team) != 0)
+        return;
     if (team) /* of all ranks; which batches those were does not matter */
         done = tmk_feed_share(run->feed, 0, tmk_feed_begin(run->feed, tmk_team_done(team)));
     events->progress(events->context, done, run->to_run);
@@ -114,26 +118,29 @@ static void fewer_threads(void *context, uint32_t missing, uint32_t wanted, int 
     notices->fewer_threads(notices->context, TMK_THREADS_RUN, missing, wanted, strerror(why));
 }
 
-static enum tmk_status control_run(void *context, bool *pause, struct tmk_diag *diag) {
-    const struct tmk_run_events *events = &((const struct tmk_running *)context)->options->events;
-    (void)pause;
+enum tmk_status tmk_running_goes_on(const struct tmk_run_events *events, struct tmk_diag *diag) {
     if (events->stop && events->stop(events->context))
         return tmk_fail(diag, TMK_INTERRUPTED, "stopped before the end, and nothing is written");
     return TMK_OK;
 }
 
+static enum tmk_status control_run(void *context, bool *pause, struct tmk_diag *diag) {
+    (void)pause;
+    return tmk_running_goes_on(&((const struct tmk_running *)context)->options->events, diag);
+}
+
 struct tmk_exec_options tmk_running_exec_options(struct tmk_running *run) {
     const struct tmk_run_options *options = run->options;
-    const bool shows = options->events.progress && tmk_team_rank(options->team) == 0;
+    const struct tmk_run_events *events = &options->events;
     return (struct tmk_exec_options){
         .threads = run->report.threads,
         .observe = {.slots = run->slots,
                     .n_slots = run->n_slots,
                     .groups = tmk_feed_strata(run->feed),
-                    .print = {options->events.print, options->events.context, options->observe.call,
+                    .print = {events->print, events->context, options->observe.call,
                               options->observe.context}},
         .control = {control_run, run},
-        .progress = shows ? report_progress : NULL,
+        .progress = events->progress || events->waiting ? report_progress : NULL,
         .progress_context = run,
         .fewer_threads = options->notices.fewer_threads ? fewer_threads : NULL,
         .fewer_context = run,

@@ -43,6 +43,9 @@ tmk_running_open(struct tmk_running *run, const struct tmk_graph *graph, struct 
 /* Of what is open; `run` must outlive what they are given to. The control stops the run where
  * options->events.stop returns true. */
 struct tmk_exec_options tmk_running_exec_options(struct tmk_running *run);
+/* TMK_INTERRUPTED where events->stop answers true. */
+TMK_NODISCARD enum tmk_status tmk_running_goes_on(const struct tmk_run_events *events,
+                                                  struct tmk_diag *diag);
 struct tmk_memory_request tmk_running_memory(const struct tmk_running *run,
                                              const struct tmk_graph *graph);
 /* Runs graphs over all of the data, and notes that in result and report. */

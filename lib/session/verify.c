@@ -296,6 +296,17 @@ static enum tmk_status list_sets(struct verifying *v, const char *directory,
     return ok ? TMK_OK : tmk_nomem(diag);
 }
 
+static enum tmk_status control_sets(void *context, bool *pause, struct tmk_diag *diag) {
+    (void)pause;
+    return tmk_running_goes_on(&((const struct verifying *)context)->options->events, diag);
+}
+
+static void note_waiting(void *context, uint64_t sets_done) {
+    const struct tmk_run_events *events = &((const struct verifying *)context)->options->events;
+    (void)sets_done;
+    events->waiting(events->context);
+}
+
 static enum tmk_status run_sets(struct verifying *v, struct tmk_diag *diag) {
     const uint32_t threads = tmk_running_threads(&v->options->limits);
     const struct tmk_batch_source source = {next_set, v};
@@ -306,6 +317,9 @@ static enum tmk_status run_sets(struct verifying *v, struct tmk_diag *diag) {
                      sizeof(struct verdicts) + v->graph->n_outputs * sizeof(struct tmk_verdict),
                  .merge = report_verdicts,
                  .context = v},
+        .control = {control_sets, v},
+        .progress = v->options->events.waiting ? note_waiting : NULL,
+        .progress_context = v,
         .max_iterations = v->options->limits.iterations};
     struct tmk_exec_result result;
     TMK_TRY(tmk_exec_run(&v->graph, 1, &source, &options, &result, diag));

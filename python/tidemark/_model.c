@@ -289,31 +289,28 @@ PyObject *py_verify(PyObject *self, PyObject *args) {
     PyObject *settings, *list = NULL;
     uint32_t failed = 0;
     struct tmk_verify_options options = {.rtol = 1e-3, .atol = 1e-7};
-    struct py_held held = {0};
-#define AT(member) offsetof(struct tmk_verify_options, member)
-    static const struct py_option table[] = {{"rtol", PY_REAL, AT(rtol)},
-                                             {"atol", PY_REAL, AT(atol)},
-                                             {"threads", PY_UINT32, AT(limits.threads)},
-                                             {"max_iterations", PY_UINT64, AT(limits.iterations)},
-                                             {0}};
-#undef AT
+    struct py_run run = {0};
+    static const struct py_option table[] = {
+        {"rtol", PY_REAL, offsetof(struct tmk_verify_options, rtol)},
+        {"atol", PY_REAL, offsetof(struct tmk_verify_options, atol)},
+        {0}};
     if (!PyArg_ParseTuple(args, "szsO!", &path, &params, &folder, &PyDict_Type, &settings))
         return NULL;
-    if (py_take_options(settings, table, NULL, &options, &held) && (list = PyList_New(0))) {
+    if (py_begin_run(settings, table, &options, &run) && (list = PyList_New(0))) {
         struct tmk_model *model = NULL;
         struct tmk_diag diag = {0};
         enum tmk_status status;
+        options.limits = run.options.limits;
+        options.events = run.options.events;
         Py_BEGIN_ALLOW_THREADS;
         status = tmk_model_open_params(path, params, false, &model, &diag);
         if (status == TMK_OK)
             status = tmk_model_verify(model, folder, &options, add_verdict, list, &failed, &diag);
         tmk_model_close(&model);
         Py_END_ALLOW_THREADS;
-        if (status != TMK_OK) {
+        if (py_run_failed(&run, status, &diag))
             Py_CLEAR(list);
-            py_fail(status, &diag);
-        }
     }
-    py_finish_held(&held);
+    py_finish_run(&run);
     return list;
 }

@@ -128,17 +128,24 @@ static bool stop_requested(void *context) {
     return atomic_load(&((struct py_run *)context)->stop);
 }
 
-/* Called by the thread that called Python: signals are looked at here. */
+/* ---- called by the thread that called Python ---- */
+
 static void report_progress(void *context, uint64_t done, uint64_t total) {
     struct py_run *run = context;
     PyGILState_STATE held = PyGILState_Ensure();
-    if (run->progress) {
-        PyObject *answer = PyObject_CallFunction(run->progress, "KK", (unsigned long long)done,
-                                                 (unsigned long long)total);
-        Py_XDECREF(answer);
-    }
-    if (PyErr_Occurred() || PyErr_CheckSignals() != 0)
+    PyObject *answer = PyObject_CallFunction(run->progress, "KK", (unsigned long long)done,
+                                             (unsigned long long)total);
+    if (!answer)
         py_keep_exception(run);
+    Py_XDECREF(answer);
+    PyGILState_Release(held);
+}
+
+/* Python's handlers of signals run here; that of Control-C raises KeyboardInterrupt. */
+static void handle_signals(void *context) {
+    PyGILState_STATE held = PyGILState_Ensure();
+    if (PyErr_CheckSignals() != 0)
+        py_keep_exception(context);
     PyGILState_Release(held);
 }
 
@@ -224,8 +231,11 @@ bool py_begin_run(PyObject *settings, const struct py_option *other, void *targe
     run->options.data.strata = run->strata;
     if (run->strata && run->stratum)
         run->options.strata = (struct tmk_strata_options){write_stratum, run};
-    run->options.events = (struct tmk_run_events){
-        .progress = report_progress, .stop = stop_requested, .context = run};
+    run->options.events =
+        (struct tmk_run_events){.progress = run->progress ? report_progress : NULL,
+                                .stop = stop_requested,
+                                .waiting = handle_signals,
+                                .context = run};
     if (run->remark)
         run->options.notices = (struct tmk_notices){.remark = report_remark, .context = run};
     return true;
