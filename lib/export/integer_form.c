@@ -19,6 +19,9 @@ const struct tmk_encoding *tmk_integer_encoding(const struct tmk_integer *g,
     const struct tmk_encoding *own = tmk_encodings_find(g->encodings, (uint32_t)value->profile_id,
                                                         node ? node->name : NULL, input);
     const struct tmk_form *form = tmk_ptrmap_get(&g->forms, value);
+    /* A bias that is computed: only the product that adds it gives it a scale. */
+    if (own && own->dtype == TMK_INT32 && value->kind != TMK_VALUE_INITIALIZER)
+        return NULL;
     return own || !form || !form->gone || !form->codes ? own : form->codes->encoding;
 }
 

@@ -55,15 +55,21 @@ static enum tmk_status add_bias(struct tmk_integer *g, struct product *p,
     return TMK_OK;
 }
 
+static const struct tmk_tensor *plain_constant(const struct tmk_value *value) {
+    while (value->producer && tmk_node_is(value->producer, TMK_DOMAIN_ONNX, "Identity"))
+        value = value->producer->inputs[0];
+    return tmk_value_constant(value);
+}
+
 /* A constant, or one that was given axes of 1, as Relay's nn.bias_add requires; `reshaped` may hold
  * the answer. */
 static const struct tmk_tensor *constant_of(const struct tmk_value *value,
                                             struct tmk_tensor *reshaped) {
-    const struct tmk_tensor *t = tmk_value_constant(value);
+    const struct tmk_tensor *t = plain_constant(value);
     size_t count;
     if (t || !value->producer || !tmk_node_is(value->producer, TMK_DOMAIN_ONNX, "Unsqueeze"))
         return t;
-    t = tmk_value_constant(value->producer->inputs[0]);
+    t = plain_constant(value->producer->inputs[0]);
     if (!t || !value->type.has_shape || !tmk_shape_count(&value->type.shape, &count) ||
         count != tmk_tensor_count(t))
         return NULL;
@@ -173,7 +179,7 @@ static bool match_product(struct tmk_integer *g, struct tmk_node *node, int32_t 
 /* Input 2. False: it is no constant of one number a channel. */
 static enum tmk_status take_bias(struct tmk_integer *g, struct product *p, bool *fits) {
     struct tmk_value *value = p->node->n_inputs > 2 ? p->node->inputs[2] : NULL;
-    const struct tmk_tensor *bias = value ? tmk_value_constant(value) : NULL;
+    const struct tmk_tensor *bias = value ? plain_constant(value) : NULL;
     *fits = true;
     if (!value)
         return TMK_OK;
@@ -209,7 +215,7 @@ static enum tmk_status convert_product(struct tmk_integer *g, struct product *p,
 }
 
 enum tmk_status tmk_integer_conv(struct tmk_integer *g, struct tmk_node *node) {
-    const struct tmk_tensor *w = tmk_value_constant(node->inputs[1]);
+    const struct tmk_tensor *w = plain_constant(node->inputs[1]);
     struct product p = {.axis = 1, .alpha = 1, .beta = 1};
     struct tmk_value *codes = NULL;
     bool fits;
@@ -230,7 +236,7 @@ enum tmk_status tmk_integer_conv(struct tmk_integer *g, struct tmk_node *node) {
 
 /* The sum's depth, and the channels of a weight that is [k, n], or [n, k]. */
 static bool measure_depth(struct tmk_integer *g, struct product *p, bool transposed) {
-    const struct tmk_tensor *w = tmk_value_constant(p->node->inputs[1]);
+    const struct tmk_tensor *w = plain_constant(p->node->inputs[1]);
     const struct tmk_type *type = &p->node->inputs[1]->type;
     const struct tmk_shape *shape = w ? &w->shape : type->has_shape ? &type->shape : NULL;
     int64_t depth = -1;

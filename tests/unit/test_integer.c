@@ -241,6 +241,8 @@ static void becomes_integers(const char *text, const char *left, double codes) {
 TEST(convolutions_take_bias_addition_and_clip_along) {
     becomes_integers(IMAGE WEIGHTS " %y = Conv(%x, %w, %b) {strides=[2,1]}\n output %y\n}", "", 1);
     becomes_integers(IMAGE WEIGHTS " %c = Conv(%x, %w, %b)\n %y = Relu(%c)\n output %y\n}", "c", 1);
+    becomes_integers(IMAGE WEIGHTS " %i = Identity(%b)\n %y = Conv(%x, %w, %i)\n output %y\n}",
+                     "b i", 1);
     becomes_integers(IMAGE WEIGHTS " %y = Conv(%x, %w, %b)\n %n = Conv(%x, %w)\n output %y\n}", "",
                      1); /* no node uses n */
     becomes_integers(IMAGE WEIGHTS " init %d : f32[4,1,1] = {1, 0, 0, -1}\n"
@@ -262,6 +264,9 @@ TEST(matrix_products_too) {
     becomes_integers(MATRIX W1 " init %b : f32[3] = {3, 0.01, -1}\n %m = MatMul(%x, %w1)\n"
                                " %s = Add(%m, %b)\n %y = Relu(%s)\n output %y\n}",
                      "m s", 1);
+    becomes_integers(MATRIX W1 " init %b : f32[3] = {3, 0.01, -1}\n %i = Identity(%b)\n"
+                               " %m = MatMul(%x, %w1)\n %y = Add(%i, %m)\n output %y\n}",
+                     "m b i", 1);
     becomes_integers(MATRIX " init %w : f32[3,4] = {1, 0.1, -3, 2, 0.2, 4, -1, 0.3, 2, 0.5, -0.1, "
                             "1}\n init %b : f32[1,3] = {3, 0.01, -1}\n"
                             " %y = Gemm(%x, %w, %b) {transB=1, alpha=0.5f, beta=2f}\n"
