@@ -50,8 +50,30 @@ static void skip_behind(const struct tmk_encodings *encodings, struct tmk_export
     layer->activated = value;
 }
 
+static const float *norm_input(const struct tmk_node *norm, uint32_t i, uint32_t channels) {
+    const struct tmk_tensor *data =
+        i < norm->n_inputs && norm->inputs[i] ? tmk_export_constant(norm->inputs[i]) : NULL;
+    return data && data->dtype == TMK_FLOAT32 && tmk_tensor_count(data) == channels ? data->data
+                                                                                    : NULL;
+}
+
+/* Of one that reads a convolution's result alone, with constant moments. */
+static const struct tmk_node *norm_behind(const struct tmk_export_layer *layer) {
+    const struct tmk_value *value = layer->output;
+    const struct tmk_node *norm =
+        value->n_uses == 1 && !value->n_graph_outputs ? value->uses[0].node : NULL;
+    if (!norm || !tmk_node_is(layer->node, TMK_DOMAIN_ONNX, "Conv") || value->uses[0].input != 0 ||
+        !tmk_node_is(norm, TMK_DOMAIN_ONNX, "BatchNormalization") ||
+        tmk_node_int(norm, "training_mode", 0))
+        return NULL;
+    for (uint32_t i = 1; i < 5; i++)
+        if (!norm_input(norm, i, layer->channels))
+            return NULL;
+    return norm;
+}
+
 static bool make_layer(const struct tmk_encodings *encodings, const struct tmk_node *node,
-                       struct tmk_export_layer *out) {
+                       bool fold_norms, struct tmk_export_layer *out) {
     const int32_t axis = tmk_op_weight_axis(node);
     if (!tmk_op_is_product(node) || node->n_inputs < 2 || !node->inputs[0] || !node->inputs[1])
         return false;
@@ -73,6 +95,9 @@ static bool make_layer(const struct tmk_encodings *encodings, const struct tmk_n
         .channels = (uint32_t)channels,
         .group = (uint32_t)group,
     };
+    out->norm = fold_norms ? norm_behind(out) : NULL;
+    if (out->norm)
+        out->output = out->norm->outputs[0];
     skip_behind(encodings, out);
     out->in = tmk_encodings_find(encodings, (uint32_t)out->input->profile_id, node->name, 0);
     out->by = tmk_encodings_find(encodings, (uint32_t)out->weight->profile_id, node->name, 1);
@@ -83,13 +108,13 @@ static bool make_layer(const struct tmk_encodings *encodings, const struct tmk_n
     return true;
 }
 
-enum tmk_status tmk_export_layers_make(const struct tmk_export_job *job,
+enum tmk_status tmk_export_layers_make(const struct tmk_export_job *job, bool fold_norms,
                                        struct tmk_export_layers *out, struct tmk_diag *diag) {
     struct tmk_export_layers layers = {0};
     struct tmk_export_layer layer;
     size_t size = 0;
     for (const struct tmk_node *node = job->graph->first; node; node = node->next) {
-        if (!make_layer(job->encodings, node, &layer))
+        if (!make_layer(job->encodings, node, fold_norms, &layer))
             continue;
         struct tmk_export_layer *grown = tmk_grown(layers.items, layers.n, &size, sizeof layer);
         if (!grown) {
@@ -127,14 +152,21 @@ float tmk_export_weight_magnitude(const struct tmk_export_layer *layer, uint32_t
     const struct tmk_encoding *by = layer->by;
     uint32_t c = by->axis < 0 ? 0 : channel;
     float most = fmaxf(-by->low[c], by->high[c]);
-    return most > 0 ? most : fmaxf(-by->clip_min[c], by->clip_max[c]);
+    most = most > 0 ? most : fmaxf(-by->clip_min[c], by->clip_max[c]);
+    if (!layer->norm)
+        return most;
+    const float *scale = norm_input(layer->norm, 1, layer->channels),
+                *variance = norm_input(layer->norm, 4, layer->channels);
+    const float factor = fabsf(scale[channel]) /
+                         sqrtf(variance[channel] + tmk_node_float(layer->norm, "epsilon", 1e-5f));
+    return factor > 0 ? most * factor : most; /* of zeros any will do */
 }
 
 const char *tmk_export_layer_name(const struct tmk_export_job *job,
                                   const struct tmk_export_layer *layer) {
-    const char *original = layer->node->name[0] ? layer->node->name : layer->output->name;
-    const struct tmk_value *ends[] = {layer->activated, layer->output};
-    for (size_t i = 0; job->names && i < 2; i++) {
+    const char *original = layer->node->name[0] ? layer->node->name : layer->node->outputs[0]->name;
+    const struct tmk_value *ends[] = {layer->activated, layer->output, layer->node->outputs[0]};
+    for (size_t i = 0; job->names && i < TMK_COUNT(ends); i++) {
         const char *mapped = tmk_export_names_get(job->names, (uint32_t)ends[i]->profile_id, 0);
         if (mapped)
             return mapped;

@@ -9,8 +9,10 @@
 struct tmk_export_layer {
     const struct tmk_node *node; /* Conv, ConvTranspose, Gemm or MatMul of the graph itself */
     const struct tmk_value *input, *weight;
-    const struct tmk_value *bias;             /* the node's, or added behind it; NULL: none */
-    const struct tmk_value *output;           /* the node's own */
+    const struct tmk_value *bias; /* the node's, or added behind it; NULL: none */
+    /* The BatchNormalization that converters fold into it; NULL: none, or not asked for. */
+    const struct tmk_node *norm;
+    const struct tmk_value *output;           /* the node's own, or that of `norm` */
     const struct tmk_value *activated;        /* behind bias, Relu and Clip that only follow it */
     const struct tmk_encoding *in, *by, *out; /* of input, weight, activated; NULL: float */
     uint32_t channels;                        /* of the output */
@@ -23,9 +25,10 @@ struct tmk_export_layers {
 };
 
 /* All of them whose weight is a float constant of known shape; their encodings may be missing.
- * End with tmk_export_layers_finish. */
+ * `fold_norms`: the consumer's converter folds BatchNormalization into Conv. End with
+ * tmk_export_layers_finish. */
 TMK_NODISCARD enum tmk_status tmk_export_layers_make(const struct tmk_export_job *job,
-                                                     struct tmk_export_layers *out,
+                                                     bool fold_norms, struct tmk_export_layers *out,
                                                      struct tmk_diag *diag);
 void tmk_export_layers_finish(struct tmk_export_layers *layers);
 
@@ -37,7 +40,8 @@ void tmk_export_layer_skip(const struct tmk_export_job *job, const struct tmk_ex
 
 /* The constant behind a value: an initializer's data, or a Constant node's; NULL: it is none. */
 const struct tmk_tensor *tmk_export_constant(const struct tmk_value *value);
-/* Largest magnitude of the weights of an output channel as the encoding has it; > 0. */
+/* Largest magnitude of the weights of an output channel as the encoding has it, times what `norm`
+ * multiplies them by; > 0. */
 float tmk_export_weight_magnitude(const struct tmk_export_layer *layer, uint32_t channel);
 /* What a consumer calls the layer: the map's name of its output, before or behind the activation,
  * or (originals) the node's name or the output's. NULL: none. */

@@ -86,7 +86,7 @@ static enum tmk_status put_layers(const struct tmk_export_job *job,
 static enum tmk_status write_mnn(const struct tmk_export_job *job, struct tmk_diag *diag) {
     struct tmk_export_layers layers = {0};
     struct tmk_text out = {0};
-    TMK_TRY(tmk_export_layers_make(job, &layers, diag));
+    TMK_TRY(tmk_export_layers_make(job, false, &layers, diag));
     enum tmk_status status = put_layers(job, &layers, &out, diag);
     tmk_text_finish(&out);
     tmk_export_layers_finish(&layers);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ncnn-int8: the .param and .bin that ncnn2int8 would make of the template and our table: a quantized layer has its codes under the tag of int8, its bias, the scales of its weights
- * and of its input, and 8=2 (grouped convolutions: 8=1) in its line. */
+/* ncnn-int8: the .param and .bin that ncnn2int8 would make of the template and our table: a
+ * quantized layer has its codes under the tag of int8, its bias, the scales of its weights and of
+ * its input, and 8=2 (grouped convolutions: 8=1) in its line. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,9 +83,23 @@ static const char *difference_of(const struct tmk_ncnn_layer *theirs,
     return grouped == (ours->group > 1) ? NULL : "ncnn's layer has other groups";
 }
 
+/* A BatchNormalization that ncnn has as a layer of its own changes no weights. */
+static bool is_before_norm(const struct writing *w, const struct tmk_ncnn_layer *theirs,
+                           const struct tmk_export_layer *ours) {
+    const struct tmk_value *own = ours->node->outputs[0];
+    const char *name = tmk_export_name(w->job, (uint32_t)own->profile_id, own->name);
+    return ours->norm && name && strcmp(name, theirs->top) == 0;
+}
+
 static enum tmk_status put_layer(struct writing *w, const struct tmk_ncnn_layer *layer) {
     const struct tmk_export_layer *ours =
         layer->quantizable && layer->top ? tmk_map_get(&w->by_blob, layer->top) : NULL;
+    struct tmk_export_layer alone;
+    if (ours && is_before_norm(w, layer, ours)) {
+        alone = *ours;
+        alone.norm = NULL;
+        ours = &alone;
+    }
     const char *why = ours ? difference_of(layer, ours) : NULL;
     struct tmk_ncnn_scales scales;
     if (ours && !why)
@@ -110,8 +125,8 @@ static enum tmk_status put_layer(struct writing *w, const struct tmk_ncnn_layer 
 static enum tmk_status name_layers(struct writing *w) {
     for (size_t i = 0; i < w->layers.n; i++) {
         const struct tmk_export_layer *layer = &w->layers.items[i];
-        const struct tmk_value *ends[] = {layer->output, layer->activated};
-        for (size_t k = 0; k < 2; k++) {
+        const struct tmk_value *ends[] = {layer->node->outputs[0], layer->output, layer->activated};
+        for (size_t k = 0; k < TMK_COUNT(ends); k++) {
             const char *name =
                 tmk_export_name(w->job, (uint32_t)ends[k]->profile_id, ends[k]->name);
             if (name && !tmk_map_put(&w->by_blob, name, (void *)layer))
@@ -137,7 +152,7 @@ static enum tmk_status write_int8(const struct tmk_export_job *job, struct tmk_d
     struct writing w = {.job = job, .diag = diag};
     TMK_TRY(tmk_ncnn_six_bits(job, &w.six_bits, diag));
     TMK_TRY(tmk_ncnn_model_read(job->template, &w.model, diag));
-    enum tmk_status status = tmk_export_layers_make(job, &w.layers, diag);
+    enum tmk_status status = tmk_export_layers_make(job, true, &w.layers, diag);
     if (status == TMK_OK)
         status = name_layers(&w);
     if (status == TMK_OK)

@@ -70,7 +70,7 @@ static enum tmk_status write_table(const struct tmk_export_job *job, struct tmk_
     struct writing w = {.job = job, .diag = diag};
     struct tmk_export_layers layers = {0};
     TMK_TRY(tmk_ncnn_six_bits(job, &w.six_bits, diag));
-    TMK_TRY(tmk_export_layers_make(job, &layers, diag));
+    TMK_TRY(tmk_export_layers_make(job, true, &layers, diag));
     enum tmk_status status = put_layers(&w, &layers);
     tmk_export_layers_finish(&layers);
     tmk_map_finish(&w.names);

@@ -39,7 +39,7 @@ static enum tmk_status name_layers(struct writing *w) {
     enum tmk_status status = TMK_OK;
     if (!w->job->graph)
         return TMK_OK;
-    TMK_TRY(tmk_export_layers_make(w->job, &layers, w->diag));
+    TMK_TRY(tmk_export_layers_make(w->job, false, &layers, w->diag));
     for (size_t i = 0; i < layers.n && status == TMK_OK; i++) {
         const struct tmk_export_layer *layer = &layers.items[i];
         const char *name =

@@ -164,7 +164,7 @@ static enum tmk_status write_tidl(const struct tmk_export_job *job, struct tmk_d
     struct tmk_export_layers layers = {0};
     struct tmk_text out = {0};
     TMK_TRY(tmk_export_rows_make(job, &wants, &rows, diag));
-    enum tmk_status status = tmk_export_layers_make(job, &layers, diag);
+    enum tmk_status status = tmk_export_layers_make(job, false, &layers, diag);
     for (size_t i = 0; i < rows.n && status == TMK_OK; i++)
         put_row(&w, &rows.items[i], &layers);
     tmk_text_printf(&out, "num_layers: %zu\nquant_type: SYMMETRIC\ncalib_type: PERTENSOR\n", w.n);

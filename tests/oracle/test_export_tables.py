@@ -11,6 +11,7 @@ from twoconv import EXAMPLES, MODEL, RANGES, export
 
 import numpy as np
 import onnx
+from onnx import helper
 
 
 def same(ours, theirs, where="", derived=()):
@@ -82,6 +83,48 @@ def test_ncnn_table(path):
     assert words(ours) == words(EXAMPLES / "ncnn" / "twoconv.table")
     table = dict((row[0], row[1:]) for row in words(export(path, "out", "ncnn-table", "--set", "winograd=6bit")))
     assert table["conv1_param_0"] == [float(np.float32(31) / np.float32(m)) for m in RANGES["conv1.weight"]["channel_absmax"]]
+
+
+def batch_norms(path, folded):
+    """Conv, BatchNormalization and Relu, twice, the second without a bias; or what folding makes of them."""
+    rng, nodes, stored = np.random.default_rng(3), [], {}
+    at = "x"
+    for i, (into, out) in enumerate(((3, 8), (8, 5))):
+        w, b = (rng.standard_normal(shape).astype(np.float32) for shape in ((out, into, 3, 3), out))
+        gain, shift, mean, variance = (rng.uniform(low, 2, out).astype(np.float32) for low in (-2, -1, -1, 0.1))
+        factor = gain / np.sqrt(variance + np.float32(1e-3))
+        names = [f"w{i}"] + ([f"b{i}"] if i == 0 or folded else [])
+        if folded:
+            w, b = w * factor[:, None, None, None], ((b if i == 0 else 0) - mean) * factor + shift
+        else:
+            stored |= {f"gain{i}": gain, f"shift{i}": shift, f"mean{i}": mean, f"variance{i}": variance}
+        stored |= {name: array for name, array in ((f"w{i}", w), (f"b{i}", b)) if name in names}
+        nodes.append(helper.make_node("Conv", [at, *names], [f"n{i}" if folded else f"c{i}"], f"conv{i}"))
+        if not folded:
+            moments = [f"{name}{i}" for name in ("gain", "shift", "mean", "variance")]
+            nodes.append(helper.make_node("BatchNormalization", [f"c{i}", *moments], [f"n{i}"], f"norm{i}", epsilon=1e-3))
+        nodes.append(helper.make_node("Relu", [f"n{i}"], [f"r{i}"], f"relu{i}"))
+        at = f"r{i}"
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", 1, [1, 3, 9, 9])],
+                              [helper.make_tensor_value_info(at, 1, [1, 5, 5, 5])],
+                              [onnx.numpy_helper.from_array(array.astype(np.float32), name) for name, array in stored.items()])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), path)
+
+
+def test_ncnn_table_folds_batch_norm(path):
+    """As ncnn's converters do: the table is that of the network in which it is folded."""
+    np.save(path / "x.npy", np.random.default_rng(4).standard_normal((16, 3, 9, 9)).astype(np.float32))
+    tables = []
+    for folded in (False, True):
+        batch_norms(path / "model.onnx", folded)
+        oracle.profile(path / "model.onnx", path / "x.npy", path / "profile.json")
+        oracle.tidemark("calibrate", path / "profile.json", "--quiet", "--method", "minmax", "--dtype", "int8", "--scheme", "symmetric",
+                        "-o", path / "enc.json")
+        oracle.tidemark("export", path / "enc.json", "--model", path / "model.onnx", "--to", "ncnn-table", "-o", path / "table")
+        tables.append({row[0]: row[1:] for row in words((path / "table"))})
+    assert sorted(tables[0]) == sorted(tables[1]) == ["conv0", "conv0_param_0", "conv1", "conv1_param_0"], tables
+    for name, numbers in tables[0].items():
+        assert np.allclose(numbers, tables[1][name], rtol=1e-5), (name, numbers, tables[1][name])
 
 
 def test_ncnn_int8_bytes(path):
