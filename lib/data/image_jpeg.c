@@ -10,7 +10,7 @@
 
 #include "base/diag.h"
 #include "base/memory.h"
-#include "data/image.h"
+#include "data/image_decode.h"
 
 enum { MOST_SCANS = 500 }; /* a small file may ask for any number of passes over a large picture */
 

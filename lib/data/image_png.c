@@ -6,7 +6,7 @@
 
 #include "base/diag.h"
 #include "base/memory.h"
-#include "data/image.h"
+#include "data/image_decode.h"
 
 /* What has to outlive libpng's jumps. */
 struct reading {

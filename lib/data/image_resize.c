@@ -5,7 +5,7 @@
 #include "base/diag.h"
 #include "base/memory.h"
 #include "base/size.h"
-#include "data/image.h"
+#include "data/image_decode.h"
 
 enum { BITS = 22, HALF = 1 << (BITS - 1) }; /* 255 times the weights' sum stays below 2^31 */
 

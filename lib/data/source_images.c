@@ -13,6 +13,7 @@ struct images {
     const char *list; /* that names the files, or NULL */
     struct tmk_image_files files;
     struct tmk_image_recipe recipe;
+    struct tmk_image_helpers *helpers;
     struct tmk_ahead *ahead; /* NULL: entries are made when they are wanted */
 };
 
@@ -52,6 +53,7 @@ static enum tmk_status open_images(struct tmk_source *source,
     if (tmk_source_ends_in(source->info.path, ".txt"))
         images->list = source->info.path;
     TMK_TRY(tmk_image_files_list(source, &images->files, diag));
+    TMK_TRY(tmk_image_helpers_create(&images->helpers, diag));
     describe_array(images, array);
     source->info.arrays = array;
     source->info.n_arrays = 1;
@@ -63,7 +65,7 @@ static enum tmk_status decode_image(const void *context, uint64_t entry, struct 
                                     struct tmk_diag *diag) {
     const struct images *images = context;
     enum tmk_status status =
-        tmk_image_load(images->files.file[entry].path, &images->recipe, out, diag);
+        tmk_image_load(images->helpers, images->files.file[entry].path, &images->recipe, out, diag);
     return images->list ? tmk_in(diag, status, "%s", images->list) : status;
 }
 
@@ -144,6 +146,7 @@ static void close_images(struct tmk_source *source) {
     if (!images)
         return;
     tmk_ahead_destroy(&images->ahead);
+    tmk_image_helpers_destroy(&images->helpers);
     free(images->files.file);
 }
 

@@ -134,6 +134,13 @@ class Images(unittest.TestCase):
                     image.save(path, **options)
                     self.assert_as_pillow(path, 2)  # decoders of different releases may round differently
 
+    def test_pixels_beyond_the_first_shared_memory(self):
+        path = self.folder / "a.png"
+        for side in (4096, 4200):
+            want = np.add.outer(np.arange(side), np.arange(side)).astype(np.uint8)
+            Image.fromarray(want).save(path)
+            np.testing.assert_array_equal(self.pixels(path, want, ",color=grey"), want)
+
     def test_exif_orientation_is_ignored(self):
         path = self.folder / "a.jpg"
         exif = Image.Exif()

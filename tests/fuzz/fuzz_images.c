@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/diag.h"
-#include "data/image.h"
+#include "data/image_decode.h"
 #include "fuzz.h"
 
 enum { MOST_SPEC = 200, MOST_SIDE = 512 };
@@ -26,8 +26,10 @@ FUZZ_TARGET(images) {
     struct tmk_image_recipe recipe;
     struct tmk_tensor tensor = {0};
     tmk_image_recipe_init(&recipe, &spec);
-    const char *path = fuzz_file("picture", data + len + 1, size - len - 1);
-    if (fuzz_ok(tmk_image_load(path, &recipe, &tensor, &diag), &diag))
+    struct tmk_pixels pixels = {0};
+    if (fuzz_ok(tmk_image_decode(data + len + 1, size - len - 1, &spec, &pixels, &diag), &diag) &&
+        fuzz_ok(tmk_image_lay_out(&recipe, &pixels, &tensor, &diag), &diag))
         tmk_tensor_finish(&tensor);
+    tmk_pixels_finish(&pixels);
     return 0;
 }
