@@ -18,9 +18,10 @@ struct run_args {
 
 #define RUN_DATA_HELP                                                                              \
     "calibration data, one SRC for each input; INPUT=SRC names the input. SRC is FILE.npy, "       \
-    "FILE.npz, FILE.h5:/path, FILE.bin (float32 in the input's shape), a folder of input_N.pb "    \
-    "or of such folders (ONNX test sets), a folder of PNG and JPEG files (or one, or a FILE.txt "  \
-    "that lists them), or - for .npy records on standard input"
+    "FILE.npz, FILE.h5:/path, FILE.bin (float32 in the input's shape), FILE.jsonl (token ids, a "  \
+    "line a sample), a folder of input_N.pb or of such folders (ONNX test sets), a folder of PNG " \
+    "and JPEG files (or one, or a FILE.txt that lists them), or - for .npy records on standard "   \
+    "input"
 #define RUN_IMAGE_HELP                                                                             \
     "how images are prepared: resize=SHORTER or WxH, crop=SIDE or WxH, color=rgb or bgr or grey, " \
     "scale=1/255, mean=R:G:B, std=R:G:B, layout=nchw or nhwc, type=float32 or uint8; joined by "   \

@@ -15,6 +15,7 @@
     X(npy)                                                                                         \
     X(npz)                                                                                         \
     X(sets)                                                                                        \
+    X(jsonl)                                                                                       \
     X(images)                                                                                      \
     X(raw)
 

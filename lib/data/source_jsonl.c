@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Prompts in a .jsonl file: each line is a sample, as an array of token ids, or as an object of
+ * nested arrays by the names of inputs. Lines may differ in length.
+ *
+ * What a line does not state follows from its tokens: masks are ones, positions count from 0, types
+ * of tokens are 0, and caches are empty, as where decoding begins. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/diag.h"
+#include "base/grow.h"
+#include "base/json.h"
+#include "base/size.h"
+#include "data/kind.h"
+
+struct line {
+    const char *text;
+    size_t len;
+    size_t number; /* in the file, from 1 */
+};
+
+/* What feeds an input where a line does not name it. */
+enum filling { FILL_NOTHING, FILL_TOKENS, FILL_ONES, FILL_POSITIONS, FILL_ZEROS, FILL_EMPTY };
+
+struct field {
+    struct tmk_source_input want; /* its name is in the arena */
+    enum filling filling;
+};
+
+struct jsonl {
+    struct tmk_buf *bytes;
+    struct line *lines;
+    size_t n, size;
+    struct field *fields; /* by array */
+    cJSON *parsed;        /* of the line that was read last */
+    size_t parsed_line;   /* one behind its index; 0: none */
+};
+
+static bool claims_jsonl(const struct tmk_source_probe *probe) {
+    return !probe->inside && !probe->folder && !probe->stream &&
+           tmk_source_ends_in(probe->path, ".jsonl");
+}
+
+static enum tmk_status find_lines(struct jsonl *jsonl, struct tmk_diag *diag) {
+    const char *at = tmk_buf_data(jsonl->bytes), *end = at + tmk_buf_size(jsonl->bytes);
+    for (size_t number = 1; at < end; number++) {
+        const char *stop = memchr(at, '\n', (size_t)(end - at));
+        stop = stop ? stop : end;
+        size_t blank = 0, len = (size_t)(stop - at);
+        while (blank < len && strchr(" \t\r", at[blank]) && at[blank])
+            blank++;
+        if (blank < len) {
+            struct line *lines =
+                tmk_grown(jsonl->lines, jsonl->n, &jsonl->size, sizeof *jsonl->lines);
+            if (!lines)
+                return tmk_nomem(diag);
+            jsonl->lines = lines;
+            jsonl->lines[jsonl->n++] = (struct line){at, len, number};
+        }
+        at = stop + (stop < end);
+    }
+    if (!jsonl->n)
+        return tmk_fail(diag, TMK_FORMAT,
+                        "holds no line; a line is an array of token ids, or an "
+                        "object with an array for each input");
+    return TMK_OK;
+}
+
+static enum tmk_status open_jsonl(struct tmk_source *source,
+                                  const struct tmk_source_options *options, struct tmk_diag *diag) {
+    (void)options;
+    struct jsonl *jsonl = tmk_arena_alloc(&source->arena, sizeof *jsonl);
+    if (!jsonl)
+        return tmk_nomem(diag);
+    source->own = jsonl;
+    source->info.binds = true;
+    TMK_TRY(tmk_file_map(source->file, &jsonl->bytes, diag));
+    return tmk_in(diag, find_lines(jsonl, diag), "%s", source->info.path);
+}
+
+/* The line's tree, which stays until another is wanted. */
+static enum tmk_status parse_line(struct jsonl *jsonl, size_t i, struct tmk_diag *diag) {
+    locale_t saved[2];
+    if (jsonl->parsed_line == i + 1)
+        return TMK_OK;
+    cJSON_Delete(jsonl->parsed);
+    jsonl->parsed = NULL;
+    jsonl->parsed_line = 0;
+    TMK_TRY(tmk_locale_begin(saved, diag));
+    enum tmk_status status =
+        tmk_json_parse(jsonl->lines[i].text, jsonl->lines[i].len, &jsonl->parsed, diag);
+    tmk_locale_end(saved);
+    if (status == TMK_OK && !cJSON_IsArray(jsonl->parsed) && !cJSON_IsObject(jsonl->parsed))
+        status = tmk_fail(diag, TMK_FORMAT, "is neither an array of token ids nor an object");
+    if (status == TMK_OK)
+        jsonl->parsed_line = i + 1;
+    return status;
+}
+
+/* ---- which input gets what ---- */
+
+static bool has_word(const char *name, const char *const *words) {
+    for (; *words; words++)
+        if (strstr(name, *words))
+            return true;
+    return false;
+}
+
+static enum filling filling_of(const struct tmk_source_input *want, bool alone) {
+    static const char *const masks[] = {"mask", NULL}, *const positions[] = {"position", NULL},
+                             *const types[] = {"token_type", "segment", NULL},
+                             *const caches[] = {"past", "cache", NULL},
+                             *const tokens[] = {"ids", "token", NULL};
+    if (has_word(want->input, masks))
+        return FILL_ONES;
+    if (has_word(want->input, positions))
+        return FILL_POSITIONS;
+    if (has_word(want->input, types))
+        return FILL_ZEROS;
+    if (has_word(want->input, caches))
+        return want->has_shape ? FILL_EMPTY : FILL_NOTHING;
+    const bool integer = want->dtype == TMK_INT64 || want->dtype == TMK_INT32;
+    return integer && (alone || has_word(want->input, tokens)) ? FILL_TOKENS : FILL_NOTHING;
+}
+
+static enum tmk_status bind_jsonl(struct tmk_source *source, const struct tmk_source_input *wants,
+                                  uint32_t n, struct tmk_diag *diag) {
+    struct jsonl *jsonl = source->own;
+    struct tmk_source_array *arrays = tmk_arena_array(&source->arena, n, sizeof *arrays);
+    jsonl->fields = tmk_arena_array(&source->arena, n, sizeof *jsonl->fields);
+    if (!arrays || !jsonl->fields)
+        return tmk_nomem(diag);
+    for (uint32_t i = 0; i < n; i++) {
+        struct field *field = &jsonl->fields[i];
+        *field = (struct field){wants[i], filling_of(&wants[i], n == 1)};
+        field->want.input = tmk_arena_strdup(&source->arena, wants[i].input);
+        arrays[i] = (struct tmk_source_array){.name = "", .whole = true, .n_entries = jsonl->n};
+        if (!field->want.input)
+            return tmk_nomem(diag);
+    }
+    source->info.arrays = arrays;
+    source->info.n_arrays = n;
+    return TMK_OK;
+}
+
+/* ---- tensors ---- */
+
+static enum tmk_status put_number(struct tmk_tensor *tensor, size_t at, double value,
+                                  struct tmk_diag *diag) {
+    const bool whole = value == floor(value) && fabs(value) <= 9007199254740992.0;
+    switch (tensor->dtype) {
+    case TMK_FLOAT32:
+        ((float *)tensor->data)[at] = (float)value;
+        return TMK_OK;
+    case TMK_INT64:
+        if (whole) {
+            ((int64_t *)tensor->data)[at] = (int64_t)value;
+            return TMK_OK;
+        }
+        break;
+    case TMK_INT32:
+        if (whole && value >= INT32_MIN && value <= INT32_MAX) {
+            ((int32_t *)tensor->data)[at] = (int32_t)value;
+            return TMK_OK;
+        }
+        break;
+    case TMK_BOOL:
+        if (value == 0 || value == 1) {
+            ((uint8_t *)tensor->data)[at] = value == 1;
+            return TMK_OK;
+        }
+        break;
+    default:
+        return tmk_fail(diag, TMK_TYPE, "lines of JSON do not feed inputs of type %s",
+                        tmk_dtype_name(tensor->dtype));
+    }
+    return tmk_fail(diag, TMK_FORMAT, "%.17g is no %s", value, tmk_dtype_name(tensor->dtype));
+}
+
+/* The shape of nested arrays, by their first elements. */
+static enum tmk_status measure_nested(const cJSON *item, struct tmk_shape *out,
+                                      struct tmk_diag *diag) {
+    *out = (struct tmk_shape){0};
+    for (; cJSON_IsArray(item); item = item->child) {
+        if (out->rank == TMK_MAX_RANK)
+            return tmk_fail(diag, TMK_FORMAT, "nested deeper than %d", TMK_MAX_RANK);
+        out->dim[out->rank++] = cJSON_GetArraySize(item);
+        if (!item->child)
+            break;
+    }
+    return TMK_OK;
+}
+
+static enum tmk_status fill_nested(const cJSON *item, struct tmk_tensor *tensor, int32_t axis,
+                                   size_t *at, struct tmk_diag *diag) {
+    if (axis == tensor->shape.rank) {
+        if (cJSON_IsBool(item))
+            return put_number(tensor, (*at)++, cJSON_IsTrue(item), diag);
+        if (!cJSON_IsNumber(item))
+            return tmk_fail(diag, TMK_FORMAT, "holds something that is no number");
+        return put_number(tensor, (*at)++, item->valuedouble, diag);
+    }
+    if (!cJSON_IsArray(item) || cJSON_GetArraySize(item) != tensor->shape.dim[axis])
+        return tmk_fail(diag, TMK_FORMAT, "arrays of one level differ in length");
+    for (const cJSON *inner = item->child; inner; inner = inner->next)
+        TMK_TRY(fill_nested(inner, tensor, axis + 1, at, diag));
+    return TMK_OK;
+}
+
+/* One sample of a batch of one where the input has one axis more. */
+static enum tmk_status make_nested(const cJSON *item, const struct tmk_source_input *want,
+                                   struct tmk_tensor *out, struct tmk_diag *diag) {
+    struct tmk_shape shape;
+    size_t at = 0;
+    TMK_TRY(measure_nested(item, &shape, diag));
+    TMK_TRY(tmk_tensor_init(out, want->dtype, &shape, diag));
+    TMK_TRY(fill_nested(item, out, 0, &at, diag));
+    if (want->has_shape && want->shape.rank == shape.rank + 1) {
+        memmove(shape.dim + 1, shape.dim, (size_t)shape.rank * sizeof *shape.dim);
+        shape.dim[0] = 1;
+        shape.rank++;
+        out->shape = shape;
+    }
+    return TMK_OK;
+}
+
+/* [1, tokens], or [tokens]. */
+static enum tmk_status make_row(const struct field *field, size_t tokens, struct tmk_tensor *out,
+                                struct tmk_diag *diag) {
+    const bool flat = field->want.has_shape && field->want.shape.rank == 1;
+    const struct tmk_shape shape = {flat ? 1 : 2, {flat ? (int64_t)tokens : 1, (int64_t)tokens}};
+    TMK_TRY(tmk_tensor_init(out, field->want.dtype, &shape, diag));
+    for (size_t i = 0; field->filling != FILL_ZEROS && i < tokens; i++)
+        TMK_TRY(put_number(out, i, field->filling == FILL_POSITIONS ? (double)i : 1, diag));
+    return TMK_OK;
+}
+
+/* Free sizes are 1 for the first axis, and 0 for the others. */
+static enum tmk_status make_empty(const struct tmk_source_input *want, struct tmk_tensor *out,
+                                  struct tmk_diag *diag) {
+    struct tmk_shape shape = want->shape;
+    bool empty = false;
+    for (int32_t i = 0; i < shape.rank; i++) {
+        if (shape.dim[i] < 0)
+            shape.dim[i] = i == 0;
+        empty |= shape.dim[i] == 0;
+    }
+    if (!empty)
+        return tmk_fail(diag, TMK_SHAPE,
+                        "the cache '%s' has no free size that could be 0; give it data of its own",
+                        want->input);
+    return tmk_tensor_init(out, want->dtype, &shape, diag);
+}
+
+/* The line's tokens; NULL: it names none. */
+static const cJSON *tokens_of(const struct jsonl *jsonl, uint32_t n) {
+    if (cJSON_IsArray(jsonl->parsed))
+        return jsonl->parsed;
+    for (uint32_t i = 0; i < n; i++) {
+        const cJSON *item = jsonl->fields[i].filling == FILL_TOKENS
+                                ? tmk_json_member(jsonl->parsed, jsonl->fields[i].want.input)
+                                : NULL;
+        if (item)
+            return item;
+    }
+    return NULL;
+}
+
+static size_t count_tokens(const cJSON *item) {
+    while (cJSON_IsArray(item) && cJSON_IsArray(item->child) && !item->child->next)
+        item = item->child; /* [[1, 2, 3]] */
+    return cJSON_IsArray(item) ? (size_t)cJSON_GetArraySize(item) : 0;
+}
+
+static enum tmk_status make_tensor(const struct jsonl *jsonl, uint32_t n, uint32_t array,
+                                   struct tmk_tensor *out, struct tmk_diag *diag) {
+    const struct field *field = &jsonl->fields[array];
+    const cJSON *tokens = tokens_of(jsonl, n);
+    const cJSON *own = cJSON_IsArray(jsonl->parsed)
+                           ? (field->filling == FILL_TOKENS ? jsonl->parsed : NULL)
+                           : tmk_json_member(jsonl->parsed, field->want.input);
+    if (own)
+        return make_nested(own, &field->want, out, diag);
+    if (field->filling == FILL_EMPTY)
+        return make_empty(&field->want, out, diag);
+    if (!tokens || field->filling == FILL_NOTHING || field->filling == FILL_TOKENS)
+        return tmk_fail(diag, TMK_FORMAT, "has nothing for the input '%s'", field->want.input);
+    return make_row(field, count_tokens(tokens), out, diag);
+}
+
+static enum tmk_status read_jsonl(struct tmk_source *source, uint32_t array, uint64_t first,
+                                  uint64_t count, struct tmk_tensor *out, struct tmk_diag *diag) {
+    struct jsonl *jsonl = source->own;
+    struct tmk_tensor made = {0};
+    if (count != 1 || first >= jsonl->n)
+        return tmk_fail(diag, TMK_RANGE, "%s: %llu entries from %llu on are wanted, of %zu lines",
+                        source->info.path, (unsigned long long)count, (unsigned long long)first,
+                        jsonl->n);
+    enum tmk_status status = parse_line(jsonl, (size_t)first, diag);
+    if (status == TMK_OK)
+        status = make_tensor(jsonl, source->info.n_arrays, array, &made, diag);
+    if (status == TMK_OK)
+        *out = made;
+    else
+        tmk_tensor_finish(&made);
+    return tmk_in(diag, status, "%s: line %zu", source->info.path, jsonl->lines[first].number);
+}
+
+static void close_jsonl(struct tmk_source *source) {
+    struct jsonl *jsonl = source->own;
+    if (!jsonl)
+        return;
+    cJSON_Delete(jsonl->parsed);
+    free(jsonl->lines);
+    tmk_buf_unref(&jsonl->bytes);
+}
+
+const struct tmk_source_kind tmk_source_jsonl = {
+    .name = "jsonl",
+    .takes = "FILE.jsonl (a line a sample: token ids, or arrays by the inputs' names)",
+    .claims = claims_jsonl,
+    .open = open_jsonl,
+    .bind = bind_jsonl,
+    .read = read_jsonl,
+    .close = close_jsonl,
+};
