@@ -106,6 +106,25 @@ def resnet():
     return timm_model("resnet18", 64)
 
 
+def densenet():
+    return timm_model("densenet121", 64, growth_rate=8, block_config=(2, 3, 2))
+
+
+def regnet():
+    return timm_model("regnety_002", 64)
+
+
+def mobilevit():
+    return timm_model("mobilevit_xxs", 64)
+
+
+def mixer():
+    import torch
+    from timm.models.mlp_mixer import MlpMixer
+    torch.manual_seed(7)
+    return spread(MlpMixer(20, 64, patch_size=16, num_blocks=2, embed_dim=64), 7), images(np.random.default_rng(7), 64), {}
+
+
 def made(config, kind, **more):
     """A model of transformers from a configuration."""
     import torch
@@ -172,6 +191,14 @@ def whisper_decoder():
     rng, names = np.random.default_rng(7), ["input_ids", "encoder_hidden_states"]
     feeds = [{"input_ids": rng.integers(0, 200, (1, 10)), "encoder_hidden_states": rng.standard_normal((1, 50, 64)).astype(np.float32)}
              for _ in range(2 * MOST)]
+    return plain(model, names), feeds, {}
+
+
+def gpt2():
+    model = made("GPT2Config", "GPT2LMHeadModel", n_embd=64, n_layer=2, n_head=4, vocab_size=200, n_positions=32, bos_token_id=1,
+                 eos_token_id=2, use_cache=False)
+    rng, names = np.random.default_rng(7), ["input_ids", "attention_mask"]
+    feeds = [{"input_ids": rng.integers(0, 200, (1, 16)), "attention_mask": np.ones((1, 16), np.int64)} for _ in range(2 * MOST)]
     return plain(model, names), feeds, {}
 
 
@@ -323,6 +350,63 @@ def detector():
     return spread(Detector(), 7), images(np.random.default_rng(7), 64), {}
 
 
+def shufflenet():
+    import torch
+    import torchvision
+    torch.manual_seed(7)
+    model = torchvision.models.ShuffleNetV2([2, 3, 2], [16, 24, 48, 96, 128], num_classes=20)
+    return spread(model, 7), images(np.random.default_rng(7), 64), {}
+
+
+def video():
+    """Convolutions of three dimensions, some in groups."""
+    import torch
+    nn = torch.nn
+    torch.manual_seed(7)
+
+    def layer(into, out, **more):
+        return nn.Sequential(nn.Conv3d(into, out, 3, padding=1, bias=False, **more), nn.BatchNorm3d(out), nn.ReLU())
+    model = nn.Sequential(layer(3, 8), nn.MaxPool3d(2), layer(8, 16, stride=(1, 2, 2)), layer(16, 16, groups=4), nn.AdaptiveAvgPool3d(1),
+                          nn.Flatten(), nn.Linear(16, 10))
+    rng = np.random.default_rng(7)
+    return spread(model, 7), [{"x": smooth(rng, 3, 8, 32)[None]} for _ in range(2 * MOST)], {}
+
+
+def wavenet():
+    """Dilated convolutions of one dimension, gates, sums of all layers."""
+    import torch
+    nn = torch.nn
+    torch.manual_seed(7)
+
+    class WaveNet(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.into, self.out = nn.Conv1d(4, 16, 1), nn.Conv1d(16, 6, 1)
+            self.gated = nn.ModuleList([nn.Conv1d(16, 32, 3, padding=2 ** i, dilation=2 ** i) for i in range(4)])
+            self.back = nn.ModuleList([nn.Conv1d(16, 16, 1) for _ in range(4)])
+
+        def forward(self, x):
+            x, total = self.into(x), 0
+            for gated, back in zip(self.gated, self.back):
+                a, b = gated(x).chunk(2, 1)
+                part = back(torch.tanh(a) * torch.sigmoid(b))
+                x, total = x + part, total + part
+            return self.out(torch.relu(total))
+    rng = np.random.default_rng(7)
+    return WaveNet().eval(), [{"x": smooth(rng, 1, 1, 4, 64)[0]} for _ in range(2 * MOST)], {}
+
+
+def generator():
+    """Transposed convolutions, InstanceNorm, PReLU and a pixel shuffle."""
+    import torch
+    nn = torch.nn
+    torch.manual_seed(7)
+    model = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1, padding_mode="reflect"), nn.InstanceNorm2d(16, affine=True), nn.PReLU(16),
+                          nn.Conv2d(16, 16, 3, 2, 1), nn.LeakyReLU(.2), nn.ConvTranspose2d(16, 16, 4, 2, 1, groups=2), nn.PReLU(),
+                          nn.Conv2d(16, 12, 3, padding=2, dilation=2), nn.PixelShuffle(2), nn.Tanh())
+    return spread(model, 7), images(np.random.default_rng(7), 32), {}
+
+
 def lstm():
     return recurrent("LSTM")
 
@@ -349,7 +433,8 @@ def recurrent(kind):
 
 
 EXPORTS = {maker.__name__: maker for maker in (vit, convnext, swin, efficientnet, mobilenetv3, resnet, bert, t5, whisper_encoder,
-                                               whisper_decoder, llama, llama_with_cache, llama_prompt, detr, unet, detector, lstm, gru)}
+                                               whisper_decoder, llama, llama_with_cache, llama_prompt, detr, unet, detector, lstm, gru,
+                                               densenet, regnet, mobilevit, mixer, shufflenet, gpt2, video, wavenet, generator)}
 
 
 def export(maker, dynamo):
