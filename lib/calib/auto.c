@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* auto: the range with the smallest expected error on samples like those that were seen. A clipped
- * element costs more than its squared error, and the samples with the largest and smallest elements
- * tell how far a new one may reach. docs/calibration.md has the formula and how its two numbers
- * were validated. */
+ * element costs more than its squared error, the more so the fewer samples were seen, and the
+ * samples with the largest and smallest elements tell how far a new one may reach.
+ * docs/calibration.md has the formula and how its two numbers were validated. */
 #include <math.h>
 
 #include "calib/range_cost.h"
 
-static const double clip_weight = 4, unseen_weight = 0.02;
+static const double clip_weight = 128, unseen_weight = 0.02;
 
 /* The mean distance of the samples' extremes at one end from the smallest of them: by how much
  * samples exceed a high threshold. Extremes on the other side of zero count as 0. */
@@ -29,7 +29,7 @@ static enum tmk_status choose_auto(const struct tmk_spread *spread, const struct
                                    struct tmk_diag *diag) {
     (void)parameter;
     const double n = (double)spread->samples;
-    const struct tmk_range_cost cost = {.weight = clip_weight,
+    const struct tmk_range_cost cost = {.weight = 1 + clip_weight / fmax(n, 1),
                                         .tail = {tail_of(spread, false), tail_of(spread, true)},
                                         .unseen = unseen_weight * n / (n + 1)};
     return tmk_search_range(spread, grid, &cost, out, diag);

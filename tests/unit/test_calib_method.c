@@ -7,7 +7,7 @@
 enum { N = 6000 };
 
 /* The two numbers of auto. */
-#define AUTO_WEIGHT 4.0
+#define AUTO_WEIGHT 128.0
 #define AUTO_UNSEEN 0.02
 
 static struct tmk_stats *observed(const float *x, size_t n) {
@@ -197,7 +197,7 @@ static double auto_cost(const float *x, const struct tmk_spread *spread,
     double cost = raw_mse(x, N, grid, scale, zero_point, &clipped) * N;
     for (size_t i = 0; i < N; i++) {
         double beyond = fmax((double)x[i] - ends[0], -(double)x[i] - ends[1]);
-        cost += (AUTO_WEIGHT - 1) * fmax(0, beyond) * fmax(0, beyond);
+        cost += AUTO_WEIGHT / samples * fmax(0, beyond) * fmax(0, beyond);
     }
     for (int end = 0; end < 2; end++) {
         double most = end ? -(double)spread->min : (double)spread->max, inside = most - ends[end];
@@ -282,6 +282,26 @@ TEST(test_auto_leaves_room_for_other_samples) {
     at16 = chosen("auto", &many, &of16, 0);
     assert_true(at16.high >= many.max && at16.low <= many.min);
     tmk_spread_finish(&many);
+    free(x);
+}
+
+/* Less is clipped the fewer samples were seen. */
+TEST(test_auto_clips_less_of_few_samples) {
+    static const struct tmk_grid of4 = {TMK_UINT4, false, false, false};
+    static const uint64_t counts[] = {0, 4, 64, 100000};
+    struct tmk_spread spread;
+    float *x = data(family_gauss, N), before = 0;
+    spread_of(x, N, &spread);
+    for (size_t i = 0; i < TMK_COUNT(counts); i++) {
+        spread.samples = counts[i];
+        struct tmk_clip_choice choice = chosen("auto", &spread, &of4, 0);
+        assert_true(i < 2 || choice.high - choice.low < before * 0.99f);
+        before = choice.high - choice.low;
+    }
+    /* of very many it is the squared error alone */
+    struct tmk_clip_choice mse = chosen("mse", &spread, &of4, 0);
+    assert_true(fabsf(before - (mse.high - mse.low)) < 0.02f * before);
+    tmk_spread_finish(&spread);
     free(x);
 }
 
