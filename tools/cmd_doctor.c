@@ -141,6 +141,22 @@ static void print_facts(void) {
         print_out("memory: no limit\n");
 }
 
+/* Each program that parses untrusted files. false: one cannot be started. */
+static bool print_helpers(void) {
+    static const char *const reads[] = {"hdf5", "images"};
+    bool all = true;
+    for (size_t i = 0; i < sizeof reads / sizeof *reads; i++) {
+        char text[TMK_CONFINEMENT_SIZE];
+        struct tmk_diag diag = {0};
+        const enum tmk_status status = tmk_helper_confinement(reads[i], text, &diag);
+        if (status == TMK_UNSUPPORTED)
+            continue;
+        all &= status == TMK_OK;
+        print_out("reading %s: %s\n", reads[i], status == TMK_OK ? text : diag.text);
+    }
+    return all;
+}
+
 static int run_doctor(const struct command *command, int argc, char **argv) {
     struct words rest = {0};
     const struct option_row options[] = {{0}};
@@ -155,12 +171,15 @@ static int run_doctor(const struct command *command, int argc, char **argv) {
     }
     const char *folder = rest.n ? rest.items[0] : find_installed(installed) ? installed : NULL;
     print_facts();
+    const bool helped = print_helpers();
     exit_status = EXIT_DONE;
     if (folder && find_files(folder, &t) && (rest.n || access(t.expected, R_OK) == 0))
         exit_status = print_self_test(&t);
     else
         print_out("self-test: skipped: its files are not installed\n");
     finish_self_test(&t);
+    if (exit_status == EXIT_DONE && !helped)
+        exit_status = EXIT_ANSWER_NO;
 end:
     free(rest.items);
     return exit_status;
@@ -170,11 +189,11 @@ const struct command command_doctor = {
     "doctor",
     "print what is built in and check that it works",
     "[FOLDER]",
-    "Prints the version, the optional parts, the memory limit, the processor and the kernels that "
-    "run\n"
-    "on it. Then profiles a small network and compares the ranges with the expected ones, in less\n"
-    "than 2 seconds. FOLDER has digits.onnx, digits.npy and digits-profile.json (default: as\n"
-    "installed). Exit status 1: a range differs.",
+    "Prints the version, the optional parts, the memory limit, what holds the programs that read\n"
+    "HDF5 and images, the processor and the kernels that run on it. Then profiles a small network\n"
+    "and compares the ranges with the expected ones, in less than 2 seconds. FOLDER has\n"
+    "digits.onnx, digits.npy and digits-profile.json (default: as installed). Exit status 1: a\n"
+    "range differs, or such a program cannot be started.",
     "tidemark doctor",
     run_doctor,
 };

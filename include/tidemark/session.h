@@ -30,6 +30,13 @@ extern "C" {
 TMK_API TMK_NODISCARD enum tmk_status
 tmk_model_skeleton(const struct tmk_model *model, struct tmk_profile **out, struct tmk_diag *diag);
 
+/* What holds the helper program that reads "hdf5" or "images" (names of tmk_features), which is
+ * started for it: "seccomp, Landlock 4, limits", or less. TMK_UNSUPPORTED: this build has none;
+ * TMK_MACHINE: it cannot be started. */
+enum { TMK_CONFINEMENT_SIZE = 64 };
+TMK_API TMK_NODISCARD enum tmk_status
+tmk_helper_confinement(const char *reads, char text[TMK_CONFINEMENT_SIZE], struct tmk_diag *diag);
+
 /* ---- running ---- */
 
 /* Resources of a run. None of them changes a result, but that memory may make batches smaller. */

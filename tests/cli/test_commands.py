@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every command of the program: help, options, output files."""
 import json
+import os
 import re
 import shlex
 import shutil
@@ -81,6 +82,11 @@ def test_help_lists_all_commands():
 def test_doctor_checks_the_kernels(path):
     tidemark("doctor", BUNDLE).expect(DONE, "built with: ", "memory: ", "processor: ", "kernels of ", "self-test: passed: 29 values")
     tidemark("doctor").expect(DONE, "built with: ")  # its files may be installed
+    helpers = [name for name in ("hdf5", "images") if name in FEATURES]
+    tidemark("doctor").expect(DONE, *(f"reading {name}: " for name in helpers))
+    if helpers:
+        lost = tidemark("doctor", env={**os.environ, "TIDEMARK_LIBEXEC": str(path)})
+        assert lost.status == ANSWER_NO and "TIDEMARK_LIBEXEC" in lost.out, lost.out
     for name in ("digits.onnx", "digits.npy", "digits-profile.json"):
         shutil.copy(BUNDLE / name, path)
     tidemark("profile", DIGITS, "--data", PICTURES, "--skip", 64, "--limit", 64, "--kind", "range", "-o",
