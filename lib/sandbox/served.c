@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "base/size.h"
 #include "tmk_version.h"
 
 enum { MOST_FDS = 1 << 16, PATIENCE = 5 /* seconds between looks whether the owner is there */ };
@@ -66,8 +68,16 @@ static void forget_environment(void) {
     clearenv();
 }
 
+/* A sanitizer catches them, which must not report what is sent to the process. */
+static void reset_signals(void) {
+    static const int deadly[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS};
+    for (size_t i = 0; i < TMK_COUNT(deadly); i++)
+        signal(deadly[i], SIG_DFL);
+}
+
 static void confine_process(uint64_t memory, struct tmk_helper_ready *ready) {
     uint64_t data;
+    reset_signals();
     close_others();
     forget_environment();
     if (own_data(&data))
