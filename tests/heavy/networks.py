@@ -122,7 +122,9 @@ def mixer():
     import torch
     from timm.models.mlp_mixer import MlpMixer
     torch.manual_seed(7)
-    return spread(MlpMixer(20, 64, patch_size=16, num_blocks=2, embed_dim=64), 7), images(np.random.default_rng(7), 64), {}
+    model = MlpMixer(20, 64, patch_size=16, num_blocks=2, embed_dim=64)
+    torch.nn.init.normal_(model.head.weight, 0, .1)  # zeros otherwise
+    return spread(model, 7), images(np.random.default_rng(7), 64), {}
 
 
 def made(config, kind, **more):
