@@ -33,8 +33,8 @@ static enum tmk_status name_file(struct folded *out, const char *path, struct tm
 
 static enum tmk_status write_folded(struct tmk_model *model, const char *path, bool *fewer,
                                     struct tmk_diag *diag) {
-    const struct tmk_transform_options options = {.passes = passes,
-                                                  .n_passes = sizeof passes / sizeof *passes};
+    const struct tmk_transform_options options = {
+        .passes = passes, .n_passes = sizeof passes / sizeof *passes, .keep_types = true};
     struct tmk_lineage_record *lineage = NULL;
     struct tmk_transform_report report = {0};
     enum tmk_status status = tmk_model_transform(model, &options, path, &lineage, &report, diag);

@@ -119,6 +119,9 @@ struct tmk_transform_options {
     /* Of a Relay module the file for its weights, as relay.save_param_dict writes it; NULL: they go
      * to its metadata section. */
     const char *params_path;
+    /* Inputs and outputs of an ONNX file keep types that are float32 inside (float16 and the like),
+     * with Cast behind and before them. There is no lineage then: *out becomes NULL. */
+    bool keep_types;
     /* After each pass that is run: its name, whether it changed anything, and the graph as text
      * with what each value stands for. NULL: never. */
     void (*after)(void *context, const char *pass, bool progress, const char *text);

@@ -94,6 +94,13 @@ def returned(net):
     return (1, 6), ["y", "hidden", "copy"]
 
 
+def normalized(net):
+    at = net("Conv", "x", net.weight(8, 3, 3, 3), net.bias(8))
+    moments = net.const(np.linspace(.5, 1.5, 8)), net.bias(8), net.bias(8), net.const(np.linspace(.5, 2, 8))
+    net("Conv", net("Relu", net("BatchNormalization", at, *moments)), net.weight(5, 8, 1, 1), out="y")
+    return (1, 3, 9, 9), ["y"]
+
+
 NETWORKS = (dense, dense_of_four, matrices, convolutions, returned)
 
 
@@ -171,6 +178,19 @@ def test_networks_of_all_types():
                 worst[name] = f"{min(found):.1f}"
                 assert min(found) > LEAST, f"{label}: {found} dB"
             print(f"{network.__name__} {dtype}, operator set {opset}: {worst} dB")
+
+
+def test_quantize_keeps_types():
+    """With a BatchNormalization, which `quantize` folds in a file of its own."""
+    for dtype in FLOATS:
+        with folder() as path:
+            feeds = make(path, normalized, dtype, 17)
+            tidemark("quantize", path / "model.onnx", "--data", path / "data.npz", "-o", path / "qdq.onnx", "--folded", path / "folded.onnx")
+            for name in ("qdq.onnx", "folded.onnx"):
+                assert ends(onnx.load(path / name)) == ends(onnx.load(path / "model.onnx")), (name, ends(onnx.load(path / name)))
+            found = decibels(reference(path / "model.onnx", feeds), run(path / "qdq.onnx", feeds, True))
+            print(f"{dtype}: {found:.1f} dB")
+            assert found > LEAST
 
 
 def test_models():
