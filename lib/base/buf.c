@@ -110,6 +110,10 @@ struct tmk_buf *tmk_buf_borrowed(const void *bytes, size_t size, void (*release)
     return buf;
 }
 
+void *tmk_buf_lender(const struct tmk_buf *buf, void (*release)(void *owner)) {
+    return buf && buf->kind == BORROWED && buf->release == release ? buf->lender : NULL;
+}
+
 /* The mapped file that the bytes are in, or NULL. */
 static const struct tmk_buf *mapping_of(const struct tmk_buf *buf) {
     while (buf && buf->kind == VIEW)

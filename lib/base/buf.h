@@ -24,6 +24,8 @@ struct tmk_buf *tmk_buf_mapped(void *bytes, size_t size, const struct tmk_input 
 /* Bytes of another owner, count 1: release(owner) when the last reference goes. */
 struct tmk_buf *tmk_buf_borrowed(const void *bytes, size_t size, void (*release)(void *owner),
                                  void *owner);
+/* The owner of bytes that were borrowed with this release; NULL of all others, and of NULL. */
+void *tmk_buf_lender(const struct tmk_buf *buf, void (*release)(void *owner));
 /* Tells the system that the bytes are not needed soon: pages of a mapped file leave memory, and
  * come back when they are read. Others stay. */
 void tmk_buf_rest(const struct tmk_buf *buf);

@@ -6,6 +6,7 @@
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include <openssl/sha.h>
 #include <stdlib.h>
+#define XXH_STATIC_LINKING_ONLY /* the states, which live on the stack */
 #include <xxhash.h>
 
 struct tmk_sha256 {
@@ -23,6 +24,17 @@ static void write_hex(const unsigned char *digest, size_t n, char *hex) {
         hex[2 * i + 1] = digit[digest[i] & 15];
     }
     hex[2 * n] = '\0';
+}
+
+uint64_t tmk_hash64_pieces(const void *(*piece)(void *context, size_t at, size_t *n), void *context,
+                           size_t len, uint64_t seed) {
+    XXH64_state_t state;
+    (void)XXH64_reset(&state, seed);
+    for (size_t at = 0, n; at < len; at += n) {
+        const void *bytes = piece(context, at, &n);
+        (void)XXH64_update(&state, bytes, n);
+    }
+    return XXH64_digest(&state);
 }
 
 struct tmk_sha256 *tmk_sha256_create(void) {

@@ -8,6 +8,10 @@
 #include <stdint.h>
 
 uint64_t tmk_hash64(const void *bytes, size_t len, uint64_t seed);
+/* The same of bytes that come in pieces: piece(context, at, &n) answers the n bytes from `at` on,
+ * at least one. */
+uint64_t tmk_hash64_pieces(const void *(*piece)(void *context, size_t at, size_t *n), void *context,
+                           size_t len, uint64_t seed);
 
 enum { TMK_SHA256_HEX = 65 }; /* 64 hex digits and the terminator */
 struct tmk_sha256;

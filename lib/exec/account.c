@@ -187,14 +187,21 @@ static enum tmk_status look_at_elements(struct tmk_account *account,
                                         const struct tmk_slot_config *config,
                                         const struct tmk_tensor *tensor, size_t count,
                                         struct tmk_diag *diag) {
-    const size_t block = tmk_elements_mapped(tensor) ? TMK_ELEMENTS_BLOCK : count;
-    for (size_t first = 0; first < count; first += block) {
+    const size_t block = tmk_elements_mapped(tensor) && count > TMK_ELEMENTS_BLOCK
+                             ? (size_t)TMK_ELEMENTS_BLOCK
+                             : count;
+    const size_t bytes = tmk_elements_scratch(tensor, block);
+    void *scratch = bytes ? malloc(bytes) : NULL;
+    enum tmk_status status = bytes && !scratch ? tmk_nomem(diag) : TMK_OK;
+    for (size_t first = 0; status == TMK_OK && first < count; first += block) {
         const size_t n = count - first < block ? count - first : block;
-        TMK_TRY(tmk_account_piece(account, config, tmk_elements(tensor, first, n), first, n, diag));
+        status = tmk_account_piece(account, config, tmk_elements(tensor, first, n, scratch), first,
+                                   n, diag);
         tmk_elements_rest(tensor, first, n);
     }
-    tmk_elements_rest(tensor, 0, count);
-    return TMK_OK;
+    tmk_elements_rest(tensor, 0, tmk_tensor_count(tensor));
+    free(scratch);
+    return status;
 }
 
 enum tmk_status tmk_account_look(struct tmk_account *account, const struct tmk_slot_config *config,

@@ -9,6 +9,7 @@
 #include "exec/derive.h"
 #include "exec/run.h"
 #include "stats/state.h"
+#include "tensor/elements.h"
 
 /* One worker's. */
 struct counter {
@@ -52,8 +53,12 @@ static void print_tensor(struct counter *counter, uint32_t slot, const struct tm
 static void print_constants(struct counter *counter, const struct tmk_plan *plan) {
     for (uint32_t i = 0; i < plan->n_constant_taps; i++) {
         const struct tmk_plan_tap *tap = &plan->constant_taps[i];
-        if (!plan->values[tap->value].initializer)
-            print_tensor(counter, tap->slot, &plan->values[tap->value].constant);
+        struct tmk_tensor opened;
+        if (plan->values[tap->value].initializer || !counter->all->config.slots[tap->slot].print ||
+            tmk_tensor_open(&plan->values[tap->value].constant, &opened, NULL) != TMK_OK)
+            continue;
+        print_tensor(counter, tap->slot, &opened);
+        tmk_tensor_finish(&opened);
     }
 }
 

@@ -6,12 +6,14 @@
 #include "base/diag.h"
 #include "base/ptrmap.h"
 #include "graph/edit.h"
+#include "tensor/elements.h"
 
 /* ---- clone ---- */
 
 struct cloning {
     struct tmk_ptrmap values; /* old -> new */
     struct tmk_diag *diag;
+    bool lazy;
 };
 
 static enum tmk_status remember_value(struct cloning *c, const struct tmk_value *from,
@@ -84,7 +86,14 @@ static enum tmk_status clone_into(struct cloning *c, const struct tmk_graph *fro
         const struct tmk_value *old = from->values[i];
         if (old->kind != TMK_VALUE_INITIALIZER)
             continue;
-        TMK_TRY(tmk_graph_add_initializer(to, old->name, &old->data, &value, c->diag));
+        struct tmk_tensor data;
+        if (c->lazy)
+            tmk_tensor_share(&data, &old->data);
+        else
+            TMK_TRY(tmk_tensor_open(&old->data, &data, c->diag));
+        enum tmk_status status = tmk_graph_add_initializer(to, old->name, &data, &value, c->diag);
+        tmk_tensor_finish(&data);
+        TMK_TRY(status);
         TMK_TRY(remember_value(c, old, value));
     }
     for (const struct tmk_node *node = from->first; node; node = node->next)
@@ -94,14 +103,15 @@ static enum tmk_status clone_into(struct cloning *c, const struct tmk_graph *fro
     return TMK_OK;
 }
 
-enum tmk_status tmk_graph_clone(const struct tmk_graph *graph, struct tmk_graph **out,
-                                struct tmk_diag *diag) {
-    struct cloning c = {.diag = diag};
+static enum tmk_status clone_graph(const struct tmk_graph *graph, bool lazy, struct tmk_graph **out,
+                                   struct tmk_diag *diag) {
+    struct cloning c = {.diag = diag, .lazy = lazy};
     struct tmk_graph *copy = NULL;
     enum tmk_status status = tmk_graph_create(graph->name, &copy, diag);
     for (uint32_t i = 0; status == TMK_OK && i < graph->n_opsets; i++)
         status = tmk_graph_set_opset(copy, graph->opsets[i].domain, graph->opsets[i].version, diag);
     if (status == TMK_OK) {
+        copy->lazy = lazy;
         copy->ir_version = graph->ir_version;
         copy->producer_name = tmk_arena_strdup(copy->arena, graph->producer_name);
         status = copy->producer_name ? clone_into(&c, graph, copy) : tmk_nomem(diag);
@@ -112,6 +122,16 @@ enum tmk_status tmk_graph_clone(const struct tmk_graph *graph, struct tmk_graph 
     else
         tmk_graph_destroy(&copy);
     return status;
+}
+
+enum tmk_status tmk_graph_clone(const struct tmk_graph *graph, struct tmk_graph **out,
+                                struct tmk_diag *diag) {
+    return clone_graph(graph, graph->lazy, out, diag);
+}
+
+enum tmk_status tmk_graph_clone_lazy(const struct tmk_graph *graph, struct tmk_graph **out,
+                                     struct tmk_diag *diag) {
+    return clone_graph(graph, true, out, diag);
 }
 
 /* ---- equality ---- */
@@ -134,11 +154,23 @@ bool tmk_type_equal(const struct tmk_type *a, const struct tmk_type *b) {
     return true;
 }
 
+static bool same_elements(const struct tmk_tensor *a, const struct tmk_tensor *b) {
+    enum { BLOCK = 2048 };
+    double x[BLOCK], y[BLOCK]; /* as large as an element that is lazy may be */
+    const size_t count = tmk_tensor_count(a), size = tmk_dtype_size(a->dtype);
+    for (size_t first = 0; first < count; first += BLOCK) {
+        const size_t n = count - first < BLOCK ? count - first : (size_t)BLOCK;
+        if (memcmp(tmk_elements(a, first, n, x), tmk_elements(b, first, n, y), n * size) != 0)
+            return false;
+    }
+    return true;
+}
+
 bool tmk_weight_equal(const struct tmk_tensor *a, const struct tmk_tensor *b) {
     return a->dtype == b->dtype && a->origin == b->origin &&
            tmk_shape_equal(&a->shape, &b->shape) &&
-           (a->data == b->data || tmk_tensor_bytes(a) == 0 ||
-            memcmp(a->data, b->data, tmk_tensor_bytes(a)) == 0);
+           (tmk_elements_address(a) == tmk_elements_address(b) || tmk_tensor_bytes(a) == 0 ||
+            same_elements(a, b));
 }
 
 bool tmk_attr_equal(const struct tmk_attr *a, const struct tmk_attr *b) {

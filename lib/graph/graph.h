@@ -146,6 +146,9 @@ struct tmk_graph {
     uint32_t n_opsets, opsets_size;
     int64_t ir_version;        /* root only: of the file it came from; 0: none */
     const char *producer_name; /* root only; never NULL */
+    /* Root only: it is to be run, and weights may be lazy (tensor/elements.h); those of its clones,
+     * too. */
+    bool lazy;
 };
 
 /* ---- making and unmaking ---- */
@@ -158,9 +161,12 @@ void tmk_graph_destroy(struct tmk_graph **graph);
 TMK_NODISCARD enum tmk_status tmk_graph_create_sub(struct tmk_graph *parent, const char *name,
                                                    struct tmk_graph **out, struct tmk_diag *diag);
 /* A compact copy of a root: same order, IDs, fingerprints and bound rows; bytes of weights are
- * shared. */
+ * shared. Lazy weights are opened, unless the graph is one to be run. */
 TMK_NODISCARD enum tmk_status tmk_graph_clone(const struct tmk_graph *graph, struct tmk_graph **out,
                                               struct tmk_diag *diag);
+/* A copy to be run. */
+TMK_NODISCARD enum tmk_status tmk_graph_clone_lazy(const struct tmk_graph *graph,
+                                                   struct tmk_graph **out, struct tmk_diag *diag);
 
 /* Strings, shapes and tensors are copied (tensors by reference). */
 TMK_NODISCARD enum tmk_status tmk_graph_set_opset(struct tmk_graph *graph, const char *domain,

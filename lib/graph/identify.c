@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "base/size.h"
 #include "graph/edit.h"
+#include "tensor/elements.h"
 
 /* ---- fingerprints ---- */
 
@@ -43,13 +44,35 @@ static void mix_value(struct print *p, const struct tmk_value *value) {
     p->content = tmk_hash64(&value->content, sizeof value->content, p->content);
 }
 
+struct pieces {
+    const struct tmk_tensor *tensor;
+    float scratch[4096];
+};
+
+static const void *piece_of(void *context, size_t at, size_t *n) {
+    struct pieces *pieces = context;
+    const size_t first = at / sizeof(float), left = tmk_tensor_count(pieces->tensor) - first,
+                 most = TMK_COUNT(pieces->scratch), count = left < most ? left : most;
+    *n = count * sizeof(float);
+    return tmk_elements(pieces->tensor, first, count, pieces->scratch);
+}
+
+static uint64_t hash_elements(const struct tmk_tensor *tensor, uint64_t seed) {
+    struct pieces pieces;
+    if (!tmk_tensor_is_lazy(tensor))
+        return tmk_hash64(tensor->data, tmk_tensor_bytes(tensor), seed);
+    pieces.tensor = tensor;
+    return tmk_hash64_pieces(piece_of, &pieces, tmk_tensor_bytes(tensor), seed);
+}
+
 /* Weights enter the structure by dtype and shape, the content by their bytes too. */
 static void mix_weight(struct print *p, const struct tmk_tensor *tensor) {
     mix_number(p, TAG_WEIGHT);
     mix_number(p, tensor->origin);
     mix_number(p, tensor->shape.rank);
     mix_bytes(p, tensor->shape.dim, (size_t)tensor->shape.rank * sizeof tensor->shape.dim[0]);
-    p->content = tmk_hash64(tensor->data, tmk_tensor_bytes(tensor), p->content);
+    p->content = hash_elements(tensor, p->content);
+    tmk_elements_rest(tensor, 0, tmk_tensor_count(tensor));
 }
 
 static void mix_type(struct print *p, const struct tmk_type *type) {

@@ -6,6 +6,7 @@
 
 #include "base/diag.h"
 #include "graph/edit.h"
+#include "tensor/elements.h"
 
 /* ---- names ---- */
 
@@ -86,7 +87,7 @@ const struct tmk_tensor *tmk_value_constant(const struct tmk_value *value) {
     if (!value)
         return NULL;
     if (value->kind == TMK_VALUE_INITIALIZER)
-        return value->data.data ? &value->data : NULL;
+        return tmk_tensor_has_elements(&value->data) ? &value->data : NULL;
     if (!value->producer || !tmk_node_is(value->producer, TMK_DOMAIN_ONNX, "Constant"))
         return NULL;
     const struct tmk_attr *attr = tmk_node_attr(value->producer, "value");

@@ -9,6 +9,7 @@
 #include "base/ptrmap.h"
 #include "base/text.h"
 #include "graph/edit.h"
+#include "tensor/elements.h"
 
 enum { MOST_REPORTED = 8 };
 
@@ -140,7 +141,7 @@ static void check_graph(struct tmk_graph *graph, void *context) {
         struct tmk_value *value = graph->values[i];
         if (value->kind != TMK_VALUE_INITIALIZER)
             continue;
-        if (!value->data.data)
+        if (!tmk_tensor_has_elements(&value->data))
             report_violation(check, NULL, "initializer '%s' has no data", value->name);
         define_value(check, value);
         check_uses(check, value);

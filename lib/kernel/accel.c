@@ -61,6 +61,17 @@ enum tmk_status tmk_accel_create(const struct tmk_node *node, const struct tmk_t
     return TMK_OK;
 }
 
+bool tmk_accel_takes_lazy(const struct tmk_node *node, uint32_t input) {
+    for (size_t i = 0; input == 1 && family_at(i); i++)
+        if (family_at(i)->packs && family_at(i)->matches(node))
+            return true;
+    return false;
+}
+
+bool tmk_accel_has_packed(const struct tmk_accel *accel, uint32_t input) {
+    return input < 32 && accel->packed >> input & 1;
+}
+
 void tmk_accel_destroy(struct tmk_accel **accel) {
     if (!accel || !*accel)
         return;

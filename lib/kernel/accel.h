@@ -51,6 +51,10 @@ TMK_NODISCARD enum tmk_status
 tmk_accel_create(const struct tmk_node *node, const struct tmk_tensor *const *in,
                  const struct tmk_infer_result *out_types, struct tmk_accel_layout layout,
                  struct tmk_packs *packs, struct tmk_accel **out, struct tmk_diag *diag);
+/* May operand `input` of the node be lazy (tensor/elements.h) where it is constant? */
+bool tmk_accel_takes_lazy(const struct tmk_node *node, uint32_t input);
+/* Was it packed, so that runs do not read the operand? */
+bool tmk_accel_has_packed(const struct tmk_accel *accel, uint32_t input);
 /* NULL and *accel NULL are allowed. */
 void tmk_accel_destroy(struct tmk_accel **accel);
 /* A name for people: "onednn jit:avx2". */

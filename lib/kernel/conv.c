@@ -25,6 +25,7 @@
 
 #include "ops/activation.h"
 #include "ops/contrib.h"
+#include "tensor/elements.h"
 
 enum { FEW_CHANNELS = 4 };
 
@@ -301,12 +302,26 @@ bool tmk_all_finite(const float *x, size_t n) {
     return tmk_simd_find(tmk_kernel_block())->all_finite(x, n);
 }
 
+static bool all_elements_finite(const struct tmk_tensor *weights) {
+    enum { BLOCK = 4096 };
+    float scratch[BLOCK];
+    const size_t count = tmk_tensor_count(weights);
+    bool finite = true;
+    if (!tmk_tensor_is_lazy(weights))
+        return tmk_all_finite(weights->data, count);
+    for (size_t first = 0; finite && first < count; first += BLOCK) {
+        const size_t n = count - first < BLOCK ? count - first : (size_t)BLOCK;
+        finite = tmk_all_finite(tmk_elements(weights, first, n, scratch), n);
+    }
+    return finite;
+}
+
 /* Padding is made of zeros, and 0 times an infinite weight is NaN; oneDNN leaves padding out. */
 static bool padding_shows(const struct tmk_window *w, const struct tmk_tensor *weights) {
     bool padded = false;
     for (int32_t i = 0; i < w->n; i++)
         padded = padded || w->begin[i] || w->end[i];
-    return padded && weights->data && !tmk_all_finite(weights->data, tmk_tensor_count(weights));
+    return padded && tmk_tensor_has_elements(weights) && !all_elements_finite(weights);
 }
 
 static enum tmk_status read_conv(const struct tmk_request *r, struct tmk_convolution *out,
@@ -351,5 +366,5 @@ static enum tmk_status create_conv(const struct tmk_request *r, struct tmk_accel
     return *out ? TMK_OK : tmk_conv_create_direct(r, out);
 }
 
-const struct tmk_family tmk_family_conv = {matches_conv, preferred_layout, create_conv,
-                                           tmk_convolution_run, tmk_dn_destroy};
+const struct tmk_family tmk_family_conv = {matches_conv,        preferred_layout, create_conv,
+                                           tmk_convolution_run, tmk_dn_destroy,   true};

@@ -54,5 +54,6 @@ static enum tmk_status create_transposed(const struct tmk_request *r, struct tmk
     return tmk_dn_create(r, make_transposed, out);
 }
 
-const struct tmk_family tmk_family_conv_transpose = {
-    matches_transposed, preferred_layout, create_transposed, tmk_convolution_run, tmk_dn_destroy};
+const struct tmk_family tmk_family_conv_transpose = {matches_transposed, preferred_layout,
+                                                     create_transposed,  tmk_convolution_run,
+                                                     tmk_dn_destroy,     true};

@@ -24,7 +24,8 @@ struct tmk_accel {
     const struct tmk_family *family;
     const struct tmk_node *node;
     size_t scratch;
-    size_t held; /* bytes of copies that it made of constant operands, and of code */
+    uint32_t packed; /* bit i: it has a copy of operand i, and does not read the operand itself */
+    size_t held;     /* bytes of copies that it made of constant operands, and of code */
     char name[64];
 };
 
@@ -39,6 +40,8 @@ struct tmk_family {
     enum tmk_status (*run)(const struct tmk_accel *accel, const struct tmk_tensor *const *in,
                            struct tmk_tensor *const *out, void *scratch, struct tmk_diag *diag);
     void (*destroy)(struct tmk_accel *accel);
+    /* Constant operand 1 may be lazy (tensor/elements.h): it is packed where it can be. */
+    bool packs;
 };
 
 extern const struct tmk_family tmk_family_pool_blocked, tmk_family_pool_global;

@@ -13,6 +13,7 @@
 
 #include "ops/kernel.h"
 #include "ops/matmul.h"
+#include "tensor/elements.h"
 
 enum { SMALL = 4096 }; /* multiplications in one of several products that are not worth a call */
 
@@ -96,7 +97,7 @@ static enum tmk_status make_matmul(const struct tmk_dn_request *r, struct tmk_dn
     struct sizes s = {.m = (int64_t)matmul.m,
                       .n = (int64_t)matmul.n,
                       .k = (int64_t)matmul.k,
-                      .weights = b->data && b->shape.rank <= 2,
+                      .weights = tmk_tensor_has_elements(b) && b->shape.rank <= 2,
                       .several = count > 1};
     TMK_TRY(build_matmul(r, &s, &dn));
     if (!dn)
@@ -130,8 +131,8 @@ static enum tmk_status create_matmul(const struct tmk_request *r, struct tmk_acc
     return tmk_dn_create(r, make_matmul, out);
 }
 
-const struct tmk_family tmk_family_matmul = {matches_matmul, NULL, create_matmul, run_matmul,
-                                             tmk_dn_destroy};
+const struct tmk_family tmk_family_matmul = {matches_matmul, NULL,           create_matmul,
+                                             run_matmul,     tmk_dn_destroy, true};
 
 /* ---- Gemm ---- */
 
@@ -148,7 +149,8 @@ static enum tmk_status make_gemm(const struct tmk_dn_request *r, struct tmk_dn *
                       .trans_b = tmk_node_int(r->base.node, "transB", 0) != 0};
     s.k = a->shape.dim[!s.trans_a];
     struct tmk_dn *dn = NULL;
-    s.weights = b->data && !s.trans_a; /* oneDNN has no inner product of a transposed source */
+    s.weights = tmk_tensor_has_elements(b) &&
+                !s.trans_a; /* oneDNN has no inner product of a transposed source */
     TMK_TRY(build_matmul(r, &s, &dn));
     if (!dn)
         return TMK_OK;
@@ -186,5 +188,5 @@ static enum tmk_status create_gemm(const struct tmk_request *r, struct tmk_accel
     return tmk_dn_create(r, make_gemm, out);
 }
 
-const struct tmk_family tmk_family_gemm = {matches_gemm, NULL, create_gemm, run_gemm,
-                                           tmk_dn_destroy};
+const struct tmk_family tmk_family_gemm = {matches_gemm, NULL,           create_gemm,
+                                           run_gemm,     tmk_dn_destroy, true};

@@ -7,6 +7,7 @@
 
 #include "base/memory.h"
 #include "kernel/packs.h"
+#include "tensor/elements.h"
 
 /* CODE is about what oneDNN generates for one primitive, and keeps with it; ROOM is eight times
  * the address space that kept digits.onnx from crashing, and the stacks of two threads. */
@@ -141,7 +142,7 @@ static enum tmk_status fix_argument(const struct tmk_dn_request *r, struct tmk_d
     *fits = true;
     const struct tmk_tensor *operand =
         result || argument->moves ? NULL : r->base.in[argument->operand];
-    if (operand && operand->data)
+    if (operand && tmk_tensor_has_elements(operand))
         return tmk_dn_settle(r, dn, argument, operand, fits);
     if (argument->as_it_is)
         return TMK_OK;

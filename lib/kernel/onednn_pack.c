@@ -134,7 +134,7 @@ static size_t elements_of(const struct tmk_argument *argument, const struct bloc
 }
 
 static dnnl_status_t fill_block(const struct tmk_argument *argument, const struct block *block,
-                                struct step *step, float *to) {
+                                struct step *step, void *scratch, float *to) {
     int64_t ahead = 0;
     size_t first;
     const size_t n = elements_of(argument, block, &first);
@@ -142,29 +142,41 @@ static dnnl_status_t fill_block(const struct tmk_argument *argument, const struc
                                                : make_step(argument, block, step);
     if (status == dnnl_success)
         status = execute_once(argument->dn->engine, step->reorder, tmk_layout_md(&step->from),
-                              tmk_layout_md(&step->to), tmk_elements(&argument->source, first, n),
-                              to + ahead);
+                              tmk_layout_md(&step->to),
+                              tmk_elements(&argument->source, first, n, scratch), to + ahead);
     if (status == dnnl_success)
         tmk_elements_rest(&argument->source, first, n);
+    return status;
+}
+
+static dnnl_status_t fill_each(const struct tmk_argument *argument, struct block *block,
+                               int64_t most, void *scratch, float *to) {
+    struct step step = {0};
+    dnnl_status_t status = dnnl_success;
+    for (; status == dnnl_success && block->first < block->extent; block->first += block->n) {
+        block->n = block->extent - block->first < most ? block->extent - block->first : most;
+        status = fill_block(argument, block, &step, scratch, to);
+    }
+    finish_step(&step);
     return status;
 }
 
 /* dnnl_unimplemented: its layouts cannot be divided. */
 static dnnl_status_t fill_blocks(const struct tmk_argument *argument, float *to) {
     struct block block = {0};
-    struct step step = {0};
     if (!tmk_elements_mapped(&argument->source) ||
         !tmk_layout_outermost(tmk_layout_md(&argument->outside), &block.dim, &block.extent,
                               &block.stride))
         return dnnl_unimplemented;
     const int64_t units = TMK_ELEMENTS_BLOCK / UNIT / block.stride,
-                  most = units > 1 ? units * UNIT : UNIT;
-    dnnl_status_t status = dnnl_success;
-    for (; status == dnnl_success && block.first < block.extent; block.first += block.n) {
-        block.n = block.extent - block.first < most ? block.extent - block.first : most;
-        status = fill_block(argument, &block, &step, to);
-    }
-    finish_step(&step);
+                  most = units > 1 ? units * UNIT : UNIT,
+                  rows = most < block.extent ? most : block.extent;
+    const size_t bytes = tmk_elements_scratch(&argument->source, (size_t)(rows * block.stride));
+    void *scratch = tmk_memory_mapped(bytes);
+    if (!scratch)
+        return dnnl_out_of_memory;
+    dnnl_status_t status = fill_each(argument, &block, most, scratch, to);
+    tmk_memory_free(scratch);
     return status;
 }
 
@@ -190,7 +202,11 @@ static enum tmk_status fill_gathered(const struct tmk_argument *argument, const 
 static enum tmk_status fill_whole(const struct tmk_argument *argument, void *to,
                                   struct tmk_diag *diag) {
     const size_t count = tmk_tensor_count(&argument->source) - argument->first;
-    const float *source = tmk_elements(&argument->source, argument->first, count);
+    const size_t bytes = tmk_elements_scratch(&argument->source, count);
+    void *scratch = tmk_memory_mapped(bytes);
+    if (!scratch)
+        return tmk_memory_fail(diag, bytes, "weights to be packed");
+    const float *source = tmk_elements(&argument->source, argument->first, count, scratch);
     enum tmk_status status = TMK_OK;
     if (argument->gathered.made)
         status = fill_gathered(argument, source, to, diag);
@@ -199,6 +215,7 @@ static enum tmk_status fill_whole(const struct tmk_argument *argument, void *to,
     else
         status = reorder_once(argument->dn->engine, tmk_layout_md(&argument->outside),
                               argument->wanted, source, to, diag);
+    tmk_memory_free(scratch);
     return status;
 }
 
@@ -221,9 +238,10 @@ enum tmk_status tmk_dn_settle(const struct tmk_dn_request *request, struct tmk_d
                               struct tmk_argument *argument, const struct tmk_tensor *operand,
                               bool *fits) {
     const struct tmk_request *r = &request->base;
-    const float *data = (const float *)operand->data + argument->first;
+    const bool lazy = tmk_tensor_is_lazy(operand);
+    const float *data = lazy ? NULL : (const float *)operand->data + argument->first;
     *fits = true;
-    if (argument->as_it_is && (uintptr_t)data % ALIGNMENT == 0) {
+    if (data && argument->as_it_is && (uintptr_t)data % ALIGNMENT == 0) {
         argument->constant = data;
         return TMK_OK;
     }
@@ -232,9 +250,14 @@ enum tmk_status tmk_dn_settle(const struct tmk_dn_request *request, struct tmk_d
     if (!*fits)
         return TMK_OK;
     bool made;
-    TMK_TRY(tmk_pack_get(r->packs, data, tmk_layout_md(&argument->outside), argument->wanted,
+    /* parts of a lazy operand are told apart by a byte for each element */
+    const void *source =
+        lazy ? (const char *)tmk_elements_address(operand) + argument->first : (const void *)data;
+    TMK_TRY(tmk_pack_get(r->packs, source, tmk_layout_md(&argument->outside), argument->wanted,
                          &argument->pack, &made, r->diag));
     argument->constant = tmk_pack_bytes(argument->pack);
+    if (argument->operand < 32)
+        dn->base.packed |= 1u << argument->operand;
     if (!made)
         return TMK_OK;
     dn->base.held += dnnl_memory_desc_get_size(argument->wanted);

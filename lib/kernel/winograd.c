@@ -21,6 +21,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "tensor/elements.h"
 
 enum {
     BLOCK = 16,      /* of oneDNN's only implementation */
@@ -47,8 +48,8 @@ struct cut {
 /* Asked first: it costs nothing, and reading a convolution looks at all its weights. */
 static bool may_suit(const struct tmk_request *r) {
     const struct tmk_shape *w = &r->in[1]->shape;
-    return r->layout.in == BLOCK && r->layout.out == BLOCK && r->in[1]->data && w->rank == 4 &&
-           w->dim[2] == 3 && w->dim[3] == 3;
+    return r->layout.in == BLOCK && r->layout.out == BLOCK && tmk_tensor_has_elements(r->in[1]) &&
+           w->rank == 4 && w->dim[2] == 3 && w->dim[3] == 3;
 }
 
 static bool suits_winograd(const struct tmk_convolution *c) {

@@ -32,6 +32,7 @@ enum { TMK_ONNX_NEWEST = 28 };
 
 struct tmk_onnx_options {
     bool keep_unknown; /* take operators that have no row, for listing or instrumenting */
+    bool lazy;         /* large initializers may be lazy (tensor/elements.h) */
 };
 
 /* Imports, inlines, sorts, binds rows (tmk_ops_bind), gives profile IDs (tmk_graph_identify) and

@@ -17,7 +17,7 @@ enum tmk_status tmk_onnx_file_init(struct tmk_onnx_file *file, const char *path,
                                    struct tmk_diag *diag) {
     struct tmk_buf *bytes;
     TMK_TRY(tmk_file_map(path, &bytes, diag));
-    *file = (struct tmk_onnx_file){bytes, path, NULL};
+    *file = (struct tmk_onnx_file){.bytes = bytes, .path = path};
     return TMK_OK;
 }
 

@@ -144,9 +144,12 @@ enum tmk_status tmk_onnx_fill_graph(struct tmk_onnx_builder *b, struct tmk_onnx_
         struct tmk_tensor tensor;
         struct tmk_value *value = NULL;
         TMK_TRY(want_name(b, from->name, "an initializer"));
-        TMK_TRY(tmk_in(b->diag, tmk_onnx_tensor(b->file, from, &tensor, b->diag),
-                       "initializer '%s'", from->name));
-        enum tmk_status status = tmk_onnx_charge(b, scope, tmk_tensor_bytes(&tensor));
+        b->file->lazy = b->lazy;
+        enum tmk_status status = tmk_in(b->diag, tmk_onnx_tensor(b->file, from, &tensor, b->diag),
+                                        "initializer '%s'", from->name);
+        b->file->lazy = false;
+        TMK_TRY(status);
+        status = tmk_onnx_charge(b, scope, tmk_tensor_bytes(&tensor));
         if (status == TMK_OK)
             status = tmk_graph_add_initializer(scope->graph, from->name, &tensor, &value, b->diag);
         tmk_tensor_finish(&tensor);
@@ -250,7 +253,8 @@ enum tmk_status tmk_onnx_load(const char *path, const struct tmk_onnx_options *o
     TmkPb__Model *model = NULL;
     TMK_TRY(tmk_onnx_file_init(&file, path, diag));
     tmk_wire_memory_begin(&memory);
-    struct tmk_onnx_builder b = {.file = &file, .budget = MAX_INLINED, .diag = diag};
+    struct tmk_onnx_builder b = {
+        .file = &file, .budget = MAX_INLINED, .lazy = options && options->lazy, .diag = diag};
     enum tmk_status status = read_model(&file, &memory, &model, diag);
     if (status == TMK_OK) {
         b.model = model;

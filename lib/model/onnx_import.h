@@ -56,6 +56,7 @@ struct tmk_onnx_builder {
     struct tmk_map functions;      /* "domain/name/overload" to TmkPb__Function */
     struct tmk_map prefixes;       /* taken ones, to how many names were made of each */
     struct tmk_onnx_scope *scopes; /* all, for finishing */
+    bool lazy;                     /* see tmk_onnx_options */
     size_t budget;                 /* bytes that inlining may still make */
     struct tmk_diag *diag;
 };

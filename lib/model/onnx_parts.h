@@ -41,6 +41,7 @@ struct tmk_onnx_file {
     struct tmk_buf *bytes;
     const char *path;                    /* borrowed */
     struct tmk_onnx_external *externals; /* mapped so far */
+    bool lazy;                           /* tensors that are read now may be lazy */
 };
 
 TMK_NODISCARD enum tmk_status tmk_onnx_file_init(struct tmk_onnx_file *file, const char *path,

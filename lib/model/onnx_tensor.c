@@ -8,6 +8,7 @@
 #include "model/onnx.h"
 #include "model/onnx_parts.h"
 #include "model/wire.h"
+#include "tensor/elements.h"
 
 static bool is_packed(enum tmk_dtype dtype) {
     return tmk_dtype_bits(dtype) < 8;
@@ -66,7 +67,7 @@ static bool all_truth_values(const unsigned char *bytes, size_t n) {
 }
 
 static enum tmk_status from_raw(const struct header *h, const unsigned char *bytes, size_t size,
-                                struct tmk_buf *owner, struct tmk_tensor *out,
+                                struct tmk_buf *owner, bool lazy, struct tmk_tensor *out,
                                 struct tmk_diag *diag) {
     if (size != h->bytes) {
         char text[256];
@@ -76,6 +77,8 @@ static enum tmk_status from_raw(const struct header *h, const unsigned char *byt
     }
     if (tmk_onnx_widened(h->dtype) != h->dtype) {
         struct tmk_tensor narrow;
+        if (lazy && h->count >= TMK_LAZY_LEAST)
+            return tmk_lazy_create(h->dtype, &h->shape, bytes, owner, out, diag);
         tmk_tensor_borrow(&narrow, h->dtype, &h->shape, (void *)(uintptr_t)bytes);
         return tmk_tensor_widen(&narrow, out, diag);
     }
@@ -208,14 +211,14 @@ enum tmk_status tmk_onnx_tensor(struct tmk_onnx_file *file, const TmkPb__Tensor 
             return tmk_fail(diag, TMK_FORMAT,
                             "external data at '%s': %zu bytes from %zu on, but the file has %zu",
                             location, length, offset, size);
-        return tmk_in(
-            diag,
-            from_raw(&h, (unsigned char *)tmk_buf_data(bytes) + offset, length, bytes, out, diag),
-            "external data at '%s'", location);
+        return tmk_in(diag,
+                      from_raw(&h, (unsigned char *)tmk_buf_data(bytes) + offset, length, bytes,
+                               file->lazy, out, diag),
+                      "external data at '%s'", location);
     }
     if (pb->has_raw_offset && pb->has_raw_size)
         return from_raw(&h, (unsigned char *)tmk_buf_data(file->bytes) + pb->raw_offset,
-                        pb->raw_size, file->bytes, out, diag);
+                        pb->raw_size, file->bytes, file->lazy, out, diag);
     return from_fields(&h, pb, out, diag);
 }
 

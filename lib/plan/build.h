@@ -50,6 +50,9 @@ enum tmk_status tmk_plan_memory(struct tmk_planning *p);
 void tmk_plan_operands(const struct tmk_plan *plan, const struct tmk_node *node,
                        struct tmk_tensor *tensors, const struct tmk_tensor **in);
 
+/* Opens a value's constant, where it is lazy, for as long as the plan lives. */
+enum tmk_status tmk_plan_open(struct tmk_plan *plan, uint32_t value, struct tmk_diag *diag);
+
 /* The axis along which a weight has one slice an output channel, from its first consumer (Conv 0,
  * ConvTranspose 1, Gemm and MatMul the output features' axis), or -1. */
 int32_t tmk_weight_axis(const struct tmk_value *weight);

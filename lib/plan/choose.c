@@ -7,6 +7,7 @@
 
 #include "base/diag.h"
 #include "plan/arrange.h"
+#include "tensor/elements.h"
 #include "tensor/shape.h"
 
 static const struct tmk_plan_value *value_of(const struct tmk_arranging *a, uint32_t index) {
@@ -214,12 +215,38 @@ static bool try_view(struct tmk_arranging *a, uint32_t raw) {
     return true;
 }
 
+/* The operand and, where it is observed, what is under its observers. */
+static enum tmk_status open_operand(struct tmk_arranging *a, const struct tmk_node *node,
+                                    uint32_t i) {
+    if (!node->inputs[i])
+        return TMK_OK;
+    TMK_TRY(tmk_plan_open(a->p->plan, operand_group(a, node, i), a->p->diag));
+    return tmk_plan_open(a->p->plan, node->inputs[i]->index, a->p->diag);
+}
+
+/* Those that no kernel packs are read while the plan runs. */
+static enum tmk_status open_others(struct tmk_arranging *a, const struct tmk_node *node,
+                                   bool free_choice) {
+    for (uint32_t i = 0; i < node->n_inputs; i++)
+        if (!free_choice || !tmk_accel_takes_lazy(node, i))
+            TMK_TRY(open_operand(a, node, i));
+    return TMK_OK;
+}
+
+static enum tmk_status open_unpacked(struct tmk_arranging *a, const struct tmk_node *node,
+                                     const struct tmk_accel *accel) {
+    for (uint32_t i = 0; i < node->n_inputs; i++)
+        if (!accel || !tmk_accel_has_packed(accel, i))
+            TMK_TRY(open_operand(a, node, i));
+    return TMK_OK;
+}
+
 /* Weights lie where they are as long as the graph; what a plan has computed goes with the plan. */
 static struct tmk_packs *shared_packs(const struct tmk_arranging *a, const struct tmk_node *node) {
     for (uint32_t i = 0; i < node->n_inputs; i++) {
         uint32_t value = operand_group(a, node, i);
         if (value != TMK_NO_VALUE && value_of(a, value)->place == TMK_PLACE_CONSTANT &&
-            !value_of(a, value)->initializer)
+            !value_of(a, value)->initializer && !tmk_tensor_is_lazy(&value_of(a, value)->constant))
             return NULL;
     }
     return a->p->options->packs;
@@ -242,7 +269,7 @@ static enum tmk_status choose_kernel(struct tmk_arranging *a, uint32_t raw) {
     choice->how = choice->accel ? TMK_HOW_ACCEL : TMK_HOW_NODE;
     choice->in_block = choice->accel ? layout.in : 0;
     choice->out_block = choice->accel ? layout.out : 0;
-    return TMK_OK;
+    return open_unpacked(a, node, choice->accel);
 }
 
 /* Who reads what, for can_wait and for what is to be stored. */
@@ -267,17 +294,21 @@ static enum tmk_status choose_one(struct tmk_arranging *a, uint32_t raw) {
     const struct tmk_raw_step *step = &a->p->raw[raw];
     bool free_choice =
         !step->dynamic && !a->p->options->plain && !(step->node->row->flags & TMK_OP_RUNS_GRAPHS);
+    TMK_TRY(open_others(a, step->node, free_choice));
     if (!free_choice)
         return TMK_OK;
     tmk_plan_operands(a->p->plan, step->node, a->tensors, a->in);
     if (try_chain(a, raw) || try_join(a, raw) || try_view(a, raw))
-        return TMK_OK;
+        return open_unpacked(a, step->node, NULL);
     return choose_kernel(a, raw);
 }
 
 enum tmk_status tmk_arrange_choose(struct tmk_arranging *a) {
     for (uint32_t i = 0; i < a->p->values_size; i++)
         a->reader[i] = a->fixed[i] ? TMK_READ_BY_MANY : TMK_NO_GROUP;
+    for (uint32_t i = 0; i < a->p->plan->n_values; i++)
+        if (a->fixed[i])
+            TMK_TRY(tmk_plan_open(a->p->plan, i, a->p->diag));
     for (uint32_t r = 0; r < a->p->n_raw; r++) {
         const struct tmk_node *node = a->p->raw[r].node;
         char label[256];

@@ -8,6 +8,7 @@
 #include "base/grow.h"
 #include "ops/cost.h"
 #include "plan/build.h"
+#include "tensor/elements.h"
 #include "tensor/list.h"
 
 /* By the value's own consumers. */
@@ -76,6 +77,30 @@ void tmk_plan_operands(const struct tmk_plan *plan, const struct tmk_node *node,
     }
 }
 
+enum tmk_status tmk_plan_open(struct tmk_plan *plan, uint32_t value, struct tmk_diag *diag) {
+    struct tmk_tensor *constant = &plan->values[value].constant, opened;
+    if (plan->values[value].place != TMK_PLACE_CONSTANT || !tmk_tensor_is_lazy(constant))
+        return TMK_OK;
+    TMK_TRY(tmk_tensor_open(constant, &opened, diag));
+    tmk_tensor_finish(constant);
+    *constant = opened;
+    return TMK_OK;
+}
+
+/* Lazy operands are seen as those that they are once they are open: as long as a node is folded. */
+static enum tmk_status open_operands(const struct tmk_node *node, struct tmk_tensor *opened,
+                                     const struct tmk_tensor *const *in,
+                                     const struct tmk_tensor **out, struct tmk_diag *diag) {
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        out[i] = in[i];
+        if (!in[i] || !tmk_tensor_is_lazy(in[i]))
+            continue;
+        TMK_TRY(tmk_tensor_open(in[i], &opened[i], diag));
+        out[i] = &opened[i];
+    }
+    return TMK_OK;
+}
+
 static void weigh_operands(const struct tmk_plan *plan, const struct tmk_node *node, bool *shaped,
                            bool *constant) {
     *shaped = *constant = true;
@@ -121,15 +146,32 @@ static enum tmk_status fold_view(struct tmk_planning *p, const struct tmk_node *
 
 static enum tmk_status fold_node(struct tmk_planning *p, const struct tmk_node *node,
                                  const struct tmk_tensor *const *in) {
-    struct tmk_tensor *out = calloc(node->n_outputs + 1u, sizeof *out);
-    enum tmk_status status = out ? tmk_op_run(node, in, out, p->diag) : tmk_nomem(p->diag);
+    struct tmk_tensor *out = calloc(node->n_outputs + 1u, sizeof *out),
+                      *opened = calloc(node->n_inputs + 1u, sizeof *opened);
+    const struct tmk_tensor **known = calloc(node->n_inputs + 1u, sizeof(struct tmk_tensor *));
+    enum tmk_status status = out && opened && known
+                                 ? open_operands(node, opened, in, known, p->diag)
+                                 : tmk_nomem(p->diag);
+    if (status == TMK_OK)
+        status = tmk_op_run(node, known, out, p->diag);
     for (uint32_t i = 0; status == TMK_OK && i < node->n_outputs; i++)
         if (node->outputs[i])
             status = keep_constant(p, node, i, &out[i]);
     for (uint32_t i = 0; out && i < node->n_outputs; i++)
         tmk_tensor_finish(&out[i]);
+    for (uint32_t i = 0; opened && i < node->n_inputs; i++)
+        tmk_tensor_finish(&opened[i]);
+    free(known);
+    free(opened);
     free(out);
     return status;
+}
+
+/* A cast of a lazy constant to the type that it has here. */
+static bool is_idle_cast(const struct tmk_node *node, const struct tmk_tensor *const *in,
+                         const struct tmk_infer_result *result) {
+    return tmk_node_is(node, TMK_DOMAIN_ONNX, "Cast") && in[0] && tmk_tensor_is_lazy(in[0]) &&
+           result->known && result->dtype == in[0]->dtype;
 }
 
 static enum tmk_status add_step(struct tmk_planning *p, const struct tmk_node *node, bool dynamic,
@@ -197,12 +239,14 @@ static enum tmk_status type_node(struct tmk_planning *p, const struct tmk_node *
         node->n_outputs == 1 && node->outputs[0] && tmk_dtype_size(held->tensors->dtype))
         return keep_constant(p, node, 0, held->tensors);
     if (tmk_node_has(node, TMK_TRAIT_SHAPE_ONLY) ||
-        (pure && constant && !(row->flags & TMK_OP_VIEW)))
+        (pure && constant && !(row->flags & TMK_OP_VIEW) &&
+         !(node->n_inputs == 1 && in[0] && tmk_tensor_is_lazy(in[0]))))
         return fold_node(p, node, in);
     TMK_TRY(tmk_op_infer(node, in, results, p->diag));
     for (uint32_t i = 0; i < node->n_outputs; i++)
         known &= !node->outputs[i] || results[i].known;
-    if ((row->flags & TMK_OP_VIEW) && pure && constant && known && node->n_outputs == 1)
+    if (((row->flags & TMK_OP_VIEW) || is_idle_cast(node, in, &results[0])) && pure && constant &&
+        known && node->n_outputs == 1)
         return fold_view(p, node, in, &results[0]);
     if (pure && constant)
         return fold_node(p, node, in);

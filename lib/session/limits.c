@@ -13,6 +13,7 @@
 #include "kernel/accel.h"
 #include "plan/plan.h"
 #include "stats/state.h"
+#include "tensor/elements.h"
 
 /* STATE: about what holds a value's statistics, without bins. */
 enum { STATE = 1024, READ_AHEAD_A_WORKER = 3 };
@@ -120,7 +121,9 @@ static enum tmk_status measure_batch(const struct tmk_memory_request *r,
     for (uint32_t i = 0; i < plan->n_steps; i++)
         bytes += plan->steps[i].accel ? tmk_accel_bytes(plan->steps[i].accel) : 0;
     for (uint32_t i = 0; i < plan->n_values; i++)
-        if (plan->values[i].place == TMK_PLACE_CONSTANT && !plan->values[i].initializer)
+        if (plan->values[i].place == TMK_PLACE_CONSTANT &&
+            (!plan->values[i].initializer || tmk_tensor_is_opened(&plan->values[i].constant)) &&
+            plan->values[i].constant.data)
             bytes += tmk_tensor_bytes(&plan->values[i].constant);
     m->packed = bytes;
     m->worker = plan->arena_bytes + plan->scratch_bytes;

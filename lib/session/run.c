@@ -153,7 +153,7 @@ enum tmk_status tmk_model_run(struct tmk_model *model, const struct tmk_run_opti
     tmk_inputs_begin();
     enum tmk_status status = tmk_in(diag, tmk_feed_takes(model->graph, diag), "%s", model->path);
     if (status == TMK_OK)
-        status = tmk_graph_clone(model->graph, &g.graph, diag);
+        status = tmk_graph_clone_lazy(model->graph, &g.graph, diag);
     if (status == TMK_OK)
         status = choose_outputs(&g, patterns, n_patterns, diag);
     if (status == TMK_OK)

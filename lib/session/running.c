@@ -166,9 +166,9 @@ enum tmk_status tmk_running_graph(struct tmk_running *run, const struct tmk_mode
     run->path = model->path;
     TMK_TRY(tmk_in(diag, tmk_feed_takes(model->graph, diag), "%s", model->path));
     if (observe && !observe->kind)
-        TMK_TRY(tmk_original_watched(model, &run->original, &run->watched, diag));
+        TMK_TRY(tmk_original_watched(model, true, &run->original, &run->watched, diag));
     else
-        TMK_TRY(tmk_original(model, observe ? &run->original : &run->graph, diag));
+        TMK_TRY(tmk_original_to_run(model, observe ? &run->original : &run->graph, diag));
     if (observe)
         TMK_TRY(tmk_in(diag, tmk_instrumented(run->original, observe, &run->graph, NULL, diag),
                        "%s", model->path));

@@ -6,6 +6,7 @@
 #include <tidemark/tensor.h>
 
 #include "base/diag.h"
+#include "tensor/widen.h"
 
 static float float_of(uint32_t bits) {
     float value;
@@ -63,6 +64,22 @@ uint16_t tmk_to_bfloat16(float value) {
     return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
 }
 
+void tmk_widen(enum tmk_dtype dtype, const void *bytes, size_t n, float *to) {
+    const size_t size = tmk_dtype_size(dtype);
+    for (size_t i = 0; i < n; i++) {
+        const char *from = (const char *)bytes + i * size; /* mapped files need not be aligned */
+        uint16_t half;
+        double wide;
+        if (dtype == TMK_FLOAT64) {
+            memcpy(&wide, from, sizeof wide);
+            to[i] = (float)wide;
+        } else {
+            memcpy(&half, from, sizeof half);
+            to[i] = dtype == TMK_FLOAT16 ? tmk_from_half(half) : tmk_from_bfloat16(half);
+        }
+    }
+}
+
 enum tmk_status tmk_tensor_widen(const struct tmk_tensor *in, struct tmk_tensor *out,
                                  struct tmk_diag *diag) {
     if (in->dtype != TMK_FLOAT16 && in->dtype != TMK_BFLOAT16 && in->dtype != TMK_FLOAT64) {
@@ -71,19 +88,6 @@ enum tmk_status tmk_tensor_widen(const struct tmk_tensor *in, struct tmk_tensor 
     }
     TMK_TRY(tmk_tensor_init(out, TMK_FLOAT32, &in->shape, diag));
     out->origin = in->dtype;
-    float *to = out->data;
-    size_t n = tmk_tensor_count(in), size = tmk_dtype_size(in->dtype);
-    for (size_t i = 0; i < n; i++) {
-        const char *from = (const char *)in->data + i * size; /* mapped files need not be aligned */
-        uint16_t half;
-        double wide;
-        if (in->dtype == TMK_FLOAT64) {
-            memcpy(&wide, from, sizeof wide);
-            to[i] = (float)wide;
-        } else {
-            memcpy(&half, from, sizeof half);
-            to[i] = in->dtype == TMK_FLOAT16 ? tmk_from_half(half) : tmk_from_bfloat16(half);
-        }
-    }
+    tmk_widen(in->dtype, in->data, tmk_tensor_count(in), out->data);
     return TMK_OK;
 }

@@ -1,18 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Elements of constants, a block at a time. Weights are read so that no more than a block of a
- * mapped file is in memory at once. Thread-safe. */
+/* Elements of constants, which may stay in a mapped file until they are read.
+ *
+ * A lazy tensor is float32, but its elements lie in the file as float16, bfloat16 or float64, and
+ * `data` is NULL. Readers take a block at a time (tmk_elements), or open the tensor: then all its
+ * elements are there as long as anybody has it open. Only graphs that are to be run have lazy
+ * tensors, apart from a model's own graph: tmk_graph_clone opens them. Thread-safe. */
 #ifndef TMK_TENSOR_ELEMENTS_H
 #define TMK_TENSOR_ELEMENTS_H
 
 #include <tidemark/tensor.h>
 
-/* Elements of a block where the reader has no reason for another size. */
-enum { TMK_ELEMENTS_BLOCK = 1 << 18 };
+/* LAZY_LEAST: elements from which on it is worth it to be lazy. BLOCK: elements of a block where
+ * the reader has no reason for another size. */
+enum { TMK_LAZY_LEAST = 1 << 14, TMK_ELEMENTS_BLOCK = 1 << 18 };
 
+/* A tensor over the bytes of `owner`, of which it takes a reference, in the type `dtype`. */
+TMK_NODISCARD enum tmk_status tmk_lazy_create(enum tmk_dtype dtype, const struct tmk_shape *shape,
+                                              const void *bytes, struct tmk_buf *owner,
+                                              struct tmk_tensor *out, struct tmk_diag *diag);
+bool tmk_tensor_is_lazy(const struct tmk_tensor *tensor);
+/* Does it have elements, be they here or in a file? */
+bool tmk_tensor_has_elements(const struct tmk_tensor *tensor);
+/* The same tensor with its elements in memory; end with tmk_tensor_finish. All who open a lazy
+ * tensor share them. */
+TMK_NODISCARD enum tmk_status tmk_tensor_open(const struct tmk_tensor *tensor,
+                                              struct tmk_tensor *out, struct tmk_diag *diag);
+/* Was it lazy before it was opened? */
+bool tmk_tensor_is_opened(const struct tmk_tensor *tensor);
+
+/* Where the elements lie, in whatever type: an identity. */
+const void *tmk_elements_address(const struct tmk_tensor *tensor);
 /* Are the elements in a mapped file? Reading them in blocks saves memory then. */
 bool tmk_elements_mapped(const struct tmk_tensor *tensor);
-/* The elements [first, first + n). */
-const void *tmk_elements(const struct tmk_tensor *tensor, size_t first, size_t n);
+/* Bytes of scratch memory for reading n elements; may be 0. */
+size_t tmk_elements_scratch(const struct tmk_tensor *tensor, size_t n);
+/* The elements [first, first + n): where they are, or in the scratch memory. */
+const void *tmk_elements(const struct tmk_tensor *tensor, size_t first, size_t n, void *scratch);
 /* They are not needed soon. A system that maps whole folios may bring some of them back with the
  * next block: rest all of them in the end. */
 void tmk_elements_rest(const struct tmk_tensor *tensor, size_t first, size_t n);

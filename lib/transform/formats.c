@@ -19,7 +19,8 @@ static enum tmk_status load_onnx(const char *path, const char *params_path, bool
         return tmk_fail(diag, TMK_ARGUMENT,
                         "%s is an ONNX model, which has its weights in it; params belong to Relay",
                         path);
-    return tmk_onnx_load(path, &(struct tmk_onnx_options){.keep_unknown = keep_unknown}, out, diag);
+    return tmk_onnx_load(
+        path, &(struct tmk_onnx_options){.keep_unknown = keep_unknown, .lazy = true}, out, diag);
 }
 
 static const struct tmk_model_reader onnx = {"onnx", load_onnx};

@@ -106,11 +106,17 @@ uint64_t tmk_graph_fingerprint(const struct tmk_graph *graph) {
     return hash;
 }
 
-enum tmk_status tmk_original(const struct tmk_model *model, struct tmk_graph **out,
-                             struct tmk_diag *diag) {
+static enum tmk_status clone_model(const struct tmk_model *model, bool to_run,
+                                   struct tmk_graph **out, struct tmk_diag *diag) {
+    return to_run ? tmk_graph_clone_lazy(model->graph, out, diag)
+                  : tmk_graph_clone(model->graph, out, diag);
+}
+
+static enum tmk_status make_original(const struct tmk_model *model, bool to_run,
+                                     struct tmk_graph **out, struct tmk_diag *diag) {
     struct tmk_graph *graph = NULL;
     uint32_t removed = 0;
-    TMK_TRY(tmk_graph_clone(model->graph, &graph, diag));
+    TMK_TRY(clone_model(model, to_run, &graph, diag));
     enum tmk_status status = tmk_strip_observers(graph, &removed, diag);
     if (status == TMK_OK && removed)
         status = tmk_graph_identify(graph, NULL, diag);
@@ -119,6 +125,16 @@ enum tmk_status tmk_original(const struct tmk_model *model, struct tmk_graph **o
     else
         tmk_graph_destroy(&graph);
     return status;
+}
+
+enum tmk_status tmk_original(const struct tmk_model *model, struct tmk_graph **out,
+                             struct tmk_diag *diag) {
+    return make_original(model, false, out, diag);
+}
+
+enum tmk_status tmk_original_to_run(const struct tmk_model *model, struct tmk_graph **out,
+                                    struct tmk_diag *diag) {
+    return make_original(model, true, out, diag);
 }
 
 void tmk_watched_finish(struct tmk_watched *watched) {
@@ -148,11 +164,12 @@ static enum tmk_status take_observers_out(struct tmk_graph *graph,
     return TMK_OK;
 }
 
-enum tmk_status tmk_original_watched(const struct tmk_model *model, struct tmk_graph **out,
-                                     struct tmk_watched *watched, struct tmk_diag *diag) {
+enum tmk_status tmk_original_watched(const struct tmk_model *model, bool to_run,
+                                     struct tmk_graph **out, struct tmk_watched *watched,
+                                     struct tmk_diag *diag) {
     struct tmk_observer *observers = NULL;
     struct tmk_graph *graph = NULL;
-    TMK_TRY(tmk_graph_clone(model->graph, &graph, diag));
+    TMK_TRY(clone_model(model, to_run, &graph, diag));
     enum tmk_status status = tmk_observer_slots(graph, &observers, &watched->n, diag);
     const struct tmk_value **sources = calloc(watched->n + 1u, sizeof(struct tmk_value *));
     watched->ids = calloc(watched->n + 1u, sizeof *watched->ids);

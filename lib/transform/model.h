@@ -33,16 +33,20 @@ uint64_t tmk_graph_fingerprint(const struct tmk_graph *graph);
  * graph that it was made from. Identified. */
 enum tmk_status tmk_original(const struct tmk_model *model, struct tmk_graph **out,
                              struct tmk_diag *diag);
+/* The same with lazy weights (tensor/elements.h), as clones of it have. */
+enum tmk_status tmk_original_to_run(const struct tmk_model *model, struct tmk_graph **out,
+                                    struct tmk_diag *diag);
 /* Whom the observers of a model watch: by the IDs of the graph without them, one each. */
 struct tmk_watched {
     uint32_t *ids;
     enum tmk_observer_kind *kinds;
     uint32_t n;
 };
-/* The same copy, and who was watched. Finish *watched whatever the answer. TMK_UNSUPPORTED: an
- * observer is of no kind that is known. */
-enum tmk_status tmk_original_watched(const struct tmk_model *model, struct tmk_graph **out,
-                                     struct tmk_watched *watched, struct tmk_diag *diag);
+/* One of these copies, and who was watched. Finish *watched whatever the answer. TMK_UNSUPPORTED:
+ * an observer is of no kind that is known. */
+enum tmk_status tmk_original_watched(const struct tmk_model *model, bool to_run,
+                                     struct tmk_graph **out, struct tmk_watched *watched,
+                                     struct tmk_diag *diag);
 void tmk_watched_finish(struct tmk_watched *watched);
 /* A copy of an identified graph with its observers, verified and bound. `observe` NULL: everything,
  * histograms. */

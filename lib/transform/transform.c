@@ -327,7 +327,7 @@ enum tmk_status tmk_model_transform(struct tmk_model *model,
     struct transforming t = {.options = options, .diag = diag};
     enum tmk_status status = choose_passes(&t, tmk_is_relay_path(path));
     if (status == TMK_OK)
-        status = tmk_original_watched(model, &t.original, &t.watched, diag);
+        status = tmk_original_watched(model, false, &t.original, &t.watched, diag);
     t.report.observers_before = t.watched.n;
     if (status == TMK_OK)
         status = tmk_in(diag, run_passes(&t), "%s", model->path);

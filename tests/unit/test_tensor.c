@@ -6,6 +6,8 @@
 
 #include <tidemark/tensor.h>
 
+#include "base/buf.h"
+#include "tensor/elements.h"
 #include "tensor/list.h"
 
 TEST(every_half_survives_the_way_there_and_back) {
@@ -29,6 +31,44 @@ TEST(halves_round_to_nearest_even) {
     assert_int_equal(tmk_to_half(65519.996f), 0x7bff);
     assert_int_equal(tmk_to_half(65520.0f), 0x7c00);
     assert_int_equal(tmk_to_half(-INFINITY), 0xfc00);
+}
+
+TEST(lazy_tensors_have_their_elements_in_blocks_and_open) {
+    enum { N = 3 * TMK_ELEMENTS_BLOCK / 2 };
+    const struct tmk_shape shape = {2, {3, N / 3}}, flat = {1, {N}};
+    struct tmk_buf *bytes = tmk_buf_create(N * sizeof(uint16_t));
+    uint16_t *half = tmk_buf_data(bytes);
+    float scratch[100];
+    for (size_t i = 0; i < N; i++)
+        half[i] = (uint16_t)(i % 31000);
+    struct tmk_tensor lazy, again, view, opened[2], other;
+    must(tmk_lazy_create(TMK_FLOAT16, &shape, half, bytes, &lazy, DIAG));
+    must(tmk_lazy_create(TMK_FLOAT16, &shape, half, bytes, &again, DIAG));
+    tmk_buf_unref(&bytes);
+    assert_null(lazy.data);
+    assert_true(tmk_tensor_is_lazy(&lazy) && tmk_tensor_has_elements(&lazy));
+    assert_true(lazy.dtype == TMK_FLOAT32 && lazy.origin == TMK_FLOAT16);
+    assert_int_equal(tmk_elements_scratch(&lazy, 100), sizeof scratch);
+    const float *some = tmk_elements(&lazy, N - 100, 100, scratch);
+    for (size_t i = 0; i < 100; i++)
+        assert_true(some[i] == tmk_from_half(half[N - 100 + i]));
+    tmk_tensor_share(&view, &lazy);
+    view.shape = flat;
+    must(tmk_tensor_open(&lazy, &opened[0], DIAG));
+    must(tmk_tensor_open(&view, &opened[1], DIAG));
+    tmk_tensor_finish(&lazy);
+    tmk_tensor_finish(&view);
+    assert_ptr_equal(opened[0].data, opened[1].data);
+    assert_true(tmk_shape_equal(&opened[1].shape, &flat));
+    assert_true(tmk_tensor_is_opened(&opened[0]) && !tmk_tensor_is_lazy(&opened[0]));
+    tmk_tensor_finish(&opened[0]);
+    for (size_t i = 0; i < N; i++)
+        assert_true(((float *)opened[1].data)[i] == tmk_from_half(half[i]));
+    must(tmk_tensor_open(&opened[1], &other, DIAG));
+    assert_ptr_equal(other.data, opened[1].data);
+    tmk_tensor_finish(&other);
+    tmk_tensor_finish(&opened[1]);
+    tmk_tensor_finish(&again);
 }
 
 TEST(bfloat16_rounds_to_nearest_even) {
