@@ -34,18 +34,21 @@ METHODS = ["auto", "minmax", "mse", "percentile", "entropy"]
 PEERS = [f"{method} {which}" for method in ("MinMax", "Entropy", "Percentile") for which in ("all", "core")]
 CORE = ["MatMul", "Conv", "Gemm"]
 SHARED = ["mlperf_ic_resnet8", "mlperf_vww_mobilenet", "mnist_cnn", "mnist_mlp", "squeezenet10", "ultraface_rfb320",
-          "mlperf_ad_autoencoder", "dtln_lstm", "char_gpt", "magika_filetype", "gtcrn_gru"]
+          "mlperf_ad_autoencoder", "dtln_lstm", "char_gpt", "magika_filetype", "gtcrn_gru", "super_resolution", "yunet_dynamic"]
 FIRST_OUTPUT = ["gtcrn_gru"]  # the others are caches
 
 
 # ---- a network ----
 
 def feeds_of(folder):
-    """All samples, as lists of arrays of one sample each."""
-    if folder.name.startswith(("ultraface", "squeezenet")):
-        return networks.shared_feeds(folder)
+    """All samples, as lists of arrays of one sample each; those of unlike sizes are cropped to the smallest."""
+    stored = sorted(folder.glob("inputs*.npz"))
+    if not stored or folder.name.startswith(("ultraface", "squeezenet")):
+        feeds = networks.shared_feeds(folder)
+        least = {key: np.min([feed[key].shape for feed in feeds], axis=0) for key in feeds[0]}
+        return [{key: feed[key][tuple(slice(size) for size in least[key])] for key in feed} for feed in feeds]
     inputs = networks.inputs_of(onnx.load(folder / "model.onnx"))
-    with np.load(next(iter(sorted(folder.glob("inputs*.npz"))))) as arrays:
+    with np.load(stored[0]) as arrays:
         wanted = {key: arrays[key] for key in inputs}
     return [{key: wanted[key][i] for key in inputs} for i in range(len(wanted[inputs[0]]))]
 

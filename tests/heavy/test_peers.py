@@ -24,7 +24,7 @@ import numpy as np
 
 TOOLS = ["tidemark", "ort", "ort core", "nncf", "aimet"]
 CALIBRATED, SLACK = 64, .3
-NO_CLASSES = ["ultraface_rfb320", "mlperf_ad_autoencoder", "dtln_lstm", "char_gpt", "gtcrn_gru"]
+NO_CLASSES = ["ultraface_rfb320", "mlperf_ad_autoencoder", "dtln_lstm", "char_gpt", "gtcrn_gru", "super_resolution", "yunet_dynamic"]
 
 
 # ---- in the process of a tool ----
