@@ -32,8 +32,9 @@ static const int plain[] = {
 static bool allow_some(scmp_filter_ctx filter) {
     const scmp_datum_t self = (scmp_datum_t)getpid();
     bool ok = true;
+    /* Some processors have fewer calls. */
     for (size_t i = 0; i < TMK_COUNT(plain); i++)
-        ok &= seccomp_rule_add(filter, SCMP_ACT_ALLOW, plain[i], 0) == 0;
+        (void)seccomp_rule_add(filter, SCMP_ACT_ALLOW, plain[i], 0);
     /* On its own descriptors only, since others could not be told apart from them. */
     ok &= seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(recvmsg), 1,
                            SCMP_A0(SCMP_CMP_EQ, TMK_HELPER_SOCKET)) == 0;
