@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* For LD_PRELOAD: makes a process's allocations, or the start of its threads, fail on request.
  * Calls are counted from main on, whichever library they come from; what the C library allocates
- * for its own callers (strdup, fopen) counts too.
+ * for its own callers (strdup, fopen) counts too. Helper programs (lib/sandbox) are left alone.
  *
  * TIDEMARK_FAIL names what fails: "alloc" or "thread", a colon, and
  *     N         the N-th call (from 1; 0: none)
@@ -242,5 +242,7 @@ int __libc_start_main(int (*main)(int, char **, char **), int argc, char **argv,
     start_main *real;
     *(void **)&real = dlsym(RTLD_NEXT, "__libc_start_main");
     real_main = main;
+    if (strstr(argv[0], "/tidemark-read-"))
+        return real(main, argc, argv, init, fini, rtld_fini, stack_end);
     return real(counted_main, argc, argv, init, fini, rtld_fini, stack_end);
 }
