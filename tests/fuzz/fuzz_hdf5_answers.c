@@ -22,7 +22,7 @@ struct game {
     uint8_t moods;
 };
 
-static void take(struct game *g, void *to, size_t len) {
+static void take_bytes(struct game *g, void *to, size_t len) {
     size_t n = len < g->size ? len : g->size;
     memset(to, 0, len);
     memcpy(to, g->data, n);
@@ -38,9 +38,9 @@ static void say(struct game *g, enum tmk_hdf5_op op, size_t len) {
     } message = {.head = {.op = op}};
     if (g->moods & 1) {
         message.head.outcome = TMK_HDF5_FAILED;
-        take(g, message.head.why, sizeof message.head.why);
+        take_bytes(g, message.head.why, sizeof message.head.why);
     }
-    take(g, message.more, len);
+    take_bytes(g, message.more, len);
     len += (g->moods & 2) != 0;
     g->moods = (uint8_t)(g->moods >> 2);
     (void)!send(g->other, &message, sizeof message.head + len, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -84,8 +84,8 @@ static void read_some(struct game *g, struct tmk_hdf5_dataset *set) {
     struct tmk_diag diag = {0};
     uint8_t first, count;
     size_t bytes;
-    take(g, &first, 1);
-    take(g, &count, 1);
+    take_bytes(g, &first, 1);
+    take_bytes(g, &count, 1);
     if (!tmk_hdf5_size(set, count, &bytes) || bytes > MOST_BYTES)
         return;
     for (int i = 0; i < MOST_PIECES; i++)

@@ -155,7 +155,8 @@ static int64_t integer_at(const struct tmk_tensor *t, size_t i) {
     }
 }
 
-static bool tell(struct check *c, uint32_t slot, const char *what, double is, double counted) {
+static bool tell_count(struct check *c, uint32_t slot, const char *what, double is,
+                       double counted) {
     return says(c, "'%s' (slot %u, rule %d): %s is %.17g, counted: %.17g",
                 c->scene.observers[slot].tensor_name, slot, (int)c->scene.configs[slot].rule, what,
                 is, counted);
@@ -164,7 +165,7 @@ static bool tell(struct check *c, uint32_t slot, const char *what, double is, do
 #define HOLDS(what, is, counted)                                                                   \
     do {                                                                                           \
         if ((is) != (counted))                                                                     \
-            return tell(c, slot, what, (double)(is), (double)(counted));                           \
+            return tell_count(c, slot, what, (double)(is), (double)(counted));                     \
     } while (0)
 
 static bool integers_agree(struct check *c, uint32_t slot, const struct slot_log *log,
@@ -237,7 +238,7 @@ static bool bins_agree(struct check *c, uint32_t slot, const struct tmk_stats *s
     free(bin);
     free(count);
     free(low);
-    return good && (row == s->bins_used || tell(c, slot, "bins", s->bins_used, row));
+    return good && (row == s->bins_used || tell_count(c, slot, "bins", s->bins_used, row));
 }
 
 static bool floats_agree(struct check *c, uint32_t slot, const struct tmk_account *account,
@@ -259,7 +260,7 @@ static bool floats_agree(struct check *c, uint32_t slot, const struct tmk_accoun
         HOLDS("sign of min", signbit(s.min) != 0, r->low_negative);
         HOLDS("sign of max", signbit(s.max) != 0, r->high_negative);
     } else if (!isnan(s.min) || !isnan(s.max)) {
-        return tell(c, slot, "min", (double)s.min, NAN);
+        return tell_count(c, slot, "min", (double)s.min, NAN);
     }
     if (places) {
         HOLDS("sample of the first that is not finite", s.first_nonfinite.sample, r->bad_at.sample);

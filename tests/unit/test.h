@@ -42,11 +42,12 @@ void test_add_fixture(struct test_fixture *fixture);
     static void name(__attribute__((unused)) void **state)
 
 /* Called before the first test of the file and after the last; either may be NULL. */
-#define GROUP_FIXTURE(set_up, tear_down) TEST_FIXTURE_OF(group, set_up, tear_down, false)
+#define GROUP_FIXTURE(set_up, tear_down) TEST_FIXTURE_NAMED(set_up, tear_down, false, __COUNTER__)
 /* Called before and after each test of the file; either may be NULL. */
-#define TEST_FIXTURE(set_up, tear_down) TEST_FIXTURE_OF(test, set_up, tear_down, true)
-#define TEST_FIXTURE_OF(what, set_up, tear_down, each)                                             \
-    __attribute__((constructor)) static void register_fixture_of_##what(void) {                    \
+#define TEST_FIXTURE(set_up, tear_down) TEST_FIXTURE_NAMED(set_up, tear_down, true, __COUNTER__)
+#define TEST_FIXTURE_NAMED(set_up, tear_down, each, n) TEST_FIXTURE_OF(set_up, tear_down, each, n)
+#define TEST_FIXTURE_OF(set_up, tear_down, each, n)                                                \
+    __attribute__((constructor)) static void register_fixture_##n(void) {                          \
         static struct test_fixture fixture = {__FILE__, set_up, tear_down, each, NULL};            \
         test_add_fixture(&fixture);                                                                \
     }

@@ -31,7 +31,7 @@ static void look_into(struct tmk_graph *graph, void *context) {
 }
 
 /* By name, in graphs below too. */
-static const struct tmk_value *value_of(struct tmk_graph *graph, const char *name) {
+static const struct tmk_value *find_value(struct tmk_graph *graph, const char *name) {
     struct search search = {name, NULL};
     tmk_graph_each(graph, look_into, &search);
     if (!search.found)
@@ -41,7 +41,7 @@ static const struct tmk_value *value_of(struct tmk_graph *graph, const char *nam
 
 static void assert_ids(struct tmk_graph *graph, const char *const *names, size_t n) {
     for (size_t i = 0; i < n; i++) {
-        int64_t id = value_of(graph, names[i])->profile_id;
+        int64_t id = find_value(graph, names[i])->profile_id;
         if (id != (int64_t)i)
             fail_msg("'%s' has ID %lld instead of %zu", names[i], (long long)id, i);
     }
@@ -51,7 +51,7 @@ static void assert_ids(struct tmk_graph *graph, const char *const *names, size_t
 static void assert_same_marks(struct tmk_graph *a, const char *const *a_names, struct tmk_graph *b,
                               const char *const *b_names, size_t n) {
     for (size_t i = 0; i < n; i++) {
-        const struct tmk_value *x = value_of(a, a_names[i]), *y = value_of(b, b_names[i]);
+        const struct tmk_value *x = find_value(a, a_names[i]), *y = find_value(b, b_names[i]);
         if (x->profile_id != y->profile_id || x->fingerprint != y->fingerprint ||
             x->content != y->content || x->ordinal != y->ordinal)
             fail_msg("'%s' and '%s' differ: IDs %lld %lld, ordinals %u %u", a_names[i], b_names[i],
@@ -130,8 +130,8 @@ static void check_edit(const char *old, const char *new, const char *changed) {
     struct tmk_graph *a = identified(network, NULL), *b = edited(network, old, new);
     for (size_t i = 0; i < NETWORK; i++) {
         char word[16];
-        const struct tmk_value *x = value_of(a, network_names[i]),
-                               *y = value_of(b, network_names[i]);
+        const struct tmk_value *x = find_value(a, network_names[i]),
+                               *y = find_value(b, network_names[i]);
         snprintf(word, sizeof word, " %s ", network_names[i]);
         bool expected = strstr(changed, word) != NULL;
         if ((x->fingerprint != y->fingerprint) != expected ||
@@ -165,8 +165,8 @@ TEST(retrained_weights_keep_the_structure) {
     struct tmk_graph *a = identified(network, NULL),
                      *b = edited(network, "{1, 2, 3, 4, 5, 6}", "{1, 2, 3, 4, 5, 7}");
     for (size_t i = 0; i < NETWORK; i++) {
-        const struct tmk_value *x = value_of(a, network_names[i]),
-                               *y = value_of(b, network_names[i]);
+        const struct tmk_value *x = find_value(a, network_names[i]),
+                               *y = find_value(b, network_names[i]);
         bool touched = strcmp(x->name, "w2") == 0 || strcmp(x->name, "b") == 0;
         assert_int_equal(x->profile_id, y->profile_id);
         assert_true(x->fingerprint == y->fingerprint);
@@ -196,9 +196,9 @@ TEST(equal_computations_get_ordinals) {
                    "init %w : f32[2] = {1, 2} %c = Relu(%x) %b = Relu(%x) %a = Relu(%x) "
                    "%d = Relu(%z) %s = Sum(%a, %b, %c, %d, %w, %v) output %s }",
                    NULL);
-    const struct tmk_value *a = value_of(graph, "a"), *b = value_of(graph, "b"),
-                           *c = value_of(graph, "c"), *d = value_of(graph, "d"),
-                           *v = value_of(graph, "v"), *w = value_of(graph, "w");
+    const struct tmk_value *a = find_value(graph, "a"), *b = find_value(graph, "b"),
+                           *c = find_value(graph, "c"), *d = find_value(graph, "d"),
+                           *v = find_value(graph, "v"), *w = find_value(graph, "w");
     assert_true(a->fingerprint == b->fingerprint && b->fingerprint == c->fingerprint);
     assert_true(a->fingerprint != d->fingerprint);
     assert_int_equal(a->ordinal, 0);
@@ -208,7 +208,7 @@ TEST(equal_computations_get_ordinals) {
     assert_true(v->fingerprint == w->fingerprint && v->content != w->content);
     assert_int_equal(w->ordinal, 0); /* IDs follow the operands of Sum */
     assert_int_equal(v->ordinal, 1);
-    assert_true(value_of(graph, "x")->fingerprint != value_of(graph, "z")->fingerprint);
+    assert_true(find_value(graph, "x")->fingerprint != find_value(graph, "z")->fingerprint);
     tmk_graph_destroy(&graph);
 }
 
@@ -217,7 +217,7 @@ TEST(outputs_of_one_node_differ) {
                                          "output %b }",
                                          NULL);
     static const char *const names[] = {"x", "a", "b"};
-    assert_true(value_of(graph, "a")->fingerprint != value_of(graph, "b")->fingerprint);
+    assert_true(find_value(graph, "a")->fingerprint != find_value(graph, "b")->fingerprint);
     assert_ids(graph, names, 3);
     tmk_graph_destroy(&graph);
 }
@@ -238,7 +238,7 @@ TEST(dead_values_come_last_in_any_order_of_the_file) {
     assert_same_marks(a, names, b, names, 7);
     bool taken[7] = {false};
     for (size_t i = 0; i < 7; i++) {
-        int64_t id = value_of(a, names[i])->profile_id;
+        int64_t id = find_value(a, names[i])->profile_id;
         assert_true(id >= 0 && id < 7 && !taken[id]);
         taken[id] = true;
     }
@@ -263,8 +263,8 @@ TEST(graphs_below_are_walked_where_their_node_stands) {
     struct tmk_graph *graph = identified(looping, &n);
     assert_int_equal(n, LOOPING);
     assert_ids(graph, looping_names, 13);
-    assert_true(value_of(graph, "l")->profile_id >= 13);
-    assert_true(value_of(graph, "dead")->profile_id >= 13);
+    assert_true(find_value(graph, "l")->profile_id >= 13);
+    assert_true(find_value(graph, "dead")->profile_id >= 13);
     tmk_graph_destroy(&graph);
 }
 
@@ -300,8 +300,8 @@ TEST(graphs_below_count_by_what_they_compute) {
             char word[16];
             snprintf(word, sizeof word, " %s ", looping_names[i]);
             bool expected = strstr(edits[k].changed, word) != NULL;
-            if ((value_of(a, looping_names[i])->fingerprint !=
-                 value_of(b, looping_names[i])->fingerprint) != expected)
+            if ((find_value(a, looping_names[i])->fingerprint !=
+                 find_value(b, looping_names[i])->fingerprint) != expected)
                 fail_msg("'%s' for '%s': '%s' %s", edits[k].new, edits[k].old, looping_names[i],
                          expected ? "has not changed" : "has changed");
         }
@@ -317,7 +317,7 @@ TEST(nodes_do_not_confuse_how_outputs_divide_over_their_graphs) {
                      *b = identified("graph \"g\" { input %x : f32 %y = S() {g=[graph \"\" { "
                                      "output %x }, graph \"\" { output %x }]} output %y }",
                                      NULL);
-    assert_true(value_of(a, "y")->fingerprint != value_of(b, "y")->fingerprint);
+    assert_true(find_value(a, "y")->fingerprint != find_value(b, "y")->fingerprint);
     tmk_graph_destroy(&a);
     tmk_graph_destroy(&b);
 }
@@ -337,7 +337,7 @@ TEST(lists_and_strings_of_attributes_are_kept_apart) {
         char text[128];
         snprintf(text, sizeof text, "graph \"g\" { %%y = C() {%s} output %%y }", attrs[i]);
         struct tmk_graph *graph = identified(text, NULL);
-        prints[n++] = value_of(graph, "y")->fingerprint;
+        prints[n++] = find_value(graph, "y")->fingerprint;
         tmk_graph_destroy(&graph);
         for (size_t k = 0; k < i; k++)
             if (prints[k] == prints[i])

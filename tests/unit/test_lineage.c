@@ -10,13 +10,13 @@
 #include "ops/ops.h"
 #include "pass/pass.h"
 
-static const char model[] = "graph \"g\" opset 17 {\n input %x : f32[1,2,3]\n"
-                            " init %w : f32[2,1] = {2,4}\n"
-                            " %a = Mul(%x, %w) : f32[1,2,3]\n"
-                            " %i = Identity(%a) : f32[1,2,3]\n"
-                            " %b = Relu(%i) : f32[1,2,3]\n"
-                            " %c = Neg(%b) : f32[1,2,3]\n"
-                            " output %c\n}";
+static const char lineage_model[] = "graph \"g\" opset 17 {\n input %x : f32[1,2,3]\n"
+                                    " init %w : f32[2,1] = {2,4}\n"
+                                    " %a = Mul(%x, %w) : f32[1,2,3]\n"
+                                    " %i = Identity(%a) : f32[1,2,3]\n"
+                                    " %b = Relu(%i) : f32[1,2,3]\n"
+                                    " %c = Neg(%b) : f32[1,2,3]\n"
+                                    " output %c\n}";
 
 struct scene {
     struct tmk_graph *graph;
@@ -74,7 +74,7 @@ static struct tmk_relation scaled(const double *scale, const double *shift, uint
 
 TEST(every_value_starts_as_itself) {
     struct scene s;
-    begin(&s, model);
+    begin(&s, lineage_model);
     assert_int_equal(tmk_lineage_size(s.lineage), 6);
     for (uint32_t i = 0; i < 6; i++)
         assert_int_equal(tmk_lineage_origin(s.lineage, i)->fate, TMK_LINEAGE_SAME);
@@ -85,7 +85,7 @@ TEST(every_value_starts_as_itself) {
 
 TEST(what_is_replaced_by_an_equal_is_merged) {
     struct scene s;
-    begin(&s, model);
+    begin(&s, lineage_model);
     struct tmk_node *identity = named(&s, "i")->producer;
     replace(&s, "i", "a", NULL);
     tmk_rewrite_remove(&s.rw, identity);
@@ -104,7 +104,7 @@ TEST(what_is_replaced_by_an_equal_is_merged) {
 
 TEST(a_new_value_takes_over_the_id_and_the_output_s_name) {
     struct scene s;
-    begin(&s, model);
+    begin(&s, lineage_model);
     struct tmk_value *c = named(&s, "c"), *b = named(&s, "b");
     struct tmk_node *node = NULL, *old = c->producer;
     must(tmk_rewrite_node(&s.rw, old, "", "Neg", "c", 0, &b, 1, &node));
@@ -123,7 +123,7 @@ TEST(a_new_value_takes_over_the_id_and_the_output_s_name) {
 
 TEST(scales_one_after_another_multiply) {
     struct scene s;
-    begin(&s, model);
+    begin(&s, lineage_model);
     const double scale[] = {2, 4}, shift[] = {1, 0}, back[] = {0.5, 0.25}, undo[] = {-0.5, 0};
     struct tmk_relation how = scaled(scale, shift, 2, 1);
     must(tmk_rewrite_rescale(&s.rw, named(&s, "b"), &how));
@@ -149,7 +149,7 @@ TEST(scales_one_after_another_multiply) {
 
 TEST(scales_along_other_axes_can_t_be_said_together) {
     struct scene s;
-    begin(&s, model);
+    begin(&s, lineage_model);
     const double two[] = {2, 4}, three[] = {1, 2, 3}, none[3] = {0};
     struct tmk_relation how = scaled(two, none, 2, 1);
     must(tmk_rewrite_rescale(&s.rw, named(&s, "b"), &how));
@@ -162,7 +162,7 @@ TEST(scales_along_other_axes_can_t_be_said_together) {
 
 TEST(a_transpose_moves_the_channels_axis_and_another_brings_it_back) {
     struct scene s;
-    begin(&s, model);
+    begin(&s, lineage_model);
     struct tmk_type unknown = {.dtype = TMK_FLOAT32, .origin = TMK_FLOAT32};
     must(tmk_value_set_type(named(&s, "b"), &unknown, DIAG));
     const double scale[] = {2, 4}, shift[] = {0, 0};
@@ -189,7 +189,7 @@ TEST(a_transpose_moves_the_channels_axis_and_another_brings_it_back) {
 
 TEST(weights_that_are_scaled_go_along_and_weights_in_use_elsewhere_stay) {
     struct scene s;
-    begin(&s, model);
+    begin(&s, lineage_model);
     const struct tmk_origin *w = origin(&s, "w");
     struct tmk_value *fresh = NULL;
     struct tmk_tensor half;
@@ -249,7 +249,7 @@ TEST(what_is_folded_keeps_its_numbers_also_when_the_initializer_goes) {
 
 TEST(a_forgotten_fate_is_an_error_that_names_the_value) {
     struct scene s;
-    begin(&s, model);
+    begin(&s, lineage_model);
     struct tmk_value *i = named(&s, "i");
     must(tmk_value_replace(i, named(&s, "a"), NULL, true, DIAG));
     tmk_node_remove(i->producer); /* behind the framework's back */
@@ -259,7 +259,7 @@ TEST(a_forgotten_fate_is_an_error_that_names_the_value) {
 
 TEST(pinned_values_keep_their_numbers) {
     struct scene s;
-    begin(&s, model);
+    begin(&s, lineage_model);
     assert_true(tmk_rewrite_may_change(&s.rw, named(&s, "a")));
     assert_true(tmk_rewrite_is_interior(&s.rw, named(&s, "a")));
     must(tmk_rewrite_pin(&s.rw, named(&s, "a")));

@@ -2,12 +2,13 @@
 /* legalize-layout. */
 #include "pass_case.h"
 
-#define IMAGE "graph \"g\" opset 17 {\n input %x : f32[\"N\",2,3,4]\n"
+#define LAYOUT_IMAGE "graph \"g\" opset 17 {\n input %x : f32[\"N\",2,3,4]\n"
 
 TEST(between_two_such_operators_a_value_is_a_view) {
     struct pass_case c;
-    pass_begin(&c, IMAGE " init %s : f32[2,1,1] = {2, -3}\n %a = Erf(%x)\n %b = Mul(%a, %s)\n"
-                         " %c = Add(%b, %a)\n output %c\n}");
+    pass_begin(&c,
+               LAYOUT_IMAGE " init %s : f32[2,1,1] = {2, -3}\n %a = Erf(%x)\n %b = Mul(%a, %s)\n"
+                            " %c = Add(%b, %a)\n output %c\n}");
     pass_check(&c, "legalize-layout,eliminate-common-subexpressions,eliminate-dead", 0);
     assert_true(c.progress);
     assert_int_equal(pass_count(&c, "Transpose"), 2);
@@ -23,11 +24,11 @@ TEST(between_two_such_operators_a_value_is_a_view) {
 TEST(what_lies_otherwise_stays) {
     const char *texts[] = {
         "graph \"g\" opset 17 {\n input %x : f32[2,3]\n %a = Relu(%x)\n output %a\n}",
-        IMAGE
+        LAYOUT_IMAGE
         " init %s : f32[3,4] = {1,2,3,4,5,6,7,8,9,10,11,12}\n %a = Mul(%x, %s)\n output %a\n}",
-        IMAGE " input %v : f32[2,3,1]\n %a = Mul(%x, %v)\n output %a\n}",
-        IMAGE " %a = MaxPool(%x) {kernel_shape=[2,2]}\n output %a\n}",
-        IMAGE " %t = Transpose(%x) {perm=[0,2,3,1]}\n %a = Relu(%t)\n output %a\n}",
+        LAYOUT_IMAGE " input %v : f32[2,3,1]\n %a = Mul(%x, %v)\n output %a\n}",
+        LAYOUT_IMAGE " %a = MaxPool(%x) {kernel_shape=[2,2]}\n output %a\n}",
+        LAYOUT_IMAGE " %t = Transpose(%x) {perm=[0,2,3,1]}\n %a = Relu(%t)\n output %a\n}",
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         struct pass_case c;

@@ -9,10 +9,10 @@
 #define SCALES                                                                                     \
     " init %s : f32[] = {0.02}\n init %z : u8[] = {128}\n init %o : u8[] = {0}\n"                  \
     " init %t : f32[] = {0.03}\n"
-#define IMAGE                                                                                      \
+#define QDQ_IMAGE                                                                                  \
     GRAPH " input %x : f32[1,2,4,4]\n" SCALES " %xq = QuantizeLinear(%x, %s, %z)\n"                \
           " %xd = DequantizeLinear(%xq, %s, %z)\n"
-#define WEIGHTS                                                                                    \
+#define QDQ_WEIGHTS                                                                                \
     " init %wq : i8[3,2,1,1] = {10, -20, 100, 7, -128, 127}\n init %ws : f32[3] = {0.01, 0.02, "   \
     "0.005}\n init %wz : i8[3] = {0, 0, 0}\n %wd = DequantizeLinear(%wq, %ws, %wz) {axis=0}\n"     \
     " init %bq : i32[3] = {500, -300, 1000}\n init %bs : f32[3] = {0.0002, 0.0004, 0.0001}\n"      \
@@ -30,7 +30,7 @@ static void fuses_to(const char *text, const char *op) {
 
 TEST(a_convolution_between_pairs_is_one_of_integers) {
     struct pass_case c;
-    pass_begin(&c, IMAGE WEIGHTS
+    pass_begin(&c, QDQ_IMAGE QDQ_WEIGHTS
                " %c = Conv(%xd, %wd, %bd) {strides=[2,2]}\n" BACK("%c") " output %y\n}");
     pass_check(&c, "fuse-qdq,eliminate-dead", ONE_CODE);
     assert_int_equal(pass_count(&c, "QLinearConv"), 1);
@@ -59,9 +59,9 @@ TEST(other_operators_have_forms_of_integers_too) {
     fuses_to(PAIR " %c = Mul(%xd, %vd)\n" BACK("%c") " output %y\n}", "QLinearMul");
     fuses_to(PAIR " %c = Concat(%xd, %vd) {axis=1}\n" BACK("%c") " output %y\n}", "QLinearConcat");
     fuses_to(PAIR " %c = Sigmoid(%xd)\n" BACK("%c") " output %y\n output %vd\n}", "QLinearSigmoid");
-    fuses_to(IMAGE " %c = GlobalAveragePool(%xd)\n" BACK("%c") " output %y\n}",
+    fuses_to(QDQ_IMAGE " %c = GlobalAveragePool(%xd)\n" BACK("%c") " output %y\n}",
              "QLinearGlobalAveragePool");
-    fuses_to(IMAGE " %c = AveragePool(%xd) {kernel_shape=[2,2]}\n" BACK("%c") " output %y\n}",
+    fuses_to(QDQ_IMAGE " %c = AveragePool(%xd) {kernel_shape=[2,2]}\n" BACK("%c") " output %y\n}",
              "QLinearAveragePool");
 #define MATRIX                                                                                     \
     " init %wq : i8[3,2] = {10, -20, 100, 7, -128, 127}\n init %ws : f32[2] = {0.01, 0.02}\n"      \
@@ -76,14 +76,14 @@ TEST(other_operators_have_forms_of_integers_too) {
 
 TEST(a_relu_goes_where_the_lowest_code_is_zero) {
     struct pass_case c;
-    pass_begin(&c, IMAGE WEIGHTS
+    pass_begin(&c, QDQ_IMAGE QDQ_WEIGHTS
                " %c = Conv(%xd, %wd, %bd)\n %r = Relu(%c)\n %yq = QuantizeLinear(%r, %t, %o)\n"
                " %y = DequantizeLinear(%yq, %t, %o)\n output %y\n}");
     pass_check(&c, "fuse-qdq", ONE_CODE);
     assert_int_equal(pass_count(&c, "Relu"), 0);
     pass_fate_is(&c, "r", TMK_LINEAGE_ABSORBED);
     pass_end(&c);
-    pass_begin(&c, IMAGE WEIGHTS
+    pass_begin(&c, QDQ_IMAGE QDQ_WEIGHTS
                " %c = Conv(%xd, %wd, %bd)\n %r = Relu(%c)\n" BACK("%r") " output %y\n}");
     pass_run(&c, "fuse-qdq");
     assert_int_equal(pass_count(&c, "Relu"), 1);
@@ -92,7 +92,8 @@ TEST(a_relu_goes_where_the_lowest_code_is_zero) {
 
 TEST(what_moves_elements_moves_codes) {
     struct pass_case c;
-    pass_begin(&c, IMAGE " %m = MaxPool(%xd) {kernel_shape=[2,2], strides=[2,2]}\n"
+    pass_begin(&c,
+               QDQ_IMAGE " %m = MaxPool(%xd) {kernel_shape=[2,2], strides=[2,2]}\n"
                          " %mq = QuantizeLinear(%m, %s, %z)\n"
                          " %md = DequantizeLinear(%mq, %s, %z)\n"
                          " init %to : i64[2] = {1, -1}\n %f = Reshape(%md, %to)\n"
@@ -112,13 +113,14 @@ TEST(pairs_that_stay_say_why) {
     const struct {
         const char *text, *value, *why;
     } cases[] = {
-        {IMAGE " %c = Softplus(%xd)\n" BACK("%c") " output %y\n}", "xd", "no form of integers"},
-        {IMAGE " %c = Sigmoid(%xd)\n output %c\n}", "xd", "not quantized"},
-        {IMAGE " %c = MaxPool(%xd) {kernel_shape=[2,2]}\n" BACK("%c") " output %y\n}", "xd",
+        {QDQ_IMAGE " %c = Softplus(%xd)\n" BACK("%c") " output %y\n}", "xd", "no form of integers"},
+        {QDQ_IMAGE " %c = Sigmoid(%xd)\n output %c\n}", "xd", "not quantized"},
+        {QDQ_IMAGE " %c = MaxPool(%xd) {kernel_shape=[2,2]}\n" BACK("%c") " output %y\n}", "xd",
          "scales or zero points"},
-        {IMAGE " init %w : f32[1,2,1,1] = {1, 2}\n %c = Conv(%xd, %w)\n" BACK("%c") " output %y\n}",
+        {QDQ_IMAGE
+         " init %w : f32[1,2,1,1] = {1, 2}\n %c = Conv(%xd, %w)\n" BACK("%c") " output %y\n}",
          "xd", "not all its operands"},
-        {IMAGE WEIGHTS " init %b : f32[3] = {1, 2, 3}\n %c = Conv(%xd, %wd, %b)\n" BACK(
+        {QDQ_IMAGE QDQ_WEIGHTS " init %b : f32[3] = {1, 2, 3}\n %c = Conv(%xd, %wd, %b)\n" BACK(
              "%c") " output %y\n output %bd\n}",
          "wd", "bias"},
     };
@@ -138,17 +140,18 @@ TEST(pairs_that_stay_say_why) {
 TEST(scales_that_fit_nothing_fuse_nothing) {
     const char *texts[] = {
         /* more scales of the bias than of the weights */
-        IMAGE " init %wq : i8[3,2,1,1] = {1,2,3,4,5,6}\n init %ws : f32[3] = {0.01, 0.02, 0.005}\n"
-              " %wd = DequantizeLinear(%wq, %ws) {axis=0}\n"
-              " init %bq : i32[5] = {1,2,3,4,5}\n"
-              " init %bs : f32[5] = {0.0002, 0.0004, 0.0001, 0.0001, 0.0001}\n"
-              " %bd = DequantizeLinear(%bq, %bs) {axis=0}\n %c = Conv(%xd, %wd, %bd)\n" BACK(
-                  "%c") " output %y\n}",
+        QDQ_IMAGE
+        " init %wq : i8[3,2,1,1] = {1,2,3,4,5,6}\n init %ws : f32[3] = {0.01, 0.02, 0.005}\n"
+        " %wd = DequantizeLinear(%wq, %ws) {axis=0}\n"
+        " init %bq : i32[5] = {1,2,3,4,5}\n"
+        " init %bs : f32[5] = {0.0002, 0.0004, 0.0001, 0.0001, 0.0001}\n"
+        " %bd = DequantizeLinear(%bq, %bs) {axis=0}\n %c = Conv(%xd, %wd, %bd)\n" BACK(
+            "%c") " output %y\n}",
         /* more scales than channels */
-        IMAGE " init %wq : i8[3,2,1,1] = {1,2,3,4,5,6}\n"
-              " init %ws : f32[4] = {0.01, 0.02, 0.005, 1}\n"
-              " %wd = DequantizeLinear(%wq, %ws) {axis=0}\n %c = Conv(%xd, %wd)\n" BACK(
-                  "%c") " output %y\n}",
+        QDQ_IMAGE " init %wq : i8[3,2,1,1] = {1,2,3,4,5,6}\n"
+                  " init %ws : f32[4] = {0.01, 0.02, 0.005, 1}\n"
+                  " %wd = DequantizeLinear(%wq, %ws) {axis=0}\n %c = Conv(%xd, %wd)\n" BACK(
+                      "%c") " output %y\n}",
         /* Concat has no form for a scale a channel */
         GRAPH " input %x : f32[2,3]\n" SCALES
               " %xq = QuantizeLinear(%x, %s, %z)\n %xd = DequantizeLinear(%xq, %s, %z)\n"
@@ -168,7 +171,8 @@ TEST(scales_that_fit_nothing_fuse_nothing) {
 
 TEST(quantizing_what_was_dequantized_alike_is_nothing) {
     struct pass_case c;
-    pass_begin(&c, IMAGE " %a = QuantizeLinear(%xd, %s, %z)\n %y = DequantizeLinear(%a, %s, %z)\n"
+    pass_begin(&c,
+               QDQ_IMAGE " %a = QuantizeLinear(%xd, %s, %z)\n %y = DequantizeLinear(%a, %s, %z)\n"
                          " output %y\n}");
     pass_check(&c, "fuse-qdq", 1e-6);
     assert_int_equal(pass_count(&c, "QuantizeLinear"), 1);
@@ -178,7 +182,7 @@ TEST(quantizing_what_was_dequantized_alike_is_nothing) {
 
 TEST(an_operand_that_others_read_keeps_its_floats) {
     struct pass_case c;
-    pass_begin(&c, IMAGE WEIGHTS " %c = Conv(%xd, %wd, %bd)\n" BACK(
+    pass_begin(&c, QDQ_IMAGE QDQ_WEIGHTS " %c = Conv(%xd, %wd, %bd)\n" BACK(
                        "%c") " %n = Neg(%xd)\n output %y\n output %n\n}");
     pass_check(&c, "fuse-qdq", ONE_CODE);
     pass_fate_is(&c, "xd", TMK_LINEAGE_SAME);

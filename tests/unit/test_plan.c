@@ -69,7 +69,8 @@ struct fixture {
     struct tmk_plan *plan;
 };
 
-static enum tmk_status make(struct fixture *f, const char *text, const struct tmk_shape *shape) {
+static enum tmk_status make_plan(struct fixture *f, const char *text,
+                                 const struct tmk_shape *shape) {
     *f = (struct fixture){0};
     must(tmk_graph_parse(text, NULL, &f->graph, DIAG));
     must(tmk_ops_bind(f->graph, DIAG));
@@ -80,7 +81,7 @@ static enum tmk_status make(struct fixture *f, const char *text, const struct tm
     return tmk_plan_create(f->graph, &input, &node_by_node, &f->plan, DIAG);
 }
 
-static void drop(struct fixture *f) {
+static void drop_plan(struct fixture *f) {
     tmk_plan_destroy(&f->plan);
     tmk_graph_destroy(&f->graph);
 }
@@ -97,118 +98,118 @@ static const struct tmk_shape two_by_three = {2, {2, 3}};
 
 TEST(elementwise_chains_run_in_place) {
     struct fixture f;
-    must(make(&f,
-              "graph \"g\" opset 17 {\n input %x : f32[2,3]\n %a = Exp(%x)\n %b = Relu(%a)\n"
-              " %c = Neg(%b)\n output %c\n}",
-              &two_by_three));
+    must(make_plan(&f,
+                   "graph \"g\" opset 17 {\n input %x : f32[2,3]\n %a = Exp(%x)\n %b = Relu(%a)\n"
+                   " %c = Neg(%b)\n output %c\n}",
+                   &two_by_three));
     assert_int_equal(planned(&f, "x")->place, TMK_PLACE_INPUT);
     assert_int_equal(planned(&f, "a")->offset, planned(&f, "b")->offset);
     assert_int_equal(planned(&f, "b")->offset, planned(&f, "c")->offset);
     assert_int_equal(f.plan->arena_bytes, 64);
-    drop(&f);
+    drop_plan(&f);
 }
 
 TEST(a_value_that_is_read_again_is_not_overwritten) {
     struct fixture f;
-    must(make(&f,
-              "graph \"g\" opset 17 {\n input %x : f32[2,3]\n %a = Exp(%x)\n %b = Relu(%a)\n"
-              " %c = Add(%b, %a)\n output %c\n}",
-              &two_by_three));
+    must(make_plan(&f,
+                   "graph \"g\" opset 17 {\n input %x : f32[2,3]\n %a = Exp(%x)\n %b = Relu(%a)\n"
+                   " %c = Add(%b, %a)\n output %c\n}",
+                   &two_by_three));
     assert_int_not_equal(planned(&f, "a")->offset, planned(&f, "b")->offset);
-    drop(&f);
+    drop_plan(&f);
 }
 
 TEST(a_kept_output_is_not_overwritten) {
     struct fixture f;
-    must(make(&f,
-              "graph \"g\" opset 17 {\n input %x : f32[2,3]\n %a = Exp(%x)\n %b = Relu(%a)\n"
-              " output %a\n output %b\n}",
-              &two_by_three));
+    must(make_plan(&f,
+                   "graph \"g\" opset 17 {\n input %x : f32[2,3]\n %a = Exp(%x)\n %b = Relu(%a)\n"
+                   " output %a\n output %b\n}",
+                   &two_by_three));
     assert_int_not_equal(planned(&f, "a")->offset, planned(&f, "b")->offset);
-    drop(&f);
+    drop_plan(&f);
 }
 
 TEST(a_view_keeps_the_memory_it_shows_alive) {
     struct fixture f;
-    must(make(&f,
-              "graph \"g\" opset 17 {\n input %x : f32[2,3]\n %a = Exp(%x)\n"
-              " %v = Flatten(%a) {axis=0}\n %b = Sin(%x)\n %c = Cos(%b)\n %d = Neg(%v)\n"
-              " output %d\n output %c\n}",
-              &two_by_three));
+    must(make_plan(&f,
+                   "graph \"g\" opset 17 {\n input %x : f32[2,3]\n %a = Exp(%x)\n"
+                   " %v = Flatten(%a) {axis=0}\n %b = Sin(%x)\n %c = Cos(%b)\n %d = Neg(%v)\n"
+                   " output %d\n output %c\n}",
+                   &two_by_three));
     assert_int_equal(planned(&f, "v")->place, TMK_PLACE_ARENA);
     assert_int_equal(planned(&f, "v")->offset, planned(&f, "a")->offset);
     assert_int_not_equal(planned(&f, "b")->offset, planned(&f, "a")->offset);
-    drop(&f);
+    drop_plan(&f);
 }
 
 TEST(arithmetic_on_shapes_is_done_while_planning) {
     struct fixture f;
-    must(make(&f,
-              "graph \"g\" opset 17 {\n input %x : f32[\"N\",3]\n"
-              " init %one : i64[1] = {1}\n init %m : i64[1] = {-1}\n %s = Shape(%x)\n"
-              " %n = Gather(%s, %one)\n %t = Concat(%m, %n) {axis=0}\n"
-              " %y = Reshape(%x, %t)\n output %y\n}",
-              &two_by_three));
+    must(make_plan(&f,
+                   "graph \"g\" opset 17 {\n input %x : f32[\"N\",3]\n"
+                   " init %one : i64[1] = {1}\n init %m : i64[1] = {-1}\n %s = Shape(%x)\n"
+                   " %n = Gather(%s, %one)\n %t = Concat(%m, %n) {axis=0}\n"
+                   " %y = Reshape(%x, %t)\n output %y\n}",
+                   &two_by_three));
     assert_int_equal(f.plan->n_steps, 1);
     assert_int_equal(planned(&f, "t")->place, TMK_PLACE_CONSTANT);
     assert_int_equal(planned(&f, "y")->place, TMK_PLACE_INPUT);
     assert_true(tmk_shape_equal(&planned(&f, "y")->shape, &two_by_three));
-    drop(&f);
+    drop_plan(&f);
 }
 
 TEST(shapes_that_depend_on_elements_are_left_to_the_run) {
     struct fixture f;
-    must(make(&f,
-              "graph \"g\" opset 17 {\n input %x : f32[2,3]\n %i = NonZero(%x)\n"
-              " %j = Cast(%i) {to=1}\n output %j\n}",
-              &two_by_three));
+    must(make_plan(&f,
+                   "graph \"g\" opset 17 {\n input %x : f32[2,3]\n %i = NonZero(%x)\n"
+                   " %j = Cast(%i) {to=1}\n output %j\n}",
+                   &two_by_three));
     assert_int_equal(planned(&f, "i")->place, TMK_PLACE_DYNAMIC);
     assert_int_equal(planned(&f, "j")->place, TMK_PLACE_DYNAMIC);
     assert_true(f.plan->steps[1].dynamic);
     assert_int_equal(f.plan->steps[1].n_free, 1);
-    drop(&f);
+    drop_plan(&f);
 }
 
 TEST(an_observer_is_a_tap_and_no_step) {
     struct fixture f;
-    must(make(&f,
-              "graph \"g\" opset 17 \"ai.tidemark\" 1 {\n input %x : f32[2,3]\n"
-              " %xo = ai.tidemark::EdgeObserver(%x) {profile_id=0, kind=\"range\", "
-              "tensor_name=\"x\"}\n %a = Exp(%xo)\n"
-              " %ao = ai.tidemark::EdgeObserver(%a) {profile_id=1, kind=\"range\", "
-              "tensor_name=\"a\"}\n %b = Relu(%ao)\n"
-              " output %b\n}",
-              &two_by_three));
+    must(make_plan(&f,
+                   "graph \"g\" opset 17 \"ai.tidemark\" 1 {\n input %x : f32[2,3]\n"
+                   " %xo = ai.tidemark::EdgeObserver(%x) {profile_id=0, kind=\"range\", "
+                   "tensor_name=\"x\"}\n %a = Exp(%xo)\n"
+                   " %ao = ai.tidemark::EdgeObserver(%a) {profile_id=1, kind=\"range\", "
+                   "tensor_name=\"a\"}\n %b = Relu(%ao)\n"
+                   " output %b\n}",
+                   &two_by_three));
     assert_int_equal(f.plan->n_steps, 2);
     assert_int_equal(f.plan->n_input_taps, 1);
     assert_int_equal(f.plan->n_taps, 1);
     assert_int_equal(f.plan->taps[0].slot, 1);
     assert_int_equal(f.plan->steps[0].n_taps, 1);
     assert_int_equal(planned(&f, "ao")->offset, planned(&f, "b")->offset);
-    drop(&f);
+    drop_plan(&f);
 }
 
 TEST(data_that_does_not_fit_the_input_is_refused) {
     struct fixture f;
     const struct tmk_shape wrong = {2, {2, 4}};
-    assert_int_equal(make(&f,
-                          "graph \"g\" opset 17 {\n input %x : f32[\"N\",3] \"image\"\n"
-                          " %a = Exp(%x)\n output %a\n}",
-                          &wrong),
+    assert_int_equal(make_plan(&f,
+                               "graph \"g\" opset 17 {\n input %x : f32[\"N\",3] \"image\"\n"
+                               " %a = Exp(%x)\n output %a\n}",
+                               &wrong),
                      TMK_SHAPE);
     assert_non_null(
         strstr(test_diag.text, "input 'image' has shape [?,3], but the data has [2,4]"));
-    drop(&f);
+    drop_plan(&f);
 }
 
 TEST(an_error_names_its_node) {
     struct fixture f;
-    assert_int_equal(make(&f,
-                          "graph \"g\" opset 17 {\n input %x : f32[2,3]\n"
-                          " init %w : f32[4] = {1,2,3,4}\n %a = Add(%x, %w) : ? \"sum\"\n"
-                          " output %a\n}",
-                          &two_by_three),
+    assert_int_equal(make_plan(&f,
+                               "graph \"g\" opset 17 {\n input %x : f32[2,3]\n"
+                               " init %w : f32[4] = {1,2,3,4}\n %a = Add(%x, %w) : ? \"sum\"\n"
+                               " output %a\n}",
+                               &two_by_three),
                      TMK_SHAPE);
     assert_non_null(strstr(test_diag.text, "Add #0"));
-    drop(&f);
+    drop_plan(&f);
 }

@@ -46,7 +46,7 @@ static struct tmk_source *open_source(struct given *given, const struct tmk_sour
     return source;
 }
 
-static const struct tmk_source_input want = {"x", TMK_FLOAT32, true, {2, {-1, 3}}};
+static const struct tmk_source_input pull_want = {"x", TMK_FLOAT32, true, {2, {-1, 3}}};
 static const float numbers[12] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
 
 TEST(test_entries_are_where_they_lie) {
@@ -56,7 +56,7 @@ TEST(test_entries_are_where_they_lie) {
         {TMK_FLOAT32, {1, {3}}, numbers + 9, count_release, &released}};
     struct given given = {.records = records, .n = 1};
     struct tmk_tensor got = {0};
-    struct tmk_source *source = open_source(&given, &want, 1, TMK_OK, DIAG);
+    struct tmk_source *source = open_source(&given, &pull_want, 1, TMK_OK, DIAG);
     must(tmk_source_read(source, 0, 1, 2, &got, DIAG));
     assert_ptr_equal(got.data, numbers + 3);
     assert_int_equal(got.shape.dim[0], 2);
@@ -74,7 +74,7 @@ TEST(test_records_are_joined) {
         {TMK_FLOAT32, {2, {1, 3}}, numbers + 9, count_release, &released}};
     struct given given = {.records = records, .n = 3};
     struct tmk_tensor got = {0};
-    struct tmk_source *source = open_source(&given, &want, 1, TMK_OK, DIAG);
+    struct tmk_source *source = open_source(&given, &pull_want, 1, TMK_OK, DIAG);
     must(tmk_source_read(source, 0, 0, 2, &got, DIAG));
     assert_memory_equal(got.data, numbers, 6 * sizeof(float));
     tmk_tensor_finish(&got);
@@ -94,7 +94,7 @@ TEST(test_types_are_made_float32) {
     const struct tmk_record record = {TMK_FLOAT64, {1, {3}}, wide, count_release, &released};
     struct given given = {.records = &record, .n = 1};
     struct tmk_tensor got = {0};
-    struct tmk_source *source = open_source(&given, &want, 1, TMK_OK, DIAG);
+    struct tmk_source *source = open_source(&given, &pull_want, 1, TMK_OK, DIAG);
     assert_int_equal(released, 1);
     must(tmk_source_read(source, 0, 0, 1, &got, DIAG));
     assert_int_equal(got.dtype, TMK_FLOAT32);
@@ -105,7 +105,7 @@ TEST(test_types_are_made_float32) {
 }
 
 TEST(test_inputs_take_turns) {
-    const struct tmk_source_input wants[] = {want, {"y", TMK_FLOAT32, true, {2, {-1, 2}}}};
+    const struct tmk_source_input wants[] = {pull_want, {"y", TMK_FLOAT32, true, {2, {-1, 2}}}};
     const struct tmk_record records[] = {{TMK_FLOAT32, {2, {1, 3}}, numbers, NULL, NULL},
                                          {TMK_FLOAT32, {2, {1, 2}}, numbers, NULL, NULL},
                                          {TMK_FLOAT32, {2, {1, 3}}, numbers, NULL, NULL}};
@@ -134,7 +134,7 @@ TEST(test_whole_records_are_samples) {
     struct tmk_source *source = NULL;
     struct tmk_tensor got = {0};
     must(tmk_source_open("-", &options, &source, DIAG));
-    must(tmk_source_bind(source, &want, 1, DIAG));
+    must(tmk_source_bind(source, &pull_want, 1, DIAG));
     assert_true(tmk_source_info(source)->arrays[0].entries);
     for (int i = 0; i < 3; i++) {
         must(tmk_source_read(source, 0, (uint64_t)i, 1, &got, DIAG));
@@ -162,7 +162,7 @@ TEST(test_what_is_refused) {
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct given given = {.records = &bad[i].record, .n = 1};
         released = 0;
-        struct tmk_source *source = open_source(&given, &want, 1, bad[i].status, DIAG);
+        struct tmk_source *source = open_source(&given, &pull_want, 1, bad[i].status, DIAG);
         assert_non_null(strstr(test_diag.text, "camera: record 1"));
         tmk_source_close(&source);
         assert_int_equal(released, 1);
@@ -173,12 +173,12 @@ TEST(test_a_failure_is_the_runs) {
     const struct tmk_record record = {TMK_FLOAT32, {2, {1, 3}}, numbers, NULL, NULL};
     struct given given = {.records = &record, .n = 1, .failure = {TMK_READ, "lens cap on"}};
     struct tmk_tensor got = {0};
-    struct tmk_source *source = open_source(&given, &want, 1, TMK_OK, DIAG);
+    struct tmk_source *source = open_source(&given, &pull_want, 1, TMK_OK, DIAG);
     must_fail(tmk_source_read(source, 0, 0, 2, &got, DIAG), TMK_READ,
               "camera: record 2: lens cap on");
     tmk_source_close(&source);
     given = (struct given){.records = &record, .n = 0};
-    source = open_source(&given, &want, 1, TMK_FORMAT, DIAG);
+    source = open_source(&given, &pull_want, 1, TMK_FORMAT, DIAG);
     assert_non_null(strstr(test_diag.text, "camera: is empty"));
     tmk_source_close(&source);
 }

@@ -103,7 +103,7 @@ TEST(test_kernels_that_lost_their_meaning) {
     check("fused_nn_relux", "", 1, "[4], [4]", NULL);
 }
 
-TEST(test_errors) {
+TEST(graph_errors) {
     static const struct {
         const char *json, *error;
     } cases[] = {

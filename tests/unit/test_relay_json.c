@@ -22,7 +22,7 @@
 #define OP(name) "{\"type_key\": \"Op\", \"repr_str\": \"" name "\"}"
 #define BODY(lines) HEADER "def @main(%x) {\n" lines "}\n"
 
-static void gives(const char *json, const char *expected) {
+static void json_gives(const char *json, const char *expected) {
     struct tmk_relay_module *module = NULL;
     struct tmk_text text = {0};
     must(tmk_relay_parse(json, strlen(json), "j", &module, DIAG));
@@ -34,43 +34,48 @@ static void gives(const char *json, const char *expected) {
 }
 
 TEST(test_expressions) {
-    gives(FUNCTION(CALL("6", "7", "0") ", " OP("nn.relu") ", " LIST("3")), BODY("  nn.relu(%x)\n"));
+    json_gives(FUNCTION(CALL("6", "7", "0") ", " OP("nn.relu") ", " LIST("3")),
+               BODY("  nn.relu(%x)\n"));
     /* a value that is used twice gets one number; operands come first */
-    gives(FUNCTION(CALL("6", "7", "0") ", " OP("add") ", " LIST("8, 8") ", " CALL(
-              "9", "10", "0") ", " OP("exp") ", " LIST("3")),
-          BODY("  %0 = exp(%x);\n  add(%0, %0)\n"));
-    gives(FUNCTION("{\"type_key\": \"relay.TupleGetItem\", \"attrs\": {\"tuple_value\": \"6\", "
-                   "\"index\": \"1\"}}, {\"type_key\": \"relay.Tuple\", \"attrs\": {\"fields\": "
-                   "\"7\"}}, " LIST("3, 8") ", {\"type_key\": \"relay.Constant\", \"attrs\": "
-                                            "{\"data\": \"0\", \"_checked_type_\": \"9\"}}, "
-                                            "{\"type_key\": \"relay.TensorType\", \"attrs\": "
-                                            "{\"dtype\": \"int8\", \"shape\": \"10\"}}, " LIST("")),
-          BODY("  %0 = (%x, meta[relay.Constant][0] /* ty=int8 */);\n  %0.1\n") "\n#[metadata]");
-    gives(FUNCTION("{\"type_key\": \"relay.Let\", \"attrs\": {\"var\": \"6\", \"value\": \"3\", "
-                   "\"body\": \"6\"}}, {\"type_key\": \"relay.Var\", \"attrs\": {\"vid\": \"4\"}}"),
-          BODY("  let %x1 = %x;\n  %x1\n"));
-    gives(FUNCTION("{\"type_key\": \"relay.If\", \"attrs\": {\"cond\": \"3\", \"true_branch\": "
-                   "\"3\", \"false_branch\": \"3\"}}"),
-          BODY("  if (%x) {\n    %x\n  } else {\n    %x\n  }\n"));
+    json_gives(FUNCTION(CALL("6", "7", "0") ", " OP("add") ", " LIST("8, 8") ", " CALL(
+                   "9", "10", "0") ", " OP("exp") ", " LIST("3")),
+               BODY("  %0 = exp(%x);\n  add(%0, %0)\n"));
+    json_gives(
+        FUNCTION("{\"type_key\": \"relay.TupleGetItem\", \"attrs\": {\"tuple_value\": \"6\", "
+                 "\"index\": \"1\"}}, {\"type_key\": \"relay.Tuple\", \"attrs\": {\"fields\": "
+                 "\"7\"}}, " LIST("3, 8") ", {\"type_key\": \"relay.Constant\", \"attrs\": "
+                                          "{\"data\": \"0\", \"_checked_type_\": \"9\"}}, "
+                                          "{\"type_key\": \"relay.TensorType\", \"attrs\": "
+                                          "{\"dtype\": \"int8\", \"shape\": \"10\"}}, " LIST("")),
+        BODY("  %0 = (%x, meta[relay.Constant][0] /* ty=int8 */);\n  %0.1\n") "\n#[metadata]");
+    json_gives(
+        FUNCTION("{\"type_key\": \"relay.Let\", \"attrs\": {\"var\": \"6\", \"value\": \"3\", "
+                 "\"body\": \"6\"}}, {\"type_key\": \"relay.Var\", \"attrs\": {\"vid\": \"4\"}}"),
+        BODY("  let %x1 = %x;\n  %x1\n"));
+    json_gives(
+        FUNCTION("{\"type_key\": \"relay.If\", \"attrs\": {\"cond\": \"3\", \"true_branch\": "
+                 "\"3\", \"false_branch\": \"3\"}}"),
+        BODY("  if (%x) {\n    %x\n  } else {\n    %x\n  }\n"));
 }
 
 /* "1" is the number 1 or node 1, as the field's type has it. */
 TEST(test_attributes) {
-    gives(FUNCTION(CALL("6", "7", "8") ", " OP("nn.conv2d") ", " LIST(
-              "3") ", {\"type_key\": \"relay.attrs.Conv2DAttrs\", \"attrs\": {\"groups\": \"2\", "
-                   "\"channels\": \"9\", \"data_layout\": \"NCHW\", \"strides\": \"10\", "
-                   "\"kernel_size\": \"0\", \"auto_scheduler_rewritten_layout\": \"\"}}, "
-                   "{\"type_key\": \"IntImm\", \"attrs\": {\"dtype\": \"int32\", \"value\": "
-                   "\"-7\"}}, " LIST("9, 9")),
-          BODY("  nn.conv2d(%x, groups=2, channels=-7, data_layout=\"NCHW\", strides=[-7, -7], "
-               "kernel_size=None)\n"));
-    gives(FUNCTION(CALL("6", "7", "8") ", " OP("nn.lrn") ", " LIST(
-              "3") ", {\"type_key\": \"relay.attrs.LRNAttrs\", \"attrs\": {\"axis\": \"1\", "
-                   "\"bias\": \"2\", \"alpha\": \"0.33333333333333331\"}}"),
-          BODY("  nn.lrn(%x, axis=1, bias=2f, alpha=0.3333333333333333f)\n"));
+    json_gives(
+        FUNCTION(CALL("6", "7", "8") ", " OP("nn.conv2d") ", " LIST(
+            "3") ", {\"type_key\": \"relay.attrs.Conv2DAttrs\", \"attrs\": {\"groups\": \"2\", "
+                 "\"channels\": \"9\", \"data_layout\": \"NCHW\", \"strides\": \"10\", "
+                 "\"kernel_size\": \"0\", \"auto_scheduler_rewritten_layout\": \"\"}}, "
+                 "{\"type_key\": \"IntImm\", \"attrs\": {\"dtype\": \"int32\", \"value\": "
+                 "\"-7\"}}, " LIST("9, 9")),
+        BODY("  nn.conv2d(%x, groups=2, channels=-7, data_layout=\"NCHW\", strides=[-7, -7], "
+             "kernel_size=None)\n"));
+    json_gives(FUNCTION(CALL("6", "7", "8") ", " OP("nn.lrn") ", " LIST(
+                   "3") ", {\"type_key\": \"relay.attrs.LRNAttrs\", \"attrs\": {\"axis\": \"1\", "
+                        "\"bias\": \"2\", \"alpha\": \"0.33333333333333331\"}}"),
+               BODY("  nn.lrn(%x, axis=1, bias=2f, alpha=0.3333333333333333f)\n"));
 }
 
-TEST(test_errors) {
+TEST(json_errors) {
     static const struct {
         const char *json, *error;
     } cases[] = {

@@ -36,7 +36,7 @@ enum {
     SECOND_SIZE = SECOND + 48
 };
 
-static struct tmk_relay_params *parsed(const void *bytes, size_t len) {
+static struct tmk_relay_params *parse_params(const void *bytes, size_t len) {
     struct tmk_relay_params *params = NULL;
     must(tmk_relay_params_parse(bytes, len, "p", &params, DIAG));
     return params;
@@ -51,7 +51,7 @@ static void same_bytes(const struct tmk_relay_params *params, const void *bytes,
 }
 
 TEST(test_there_and_back) {
-    struct tmk_relay_params *params = parsed(mini, sizeof mini);
+    struct tmk_relay_params *params = parse_params(mini, sizeof mini);
     assert_int_equal(params->n, 2);
     assert_string_equal(params->items[0].name, "b");
     assert_string_equal(params->items[0].dtype, "int8");
@@ -122,7 +122,7 @@ TEST(test_foreign_types) {
         bytes[SECOND_TYPE] = cases[i].code;
         bytes[SECOND_TYPE + 1] = cases[i].bits;
         bytes[SECOND_TYPE + 2] = cases[i].lanes;
-        struct tmk_relay_params *params = parsed(bytes, sizeof bytes);
+        struct tmk_relay_params *params = parse_params(bytes, sizeof bytes);
         const struct tmk_relay_param *w = &params->items[1];
         assert_string_equal(w->dtype, cases[i].dtype);
         assert_int_equal(w->tensor.dtype, cases[i].ours);
@@ -140,7 +140,7 @@ TEST(test_bools) {
         unsigned char bytes[sizeof mini];
         memcpy(bytes, mini, sizeof mini);
         memcpy(bytes + 50 + 28, spellings[i], 2);
-        struct tmk_relay_params *params = parsed(bytes, sizeof bytes);
+        struct tmk_relay_params *params = parse_params(bytes, sizeof bytes);
         assert_string_equal(params->items[0].dtype, "bool");
         assert_int_equal(params->items[0].tensor.dtype, TMK_BOOL);
         same_bytes(params, bytes, sizeof bytes);
@@ -148,7 +148,7 @@ TEST(test_bools) {
     }
 }
 
-TEST(test_errors) {
+TEST(params_errors) {
     static const struct {
         size_t at;
         unsigned char byte;

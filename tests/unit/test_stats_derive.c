@@ -63,7 +63,7 @@ static float clamped(const struct tmk_clamp *clamp, float x) {
     return x <= clamp->lo ? clamp->lo : x >= clamp->hi ? clamp->hi : x;
 }
 
-static struct tmk_shape random_shape(void) {
+static struct tmk_shape draw_shape(void) {
     return (struct tmk_shape){
         3, {(int64_t)(1 + next() % 4), (int64_t)(1 + next() % 40), (int64_t)(1 + next() % 60)}};
 }
@@ -88,7 +88,7 @@ TEST(the_state_of_a_clamp_follows_from_its_input) {
             x[w] = empty(level);
             shadow[w] = new_shadow(clamp);
         }
-        struct tmk_shape shape = random_shape();
+        struct tmk_shape shape = draw_shape();
         size_t order[5];
         shuffle(order, batches);
         int32_t axis = (int32_t)(next() % 4) - 1;
@@ -291,7 +291,7 @@ TEST(the_state_of_what_was_moved_follows) {
         size_t f = next() % TMK_COUNT(families), batches = 1 + next() % 5, order[5];
         shuffle(order, batches);
         for (size_t b = 0; b < batches; b++) {
-            const struct tmk_shape shape = random_shape();
+            const struct tmk_shape shape = draw_shape();
             struct tmk_shape seen = other_shape(&shape), last;
             size_t n, w = worker_of(b);
             assert_true(tmk_shape_count(&shape, &n));

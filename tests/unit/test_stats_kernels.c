@@ -10,11 +10,11 @@
 #include "base/text.h"
 #include "stats/state.h"
 
-static uint64_t random_state = 1;
+static uint64_t kernels_random_state = 1;
 
-static uint32_t next(void) {
-    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)(random_state >> 32);
+static uint32_t next_kernels(void) {
+    kernels_random_state = kernels_random_state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(kernels_random_state >> 32);
 }
 
 enum { FAMILIES = 12, CAPACITY = 6000 };
@@ -23,7 +23,7 @@ static uint32_t element(int family) {
     static const uint32_t special[] = {0,           0x80000000u, 1,           0x80000001u,
                                        0x7f800000u, 0xff800000u, 0x7f800001u, 0xff80ffffu,
                                        0x7fffffffu, 0xffffffffu};
-    uint32_t r = next();
+    uint32_t r = next_kernels();
     switch (family) {
     case 0:
         return r;
@@ -75,10 +75,10 @@ TEST(tables_and_facts_are_the_plain_ones) {
         for (int family = 0; family < FAMILIES; family++)
             for (size_t n = 1; n <= TMK_TILE; n += n < 200 ? 1 : 231) {
                 const struct tmk_stats_kernel *kernel = tmk_stats_kernel_at(k);
-                const tmk_loose_bits *x = fill(&g, family, n, next() % 64);
+                const tmk_loose_bits *x = fill(&g, family, n, next_kernels() % 64);
                 struct tmk_tile_summary p, q;
-                tmk_stats_kernel_plain.tile(x, n, next() % 2, NULL, a, &p);
-                kernel->tile(x, n, next() % 2, NULL, b, &q);
+                tmk_stats_kernel_plain.tile(x, n, next_kernels() % 2, NULL, a, &p);
+                kernel->tile(x, n, next_kernels() % 2, NULL, b, &q);
                 assert_memory_equal(&p, &q, sizeof p);
                 kernel->scan(x, n, NULL, &q);
                 assert_memory_equal(&p, &q, sizeof p);
@@ -97,7 +97,7 @@ TEST(facts_are_those_of_naive_counting) {
     for (size_t k = 0; tmk_stats_kernel_at(k); k++)
         for (int family = 0; family < FAMILIES; family++)
             for (size_t n = 1; n <= 200; n++) {
-                const tmk_loose_bits *x = fill(&g, family, n, next() % 64);
+                const tmk_loose_bits *x = fill(&g, family, n, next_kernels() % 64);
                 struct tmk_tile_summary summary;
                 tmk_stats_kernel_at(k)->scan(x, n, NULL, &summary);
                 int32_t min = INT32_MAX, max = INT32_MIN;
@@ -128,18 +128,18 @@ TEST(lanes_are_those_of_naive_scanning) {
     for (size_t k = 0; tmk_stats_kernel_at(k); k++)
         for (int family = 0; family < FAMILIES; family++)
             for (size_t rows = 1; rows < 64; rows++) {
-                size_t width = next() % 2 ? TMK_LANES : TMK_LANES / 2, n = rows * width;
-                const tmk_loose_bits *x = fill(&g, family, n, next() % 64);
+                size_t width = next_kernels() % 2 ? TMK_LANES : TMK_LANES / 2, n = rows * width;
+                const tmk_loose_bits *x = fill(&g, family, n, next_kernels() % 64);
                 tmk_loose_bits min[TMK_LANES], max[TMK_LANES];
                 int32_t low[TMK_LANES], high[TMK_LANES];
                 for (size_t i = 0; i < width; i++) { /* known already: nothing, or a range */
                     static const int32_t ends[] = {-0x7f000000, -1000, -2,   -1,
                                                    0,           1,     1000, 0x7f000000};
-                    const size_t first = next() % TMK_COUNT(ends);
-                    const bool nothing = next() % 8 == 0;
+                    const size_t first = next_kernels() % TMK_COUNT(ends);
+                    const bool nothing = next_kernels() % 8 == 0;
                     low[i] = nothing ? TMK_KEY_POSINF : ends[first];
-                    high[i] =
-                        nothing ? TMK_KEY_NEGINF : ends[first + next() % (TMK_COUNT(ends) - first)];
+                    high[i] = nothing ? TMK_KEY_NEGINF
+                                      : ends[first + next_kernels() % (TMK_COUNT(ends) - first)];
                     min[i] = tmk_bits_of_key(low[i]);
                     max[i] = tmk_bits_of_key(high[i]);
                 }
@@ -149,7 +149,8 @@ TEST(lanes_are_those_of_naive_scanning) {
                 if (rows % 2)
                     tmk_stats_kernel_at(k)->scan(x, n, &columns, &summary);
                 else
-                    tmk_stats_kernel_at(k)->tile(x, n, next() % 2, &columns, table, &summary);
+                    tmk_stats_kernel_at(k)->tile(x, n, next_kernels() % 2, &columns, table,
+                                                 &summary);
                 assert_memory_equal(&summary, &alone, sizeof summary);
                 for (size_t i = 0; i < n && tmk_tile_all_finite(&summary); i++) {
                     int32_t key = tmk_key_of_bits(x[i]);
@@ -187,7 +188,7 @@ TEST(signs_are_those_of_naive_counting) {
     for (size_t k = 0; tmk_stats_kernel_at(k); k++)
         for (int family = 0; family < FAMILIES; family++)
             for (size_t n = 0; n <= 200; n++) {
-                const tmk_loose_bits *x = fill(&g, family, n, next() % 64);
+                const tmk_loose_bits *x = fill(&g, family, n, next_kernels() % 64);
                 uint32_t signs = 0;
                 for (size_t i = 0; i < n; i++)
                     signs += x[i] >= 0x80000000u;
@@ -201,8 +202,8 @@ TEST(columns_are_the_plain_ones) {
     for (size_t k = 0; tmk_stats_kernel_at(k); k++)
         for (int family = 0; family < FAMILIES; family++)
             for (size_t width = 1; width < WIDEST; width += 3) {
-                size_t rows = next() % 24, stride = width + next() % 5;
-                const tmk_loose_bits *x = fill(&g, family, rows * stride, next() % 64);
+                size_t rows = next_kernels() % 24, stride = width + next_kernels() % 5;
+                const tmk_loose_bits *x = fill(&g, family, rows * stride, next_kernels() % 64);
                 int32_t min[3][WIDEST + 1], max[3][WIDEST + 1];
                 uint32_t low[WIDEST + 1], high[WIDEST + 1];
                 bool finite = true;
@@ -245,11 +246,12 @@ TEST(states_are_the_plain_ones) {
     static struct guarded g;
     for (size_t k = 0; tmk_stats_kernel_at(k); k++)
         for (int round = 0; round < 300; round++) {
-            size_t rows = next() % 60, columns = 1 + next() % 97;
-            int family = (int)(next() % FAMILIES);
-            const void *x = fill(&g, family, rows * columns, next() % 64);
+            size_t rows = next_kernels() % 60, columns = 1 + next_kernels() % 97;
+            int family = (int)(next_kernels() % FAMILIES);
+            const void *x = fill(&g, family, rows * columns, next_kernels() % 64);
             struct tmk_shape shape = {2, {(int64_t)rows, (int64_t)columns}};
-            struct tmk_stats_at at = {next(), rows, (int32_t)(next() % 3) - 1, false, 0};
+            struct tmk_stats_at at = {next_kernels(), rows, (int32_t)(next_kernels() % 3) - 1,
+                                      false, 0};
             enum tmk_stats_level level = (enum tmk_stats_level)(TMK_STATS_RANGE + round % 3);
             struct tmk_stats *stats[2];
             struct tmk_text text[2] = {{0}, {0}};
