@@ -14,7 +14,7 @@ def sources_of(command):
     if not TOGETHER.search(path.name):
         yield path, command
         return
-    for name in re.findall(r'^#include\s*"([^"]+)"', path.read_text(encoding="utf-8"), re.M):
+    for name in re.findall(r'^#include\s*[<"]([^>"]+)[>"]', path.read_text(encoding="utf-8"), re.M):
         source = (Path(command["directory"]) / name).resolve()
         yield source, {**command, "file": str(source), "command": command["command"].replace(command["file"], str(source))}
 
