@@ -494,6 +494,21 @@ static enum tmk_status write_rows(const struct tmk_export_job *job, const struct
     return TMK_OK;
 }
 
+/* Its quantizer takes types of scales from the ranges, which a cache has in one type. */
+static void remark_on_half(const struct tmk_export_job *job) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < job->graph->n_values; i++) {
+        const struct tmk_value *value = job->graph->values[i];
+        n += (value->kind == TMK_VALUE_INPUT || value->kind == TMK_VALUE_INITIALIZER) &&
+             value->type.origin == TMK_FLOAT16;
+    }
+    if (n)
+        tmk_export_remark(job,
+                          "%u inputs and constants are float16, of which ONNX Runtime (1.32) makes "
+                          "a model from a cache that it does not load; take --to qdq",
+                          n);
+}
+
 static enum tmk_status write_ort_cache(const struct tmk_export_job *job, struct tmk_diag *diag) {
     static const struct tmk_export_requirements wants = {0};
     struct tmk_graph *typed = NULL;
@@ -505,6 +520,8 @@ static enum tmk_status write_ort_cache(const struct tmk_export_job *job, struct 
         status = tmk_fill_types(typed, diag);
     if (status == TMK_OK)
         status = write_rows(job, typed, &rows, &out, diag);
+    if (status == TMK_OK)
+        remark_on_half(job);
     tmk_graph_destroy(&typed);
     tmk_text_finish(&out);
     tmk_export_rows_finish(&rows);

@@ -6,7 +6,7 @@ test_qdq_loads.py PROGRAM SOURCE_ROOT FEATURES
 """
 import itertools
 
-from oracle import folder, main, model_names, model_of, profile, samples, session, sources, tidemark
+from oracle import execute, folder, main, model_names, model_of, profile, samples, session, sources, tidemark
 
 import numpy as np
 import onnx
@@ -191,6 +191,16 @@ def test_quantize_keeps_types():
             found = decibels(reference(path / "model.onnx", feeds), run(path / "qdq.onnx", feeds, True))
             print(f"{dtype}: {found:.1f} dB")
             assert found > LEAST
+
+
+def test_cache_of_a_half_model_is_remarked_on():
+    for dtype in ("float16", "float32"):
+        with folder() as path:
+            make(path, dense, dtype, 17)
+            profile(path / "model.onnx", path / "data.npz", path / "profile.json")
+            tidemark("calibrate", path / "profile.json", "--quiet", "-o", path / "enc.json")
+            said = execute("export", path / "enc.json", "--model", path / "model.onnx", "--to", "ort-cache", "-o", path / "cache.json").stderr
+            assert ("float16" in said) == (dtype == "float16"), said
 
 
 def test_models():
