@@ -160,7 +160,7 @@ static enum tmk_status fail_reply(struct tmk_diag *diag) {
 
 static enum tmk_status call_helper(struct image_helper *helper, const struct tmk_image_ask *ask,
                                    struct tmk_image_reply *reply, struct tmk_diag *diag) {
-    struct tmk_helper_answer answer;
+    struct tmk_helper_answer answer = {0};
     *reply = (struct tmk_image_reply){0};
     TMK_TRY(tmk_helper_send(&helper->process, ask, sizeof *ask, NULL, 0,
                             SECONDS + ask->len / BYTES_A_SECOND, diag));

@@ -41,7 +41,7 @@ enum tmk_status tmk_hdf5_send(struct tmk_hdf5 *file, const struct tmk_hdf5_ask *
 
 enum tmk_status tmk_hdf5_receive(struct tmk_hdf5 *file, enum tmk_hdf5_op op, void *more, size_t len,
                                  struct tmk_diag *diag) {
-    struct tmk_helper_answer answer;
+    struct tmk_helper_answer answer = {0};
     TMK_TRY(tmk_helper_receive(&file->process, op, &answer, more, len, diag));
     if (answer.outcome == TMK_HDF5_LACKED && tmk_memory_limit())
         return tmk_fail(diag, TMK_LIMIT,

@@ -143,7 +143,7 @@ static enum tmk_status start_program(struct tmk_helper *helper, int file, struct
 /* Until it is confined, an end is none that the file causes. */
 static enum tmk_status greet_program(struct tmk_helper *helper, struct tmk_diag *diag) {
     const struct tmk_helper_begin begin = {helper->memory, helper->size, helper->owner};
-    struct tmk_helper_answer answer;
+    struct tmk_helper_answer answer = {0};
     enum tmk_status status =
         tmk_helper_send(helper, &begin, sizeof begin, NULL, 0, START_SECONDS, NULL);
     if (status == TMK_OK)

@@ -121,7 +121,7 @@ bool tmk_served_answer(struct tmk_served *served, const struct tmk_helper_answer
 
 bool tmk_served_begin(struct tmk_served *served) {
     const struct timeval patience = {PATIENCE, 0};
-    struct tmk_helper_begin begin;
+    struct tmk_helper_begin begin = {0};
     struct tmk_helper_answer answer = {0};
     struct tmk_helper_ready ready = {0};
     *served = (struct tmk_served){.owner = getppid()};
