@@ -32,22 +32,6 @@ static bool is_late(void *context) {
     return clock_seconds() - ((const struct self_test *)context)->begin > MAX_SECONDS;
 }
 
-/* ../share/tidemark of the folder that the program is in. */
-static bool find_installed(char folder[PATH_MAX]) {
-    char program[PATH_MAX];
-    const ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
-    if (n <= 0)
-        return false;
-    program[n] = '\0';
-    for (int i = 0; i < 2; i++) {
-        char *slash = strrchr(program, '/');
-        if (!slash)
-            return false;
-        *slash = '\0';
-    }
-    return snprintf(folder, PATH_MAX, "%s/share/tidemark", program) < PATH_MAX;
-}
-
 static bool name_file(char out[PATH_MAX], const char *folder, const char *name) {
     return snprintf(out, PATH_MAX, "%s/%s", folder, name) < PATH_MAX;
 }
@@ -55,6 +39,27 @@ static bool name_file(char out[PATH_MAX], const char *folder, const char *name) 
 static bool find_files(const char *folder, struct self_test *t) {
     return name_file(t->model, folder, "digits.onnx") && name_file(t->data, folder, "digits.npy") &&
            name_file(t->expected, folder, "digits-profile.json");
+}
+
+/* From the folder that the program is in: in a build folder, a wheel, most prefixes; as installed.
+ */
+static bool find_installed(struct self_test *t) {
+    static const char *const places[] = {"../share/tidemark", TMK_INSTALLED_DATA};
+    char program[PATH_MAX], folder[PATH_MAX];
+    const ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
+    program[n > 0 ? n : 0] = '\0';
+    char *slash = strrchr(program, '/');
+    if (!slash)
+        return false;
+    *slash = '\0';
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        const bool named = places[i][0] == '/'
+                               ? snprintf(folder, PATH_MAX, "%s", places[i]) < PATH_MAX
+                               : name_file(folder, program, places[i]);
+        if (named && find_files(folder, t) && access(t->expected, R_OK) == 0)
+            return true;
+    }
+    return false;
 }
 
 /* A value that one of the two does not have, or that differs. */
@@ -160,7 +165,6 @@ static bool print_helpers(void) {
 static int run_doctor(const struct command *command, int argc, char **argv) {
     struct words rest = {0};
     const struct option_row options[] = {{0}};
-    char installed[PATH_MAX];
     struct self_test t = {0};
     int exit_status;
     if (!parse_options(command, options, argc, argv, &rest, &exit_status))
@@ -169,11 +173,10 @@ static int run_doctor(const struct command *command, int argc, char **argv) {
         exit_status = wrong_call(command, "it takes one FOLDER at most");
         goto end;
     }
-    const char *folder = rest.n ? rest.items[0] : find_installed(installed) ? installed : NULL;
     print_facts();
     const bool helped = print_helpers();
     exit_status = EXIT_DONE;
-    if (folder && find_files(folder, &t) && (rest.n || access(t.expected, R_OK) == 0))
+    if (rest.n ? find_files(rest.items[0], &t) : find_installed(&t))
         exit_status = print_self_test(&t);
     else
         print_out("self-test: skipped: its files are not installed\n");

@@ -51,6 +51,7 @@ def main():
         rows = {line.split()[1]: int(line.split()[2]) for line in said.splitlines()}
         assert rows["image"] > 5 and rows["relu1_out"] > 10 and rows["probabilities"] == 0, rows
         program = next(path for path in (folder / "root").rglob("bin/tidemark") if path.is_file())
+        assert "self-test: passed" in run(program, "doctor", env=environment)  # finds its files
         helpers = [path.name for path in (folder / "root").rglob("tidemark-read-*")]
         if "tidemark-read-hdf5" in helpers:
             run(program, "profile", BUNDLE / "digits.onnx", "--data", BUNDLE / "digits.npy", "-o", folder / "p.h5", "--quiet", env=environment)
