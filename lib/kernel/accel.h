@@ -17,6 +17,9 @@ struct tmk_accel;
  * thread-safe: accels that share are made and destroyed one at a time. */
 struct tmk_packs;
 TMK_NODISCARD enum tmk_status tmk_packs_create(struct tmk_packs **out, struct tmk_diag *diag);
+/* For accels that are never run, but measured (tmk_accel_bytes): copies have no memory, and no
+ * constant is read for them. */
+TMK_NODISCARD enum tmk_status tmk_packs_create_empty(struct tmk_packs **out, struct tmk_diag *diag);
 /* After all accels that share them. *packs NULL is allowed. */
 void tmk_packs_destroy(struct tmk_packs **packs);
 /* Copying weights takes far longer than all else that making accels does, and others may help with

@@ -11,6 +11,10 @@ enum tmk_status tmk_packs_create(struct tmk_packs **out, struct tmk_diag *diag) 
     return TMK_OK;
 }
 
+enum tmk_status tmk_packs_create_empty(struct tmk_packs **out, struct tmk_diag *diag) {
+    return tmk_packs_create(out, diag);
+}
+
 void tmk_packs_destroy(struct tmk_packs **packs) {
     (void)packs;
 }

@@ -25,6 +25,7 @@ struct tmk_pack {
 
 struct tmk_packs {
     struct tmk_pack *bucket[BUCKETS];
+    bool empty;           /* packs have no bytes */
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t changed;
     bool open, begun;
@@ -42,6 +43,12 @@ enum tmk_status tmk_packs_create(struct tmk_packs **out, struct tmk_diag *diag) 
     pthread_cond_init(&packs->changed, NULL);
     packs->last = &packs->waiting;
     *out = packs;
+    return TMK_OK;
+}
+
+enum tmk_status tmk_packs_create_empty(struct tmk_packs **out, struct tmk_diag *diag) {
+    TMK_TRY(tmk_packs_create(out, diag));
+    (*out)->empty = true;
     return TMK_OK;
 }
 
@@ -87,6 +94,8 @@ static void write_waiting(struct tmk_packs *packs, struct tmk_pack **link) {
 enum tmk_status tmk_pack_write(struct tmk_pack *pack, const struct tmk_pack_writer *writer,
                                struct tmk_diag *diag) {
     struct tmk_packs *packs = pack->packs;
+    if (packs && packs->empty)
+        return TMK_OK;
     if (packs)
         pthread_mutex_lock(&packs->lock);
     const bool waits = packs && packs->open && packs->begun;
@@ -194,8 +203,9 @@ enum tmk_status tmk_pack_get(struct tmk_packs *packs, const void *source, tmk_md
         return tmk_nomem(diag);
     pack->source = source;
     pack->users = 1;
-    pack->bytes = tmk_memory_mapped(bytes);
-    if (!pack->bytes) {
+    const bool empty = packs && packs->empty;
+    pack->bytes = empty ? NULL : tmk_memory_mapped(bytes);
+    if (!pack->bytes && !empty) {
         free(pack);
         return tmk_memory_fail(diag, bytes, "a copy of its weights for oneDNN");
     }

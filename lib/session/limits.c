@@ -34,15 +34,28 @@ static uint64_t statistics_of(const struct tmk_plan *plan, const struct tmk_plan
     return bytes;
 }
 
-/* Weights that are views of the file: their pages come back as they are read. Copies of others the
- * process holds by now. */
-static void find_views(struct tmk_graph *graph, void *context) {
-    uint64_t *bytes = context;
-    for (uint32_t i = 0; i < graph->n_values; i++) {
-        const struct tmk_value *value = graph->values[i];
-        if (value->kind == TMK_VALUE_INITIALIZER && tmk_buf_is_mapped(value->data.buf))
-            *bytes += tmk_tensor_bytes(&value->data);
+/* Weights that steps read themselves, as they lie in the file or widened: pages of those that are
+ * packed leave memory again; copies of others the process holds by now. */
+static enum tmk_status add_weights(const struct tmk_plan *plan, struct tmk_memory_plan *m,
+                                   struct tmk_diag *diag) {
+    bool *seen = calloc(plan->n_values + 1u, sizeof *seen);
+    if (!seen)
+        return tmk_nomem(diag);
+    for (uint32_t s = 0; s < plan->n_steps; s++) {
+        const struct tmk_plan_step *step = &plan->steps[s];
+        for (uint32_t i = 0; i < step->n_in; i++) {
+            const uint32_t at = plan->refs[step->first_in + i];
+            if (at == TMK_NO_VALUE || seen[at] || !plan->values[at].initializer ||
+                (step->accel && tmk_accel_has_packed(step->accel, i)))
+                continue;
+            const struct tmk_tensor *weight = &plan->values[at].constant;
+            seen[at] = true;
+            m->model += tmk_buf_is_mapped(weight->buf) ? tmk_tensor_bytes(weight) : 0;
+            m->packed += tmk_tensor_is_opened(weight) ? tmk_tensor_bytes(weight) : 0;
+        }
     }
+    free(seen);
+    return TMK_OK;
 }
 
 /* Until every worker has a sequence of its own, the loader reads on. */
@@ -63,17 +76,20 @@ static void add_up(struct tmk_memory_plan *plan) {
                   plan->threads * (plan->worker + plan->statistics + plan->read_ahead);
 }
 
+/* End `packs` after the plan; both may be NULL on failure. */
 static enum tmk_status plan_batch(const struct tmk_memory_request *r,
-                                  const struct tmk_tensor *inputs, struct tmk_plan **out,
-                                  struct tmk_diag *diag) {
+                                  const struct tmk_tensor *inputs, struct tmk_packs **packs,
+                                  struct tmk_plan **out, struct tmk_diag *diag) {
     uint8_t *needs = calloc(r->n_slots + 1u, sizeof *needs);
     if (!needs)
         return tmk_nomem(diag);
     for (uint32_t i = 0; i < r->n_slots; i++)
         needs[i] = tmk_slot_need(&r->slots[i]);
-    const struct tmk_plan_options options = {.needs = r->n_slots ? needs : NULL};
+    enum tmk_status status = tmk_packs_create_empty(packs, diag);
+    const struct tmk_plan_options options = {.needs = r->n_slots ? needs : NULL, .packs = *packs};
     tmk_kernel_enter_thread();
-    enum tmk_status status = tmk_plan_create(r->graph, inputs, &options, out, diag);
+    if (status == TMK_OK)
+        status = tmk_plan_create(r->graph, inputs, &options, out, diag);
     free(needs);
     return status;
 }
@@ -110,22 +126,18 @@ static uint64_t per_sample_bytes(const struct tmk_memory_request *r, const struc
            parts;
 }
 
-static enum tmk_status measure_batch(const struct tmk_memory_request *r,
-                                     const struct tmk_feed *feed, const struct tmk_batch *batch,
-                                     struct tmk_memory_plan *m, struct tmk_diag *diag) {
-    struct tmk_plan *plan = NULL;
-    TMK_TRY(tmk_in(diag, plan_batch(r, batch->inputs, &plan, diag), "%s: sample %llu", r->path,
-                   (unsigned long long)batch->sample));
-    tmk_graph_each(tmk_graph_root(r->graph), find_views, &m->model);
+static enum tmk_status measure_plan(const struct tmk_memory_request *r, const struct tmk_feed *feed,
+                                    const struct tmk_batch *batch, const struct tmk_plan *plan,
+                                    struct tmk_memory_plan *m, struct tmk_diag *diag) {
+    TMK_TRY(add_weights(plan, m, diag));
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < plan->n_steps; i++)
         bytes += plan->steps[i].accel ? tmk_accel_bytes(plan->steps[i].accel) : 0;
     for (uint32_t i = 0; i < plan->n_values; i++)
-        if (plan->values[i].place == TMK_PLACE_CONSTANT &&
-            (!plan->values[i].initializer || tmk_tensor_is_opened(&plan->values[i].constant)) &&
+        if (plan->values[i].place == TMK_PLACE_CONSTANT && !plan->values[i].initializer &&
             plan->values[i].constant.data)
             bytes += tmk_tensor_bytes(&plan->values[i].constant);
-    m->packed = bytes;
+    m->packed += bytes;
     m->worker = plan->arena_bytes + plan->scratch_bytes;
     for (uint32_t i = 0; i < batch->n_inputs; i++)
         m->read_ahead += READ_AHEAD_A_WORKER * tmk_tensor_bytes(&batch->inputs[i]);
@@ -138,8 +150,21 @@ static enum tmk_status measure_batch(const struct tmk_memory_request *r,
     m->statistics *= strata;
     m->constants *= strata;
     m->per_sample = per_sample_bytes(r, plan, feed);
-    tmk_plan_destroy(&plan);
     return TMK_OK;
+}
+
+static enum tmk_status measure_batch(const struct tmk_memory_request *r,
+                                     const struct tmk_feed *feed, const struct tmk_batch *batch,
+                                     struct tmk_memory_plan *m, struct tmk_diag *diag) {
+    struct tmk_packs *packs = NULL;
+    struct tmk_plan *plan = NULL;
+    enum tmk_status status = tmk_in(diag, plan_batch(r, batch->inputs, &packs, &plan, diag),
+                                    "%s: sample %llu", r->path, (unsigned long long)batch->sample);
+    if (status == TMK_OK)
+        status = measure_plan(r, feed, batch, plan, m, diag);
+    tmk_plan_destroy(&plan);
+    tmk_packs_destroy(&packs);
+    return status;
 }
 
 static enum tmk_status plan_once(const struct tmk_memory_request *r,

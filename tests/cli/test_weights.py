@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Peak memory of models that are mostly weights: these are there once, whatever their type in the file."""
+import re
+import struct
+
+import onnx_bytes as onnx
+from cli import DONE, FEATURES, main, npy_bytes, skip, tidemark
+
+SIDE, LAYERS, PROGRAM = 2048, 4, 48  # PROGRAM: MiB that the program takes itself, and some more
+
+
+def chain(here, dtype, size):
+    """LAYERS matrix products behind each other, the weights in a file of their own; its MiB."""
+    one = SIDE * SIDE * size
+    half = struct.pack("<64e", *(((i * 37) % 64 - 32) / 1024 for i in range(64)))
+    wide = struct.pack("<64f", *(((i * 37) % 64 - 32) / 1024 for i in range(64)))
+    (here / "w.bin").write_bytes((wide if size == 4 else half) * (LAYERS * SIDE * SIDE // 64))
+    nodes, weights = [], []
+    for i in range(LAYERS):
+        weights.append(onnx.tensor(f"w{i}", [SIDE, SIDE], [], dtype, {"location": "w.bin", "offset": i * one, "length": one}))
+        if size == 2:
+            nodes.append(onnx.node("Cast", [f"w{i}"], [f"c{i}"], to=onnx.FLOAT))
+        nodes.append(onnx.node("MatMul", [f"x{i}", f"{'c' if size == 2 else 'w'}{i}"], [f"x{i + 1}"]))
+    (here / "m.onnx").write_bytes(onnx.model(nodes, [onnx.value("x0", ["N", SIDE])], [onnx.value(f"x{LAYERS}", ["N", SIDE])], weights))
+    (here / "x.npy").write_bytes(npy_bytes([4, SIDE], [i % 7 - 3 for i in range(4 * SIDE)]))
+    return LAYERS * one >> 20
+
+
+def peak_and_plan(here):
+    run = ["profile", here / "m.onnx", "--data", here / "x.npy", "--threads", 2, "-o", here / "p.json"]
+    plan = tidemark(*run, "--plan").expect(DONE, "total, an estimate").out
+    peak = re.search(r"peak (\d+) MiB", tidemark(*run).expect(DONE).err)
+    return int(peak[1]), float(plan.split()[-2])
+
+
+def check_peak(here, dtype, size, widened):
+    if "sanitized" in FEATURES:
+        skip("a sanitizer has memory of its own")
+    weights = chain(here, dtype, size)
+    peak, plan = peak_and_plan(here)
+    assert peak < 1.25 * widened * weights + PROGRAM, (peak, weights)
+    assert 0.7 * peak < plan < 1.4 * peak + PROGRAM, (peak, plan)
+
+
+def test_float32_weights_are_there_once(here):
+    check_peak(here, onnx.FLOAT, 4, 1)
+
+
+def test_half_weights_are_widened_once(here):
+    check_peak(here, onnx.FLOAT16, 2, 2)
+
+
+main()
