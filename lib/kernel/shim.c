@@ -38,7 +38,7 @@ bool tmk_layout_outermost(tmk_md md, int *dim, int64_t *extent, int64_t *stride)
 
 dnnl_status_t tmk_layout_part(struct tmk_layout *part, tmk_md whole, int dim, int64_t first,
                               int64_t n, int64_t *offset) {
-    dnnl_dims_t dims, offsets = {0};
+    dnnl_dims_t dims = {0}, offsets = {0};
     struct form form;
     if (!read_form(whole, &form))
         return dnnl_unimplemented;
