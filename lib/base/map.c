@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "base/ptrmap.h"
 
 struct tmk_map_slot {
     const void *key;

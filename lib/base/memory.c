@@ -14,7 +14,7 @@
 #include "base/spare.h"
 
 /* The process's, as is what malloc keeps; see <tidemark/memory.h>. */
-static _Atomic uint64_t limit, used, refused;
+static _Atomic uint64_t limit, used_bytes, refused;
 
 void tmk_memory_set_limit(uint64_t bytes) {
     atomic_store(&refused, 0);
@@ -26,7 +26,7 @@ uint64_t tmk_memory_limit(void) {
 }
 
 uint64_t tmk_memory_used(void) {
-    return atomic_load(&used);
+    return atomic_load(&used_bytes);
 }
 
 /* Would `now` used bytes and so many more keep the limit? */
@@ -36,7 +36,7 @@ static bool fits_limit(uint64_t now, size_t bytes) {
 }
 
 static bool charge_system(size_t bytes) {
-    uint64_t before = atomic_fetch_add_explicit(&used, bytes, memory_order_relaxed);
+    uint64_t before = atomic_fetch_add_explicit(&used_bytes, bytes, memory_order_relaxed);
     if (fits_limit(before, bytes))
         return true;
     tmk_memory_uncharge(bytes);
@@ -53,7 +53,7 @@ bool tmk_memory_charge(size_t bytes) {
 }
 
 void tmk_memory_uncharge(size_t bytes) {
-    atomic_fetch_sub_explicit(&used, bytes, memory_order_relaxed);
+    atomic_fetch_sub_explicit(&used_bytes, bytes, memory_order_relaxed);
 }
 
 uint64_t tmk_memory_refused(void) {
@@ -61,7 +61,7 @@ uint64_t tmk_memory_refused(void) {
 }
 
 static bool system_has(size_t bytes) {
-    return fits_limit(atomic_load_explicit(&used, memory_order_relaxed), bytes);
+    return fits_limit(atomic_load_explicit(&used_bytes, memory_order_relaxed), bytes);
 }
 
 bool tmk_memory_fits(size_t bytes) {
@@ -198,4 +198,16 @@ enum tmk_status tmk_memory_fail(struct tmk_diag *diag, size_t bytes, const char 
                     "limit of %s",
                     what, need, size_text(tmk_memory_used(), now),
                     size_text(tmk_memory_limit(), most));
+}
+
+void *tmk_grown(void *array, size_t used, size_t *size, size_t element) {
+    size_t larger, bytes;
+    if (used < *size)
+        return array;
+    if (!tmk_mul_size(*size ? *size : 8, 2, &larger) || !tmk_mul_size(larger, element, &bytes))
+        return NULL;
+    void *grown = realloc(array, bytes);
+    if (grown)
+        *size = larger;
+    return grown;
 }

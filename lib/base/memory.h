@@ -38,4 +38,11 @@ void tmk_memory_free(void *memory);
 TMK_NODISCARD enum tmk_status tmk_memory_fail(struct tmk_diag *diag, size_t bytes, const char *fmt,
                                               ...) TMK_PRINTF(3, 4);
 
+/* Arrays that grow by one element at a time. */
+
+/* The malloc'ed array (moved, if need be) with space for one more element behind `used` of them;
+ * *size elements fit, and becomes larger when it moves. NULL when memory ran out: then array and
+ * *size are as they were. array may be NULL. */
+void *tmk_grown(void *array, size_t used, size_t *size, size_t element);
+
 #endif

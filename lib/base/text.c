@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/text.h"
 
+#include <ctype.h>
 #include <fnmatch.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include <tidemark/guess.h>
+
+#include "base/diag.h"
 #include "base/memory.h"
 #include "base/size.h"
 
@@ -103,4 +108,124 @@ void tmk_format_double(double value, char out[32]) {
 
 bool tmk_glob(const char *pattern, const char *name) {
     return fnmatch(pattern, name, FNM_NOESCAPE) == 0;
+}
+
+/* Bytes of the well-formed sequence that starts at s; 0 when there is none. */
+static size_t sequence_length(const unsigned char *s, size_t left) {
+    unsigned char lead = s[0], low = 0x80, high = 0xBF;
+    size_t n;
+    if (lead < 0x80)
+        return 1;
+    if (lead >= 0xC2 && lead <= 0xDF)
+        n = 2;
+    else if (lead >= 0xE0 && lead <= 0xEF)
+        n = 3;
+    else if (lead >= 0xF0 && lead <= 0xF4)
+        n = 4;
+    else
+        return 0;
+    if (left < n)
+        return 0;
+    if (lead == 0xE0)
+        low = 0xA0;
+    else if (lead == 0xED)
+        high = 0x9F;
+    else if (lead == 0xF0)
+        low = 0x90;
+    else if (lead == 0xF4)
+        high = 0x8F;
+    if (s[1] < low || s[1] > high)
+        return 0;
+    for (size_t i = 2; i < n; i++)
+        if (s[i] < 0x80 || s[i] > 0xBF)
+            return 0;
+    return n;
+}
+
+/* How many bytes from the beginning are well-formed. */
+static size_t well_formed(const char *bytes, size_t len) {
+    const unsigned char *s = (const unsigned char *)bytes;
+    size_t at = 0, n;
+    while (at < len && (n = sequence_length(s + at, len - at)) > 0)
+        at += n;
+    return at;
+}
+
+bool tmk_utf8_valid(const char *bytes, size_t len) {
+    return well_formed(bytes, len) == len;
+}
+
+enum tmk_status tmk_utf8_check(const char *bytes, size_t len, struct tmk_diag *diag) {
+    size_t good = well_formed(bytes, len);
+    return good == len ? TMK_OK : tmk_fail(diag, TMK_FORMAT, "byte %zu: not UTF-8", good);
+}
+
+size_t tmk_utf8_put(unsigned point, char out[4]) {
+    if (point < 0x80) {
+        out[0] = (char)point;
+        return 1;
+    }
+    size_t n = point < 0x800 ? 2 : point < 0x10000 ? 3 : 4;
+    for (size_t i = n - 1; i > 0; i--, point >>= 6)
+        out[i] = (char)(0x80 | (point & 0x3f));
+    out[0] = (char)((0xf00 >> n & 0xff) | point);
+    return n;
+}
+
+/* The most similar of names that are known, for messages about one that is not. */
+
+enum { LONGEST = 100, WITHIN = 1000 }; /* WITHIN: farther than any number of edits */
+
+static bool same_letter(char a, char b) {
+    return tolower((unsigned char)a) == tolower((unsigned char)b);
+}
+
+static size_t min_size(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+/* How many characters to put in, leave out, replace or swap with their neighbour; case is free. */
+static size_t edit_distance(const char *a, size_t n, const char *b, size_t m) {
+    size_t rows[3][LONGEST + 1];
+    size_t *before = rows[0], *last = rows[1], *now = rows[2];
+    for (size_t j = 0; j <= m; j++)
+        last[j] = j;
+    for (size_t i = 1; i <= n; i++) {
+        now[0] = i;
+        for (size_t j = 1; j <= m; j++) {
+            now[j] = min_size(min_size(last[j], now[j - 1]) + 1,
+                              last[j - 1] + !same_letter(a[i - 1], b[j - 1]));
+            if (i > 1 && j > 1 && same_letter(a[i - 1], b[j - 2]) &&
+                same_letter(a[i - 2], b[j - 1]))
+                now[j] = min_size(now[j], before[j - 2] + 1);
+        }
+        size_t *const free_row = before;
+        before = last;
+        last = now;
+        now = free_row;
+    }
+    return last[m];
+}
+
+void tmk_guess_try(struct tmk_guess *guess, const char *known) {
+    const size_t n = strlen(guess->wanted), m = strlen(known);
+    if (!n || !m || n > LONGEST || m > LONGEST)
+        return;
+    size_t distance = edit_distance(guess->wanted, n, known, m);
+    if (distance > (n < 3 ? 1 : (n + 2) / 3)) {
+        if (n < 3 || !strstr(known, guess->wanted))
+            return;
+        distance = WITHIN + m - n; /* a part of a name, where no whole one is near */
+    }
+    if (!guess->best || distance < guess->distance) {
+        guess->best = known;
+        guess->distance = distance;
+    }
+}
+
+const char *tmk_guess_text(const struct tmk_guess *guess, char out[TMK_GUESS_SIZE]) {
+    out[0] = '\0';
+    if (guess->best)
+        snprintf(out, TMK_GUESS_SIZE, " (did you mean '%s'?)", guess->best);
+    return out;
 }

@@ -39,4 +39,16 @@ void tmk_format_double(double value, char out[32]);
  * it). */
 bool tmk_glob(const char *pattern, const char *name);
 
+/* Whether bytes are text. */
+
+/* Well-formed UTF-8 (Unicode 15, table 3-7): no overlong forms, no surrogates, nothing above
+ * U+10FFFF. */
+bool tmk_utf8_valid(const char *bytes, size_t len);
+
+/* The same for a file's text: TMK_FORMAT, with the first byte that is none. */
+TMK_NODISCARD enum tmk_status tmk_utf8_check(const char *bytes, size_t len, struct tmk_diag *diag);
+
+/* A code point up to U+10FFFF as UTF-8; how many bytes it takes. */
+size_t tmk_utf8_put(unsigned point, char out[4]);
+
 #endif

@@ -9,7 +9,7 @@
 #include <tidemark/guess.h>
 
 #include "base/diag.h"
-#include "base/filekind.h"
+#include "base/file.h"
 #include "base/text.h"
 #include "calib/item.h"
 #include "calib/json_file.h"

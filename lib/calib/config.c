@@ -8,9 +8,9 @@
 #include <tidemark/guess.h>
 
 #include "base/diag.h"
-#include "base/filekind.h"
+#include "base/file.h"
 #include "base/size.h"
-#include "calib/encodings_check.h"
+#include "calib/encodings.h"
 #include "calib/json_file.h"
 #include "calib/pattern.h"
 

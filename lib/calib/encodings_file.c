@@ -9,9 +9,8 @@
 
 #include "base/diag.h"
 #include "base/file.h"
-#include "base/filekind.h"
 #include "base/size.h"
-#include "calib/encodings_check.h"
+#include "calib/encodings.h"
 #include "calib/item.h"
 #include "calib/json_file.h"
 #include "profile/format.h"

@@ -9,8 +9,6 @@
 TMK_NODISCARD enum tmk_status tmk_encoding_allocate(struct tmk_encodings *encodings,
                                                     struct tmk_encoding *e, uint32_t n,
                                                     struct tmk_diag *diag);
-/* The reals of the lowest and the highest code under the i-th scale. */
-void tmk_encoding_reals(const struct tmk_encoding *e, uint32_t i, float *lowest, float *highest);
 /* Fills clip_min and clip_max with them. */
 void tmk_encoding_set_clip(struct tmk_encoding *e);
 /* Which scale is for which element of a tensor. */

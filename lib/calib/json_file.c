@@ -4,7 +4,7 @@
 #include "base/diag.h"
 #include "base/file.h"
 #include "base/memory.h"
-#include "base/utf8.h"
+#include "base/text.h"
 
 static enum tmk_status parse_file(const char *text, size_t len, struct tmk_json_file *out,
                                   struct tmk_diag *diag) {

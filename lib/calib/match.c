@@ -6,7 +6,7 @@
 
 #include "base/size.h"
 #include "base/text.h"
-#include "calib/op_names.h"
+#include "calib/net.h"
 #include "traits/traits.h"
 
 /* One of its operands is a constant. */

@@ -4,6 +4,8 @@
 #ifndef TMK_CALIB_NET_H
 #define TMK_CALIB_NET_H
 
+#include <stdbool.h>
+
 #include <tidemark/profile.h>
 
 #include "base/arena.h"
@@ -46,5 +48,12 @@ uint32_t tmk_net_input(const struct tmk_net *net, uint32_t node, uint32_t input)
 uint32_t tmk_net_output(const struct tmk_net *net, uint32_t node, uint32_t output);
 /* How many inputs read the value. */
 uint32_t tmk_net_readers(const struct tmk_net *net, uint32_t value);
+
+/* What others call ONNX's operators. Pure; thread-safe. */
+
+/* Does `word` (of a config) mean this operator? ONNX's name, or Relay's or Keras', in capitals or
+ * not. "dense" and "bias_add" mean only some nodes of their operators: *only says which. */
+enum tmk_op_only { TMK_OP_ALL, TMK_OP_ONLY_DENSE, TMK_OP_ONLY_BIAS };
+bool tmk_op_is_called(const char *op, const char *word, enum tmk_op_only *only);
 
 #endif

@@ -12,7 +12,7 @@
 
 #include "base/diag.h"
 #include "base/size.h"
-#include "calib/encodings_check.h"
+#include "calib/encodings.h"
 #include "calib/item.h"
 #include "calib/json_file.h"
 

@@ -8,7 +8,7 @@
 
 #include "compare/simulate.h"
 #include "graph/graph.h"
-#include "session/gather.h"
+#include "session/partials.h"
 
 /* A value of one of the graphs. */
 struct tmk_compared_value {

@@ -9,8 +9,8 @@
 
 #include "base/diag.h"
 #include "base/file.h"
-#include "base/grow.h"
 #include "base/hash.h"
+#include "base/memory.h"
 #include "base/size.h"
 #include "base/text.h"
 

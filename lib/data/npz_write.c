@@ -9,7 +9,7 @@
 #include "base/diag.h"
 #include "base/file.h"
 #include "base/map.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "data/npy.h"
 
 static bool ends_in(const char *text, const char *end) {

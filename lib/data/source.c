@@ -10,11 +10,9 @@
 
 #include "base/diag.h"
 #include "base/file.h"
-#include "base/filekind.h"
 #include "base/hash.h"
 #include "base/size.h"
 #include "base/text.h"
-#include "base/utf8.h"
 #include "data/kind.h"
 
 enum { GLANCE = 1 << 14 /* bytes at each end */ };

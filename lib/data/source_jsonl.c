@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "base/diag.h"
-#include "base/grow.h"
 #include "base/json.h"
+#include "base/memory.h"
 #include "base/size.h"
 #include "data/kind.h"
 

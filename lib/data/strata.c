@@ -8,9 +8,9 @@
 #include "base/arena.h"
 #include "base/diag.h"
 #include "base/file.h"
-#include "base/grow.h"
 #include "base/map.h"
-#include "base/utf8.h"
+#include "base/memory.h"
+#include "base/text.h"
 
 enum { MOST_BYTES = 256 << 20, MOST_FIELDS = 2 };
 

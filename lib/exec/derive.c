@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/diag.h"
-#include "base/ptrmap.h"
+#include "base/map.h"
 #include "graph/rewrite.h"
 #include "stats/shadow.h"
 #include "tensor/shape.h"

@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "base/diag.h"
-#include "base/grow.h"
+#include "base/memory.h"
 
 uint64_t tmk_clock_ns(void) {
     struct timespec t;

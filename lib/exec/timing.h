@@ -4,7 +4,7 @@
 #ifndef TMK_EXEC_TIMING_H
 #define TMK_EXEC_TIMING_H
 
-#include "base/ptrmap.h"
+#include "base/map.h"
 #include "plan/plan.h"
 
 /* All runs of one step, whatever the shapes. */

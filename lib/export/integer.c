@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "export/integer.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/diag.h"
+#include "calib/grid.h"
+#include "export/qdq.h"
+#include "graph/rewrite.h"
 #include "ops/ops.h"
 #include "ops/shapes.h"
+#include "tensor/fixed.h"
 
 /* All others that do to codes what they do to numbers are tmk_integer_move's. */
 static const struct {
@@ -243,4 +248,250 @@ enum tmk_status tmk_quantize_integer(const struct tmk_graph *graph,
     else
         tmk_quantized_finish(&made);
     return status;
+}
+
+/* New nodes and initializers. */
+
+enum { NAME = 256 };
+
+/* Joins names; longer ones are cut. */
+static const char *join_name(char out[NAME], const char *name, const char *suffix) {
+    const int room = NAME - 1 - (int)strlen(suffix);
+    snprintf(out, NAME, "%.*s%s", room, name, suffix);
+    return out;
+}
+
+enum tmk_status tmk_integer_node(struct tmk_integer *g, const char *domain, const char *op,
+                                 int64_t version, struct tmk_value *const *inputs,
+                                 uint32_t n_inputs, const char *name, const char *suffix,
+                                 struct tmk_node **out) {
+    char text[NAME];
+    const char *const outputs[] = {join_name(text, name, suffix)};
+    TMK_TRY(tmk_graph_add_node(
+        g->graph, g->at,
+        &(struct tmk_node_spec){domain, op, text, version, inputs, n_inputs, outputs, 1}, out,
+        g->diag));
+    return tmk_ptrmap_put(&g->rewritten, *out, *out) ? TMK_OK : tmk_nomem(g->diag);
+}
+
+enum tmk_status tmk_integer_plain_node(struct tmk_integer *g, const char *op, int64_t version,
+                                       struct tmk_value *a, struct tmk_value *b, const char *name,
+                                       const char *suffix, struct tmk_value **out) {
+    struct tmk_value *const inputs[] = {a, b};
+    struct tmk_node *node = NULL;
+    TMK_TRY(
+        tmk_integer_node(g, TMK_DOMAIN_ONNX, op, version, inputs, b ? 2 : 1, name, suffix, &node));
+    *out = node->outputs[0];
+    return TMK_OK;
+}
+
+enum tmk_status tmk_integer_set_int(struct tmk_integer *g, struct tmk_node *node, const char *name,
+                                    int64_t value) {
+    const struct tmk_attr attr = {.name = name, .kind = TMK_ATTR_INT, .i = value};
+    return tmk_node_set_attr(node, &attr, g->diag);
+}
+
+enum tmk_status tmk_integer_set_ints(struct tmk_integer *g, struct tmk_node *node, const char *name,
+                                     const int64_t *values, size_t n) {
+    const struct tmk_attr attr = {.name = name, .kind = TMK_ATTR_INTS, .n = n, .ints = values};
+    return tmk_node_set_attr(node, &attr, g->diag);
+}
+
+/* ---- initializers ---- */
+
+static enum tmk_status add_initializer(struct tmk_integer *g, struct tmk_tensor *tensor,
+                                       const char *name, const char *suffix,
+                                       struct tmk_value **out) {
+    char text[NAME];
+    enum tmk_status status =
+        tmk_graph_add_initializer(g->graph, join_name(text, name, suffix), tensor, out, g->diag);
+    tmk_tensor_finish(tensor);
+    return status;
+}
+
+enum tmk_status tmk_integer_constant(struct tmk_integer *g, enum tmk_dtype dtype,
+                                     const struct tmk_shape *shape, const int32_t *codes,
+                                     const char *name, const char *suffix, struct tmk_value **out) {
+    static const struct tmk_shape scalar;
+    struct tmk_tensor tensor = {0};
+    TMK_TRY(tmk_tensor_init(&tensor, dtype, shape ? shape : &scalar, g->diag));
+    for (size_t i = 0; i < tmk_tensor_count(&tensor); i++)
+        tmk_qdq_put(&tensor, i, codes[i]);
+    return add_initializer(g, &tensor, name, suffix, out);
+}
+
+static struct tmk_shape line_shape(uint32_t n) {
+    return (struct tmk_shape){.rank = n > 1, .dim = {n}};
+}
+
+enum tmk_status tmk_integer_floats(struct tmk_integer *g, uint32_t n, const float *values,
+                                   const char *name, const char *suffix, struct tmk_value **out) {
+    const struct tmk_shape shape = line_shape(n);
+    struct tmk_tensor tensor = {0};
+    TMK_TRY(tmk_tensor_init(&tensor, TMK_FLOAT32, &shape, g->diag));
+    memcpy(tensor.data, values, n * sizeof *values);
+    return add_initializer(g, &tensor, name, suffix, out);
+}
+
+enum tmk_status tmk_integer_zero(struct tmk_integer *g, const struct tmk_encoding *encoding,
+                                 const char *name, struct tmk_value **out) {
+    const struct tmk_shape shape = line_shape(encoding->n);
+    return tmk_integer_constant(g, tmk_integer_carrier(encoding), &shape, encoding->zero_point,
+                                name, "_zero_point", out);
+}
+
+/* ---- patterns ---- */
+
+enum tmk_status tmk_integer_centred(struct tmk_integer *g, struct tmk_value *codes,
+                                    const struct tmk_encoding *encoding, const char *name,
+                                    struct tmk_value **out) {
+    struct tmk_node *cast = NULL;
+    struct tmk_value *zero = NULL;
+    TMK_TRY(tmk_integer_node(g, TMK_DOMAIN_ONNX, "Cast", 13, &codes, 1, name, "_int32", &cast));
+    TMK_TRY(tmk_integer_set_int(g, cast, "to", TMK_INT32));
+    *out = cast->outputs[0];
+    if (!encoding->zero_point[0])
+        return TMK_OK;
+    TMK_TRY(
+        tmk_integer_constant(g, TMK_INT32, NULL, encoding->zero_point, name, "_zero_int32", &zero));
+    return tmk_integer_plain_node(g, "Sub", 13, *out, zero, name, "_centred", out);
+}
+
+/* Multipliers, shifts and float numbers as inputs 1 to 3 of a Requantize. */
+static enum tmk_status add_multipliers(struct tmk_integer *g, const struct tmk_rescale *rescale,
+                                       const char *name, struct tmk_value **inputs) {
+    const uint32_t n = rescale->n;
+    const struct tmk_shape shape = line_shape(n);
+    int32_t *q = tmk_arena_array(&g->arena, n, sizeof *q),
+            *shift = tmk_arena_array(&g->arena, n, sizeof *shift);
+    float *real = tmk_arena_array(&g->arena, n, sizeof *real);
+    if (!q || !shift || !real)
+        return tmk_nomem(g->diag);
+    for (uint32_t i = 0; i < n; i++) {
+        TMK_TRY(tmk_in(g->diag,
+                       (g->options->pow2 ? tmk_fixed_from_real_pow2 : tmk_fixed_from_real)(
+                           rescale->real[i], &q[i], &shift[i], g->diag),
+                       "'%s'", name));
+        real[i] = rescale->rne ? rescale->rne[i] : (float)rescale->real[i];
+        if (g->options->pow2 && g->options->rounding == TMK_ROUNDING_FLOAT_RNE)
+            real[i] = (float)tmk_fixed_to_real(q[i], shift[i]);
+    }
+    TMK_TRY(tmk_integer_constant(g, TMK_INT32, &shape, q, name, "_multiplier", &inputs[1]));
+    TMK_TRY(tmk_integer_constant(g, TMK_INT32, &shape, shift, name, "_shift", &inputs[2]));
+    return tmk_integer_floats(g, n, real, name, "_real_multiplier", &inputs[3]);
+}
+
+enum tmk_status tmk_integer_requantize(struct tmk_integer *g, struct tmk_value *x,
+                                       const struct tmk_rescale *rescale,
+                                       const struct tmk_encoding *to, int32_t lowest,
+                                       int32_t highest, const char *name, const char *suffix,
+                                       struct tmk_value **out) {
+    static const int32_t none;
+    const char *rounding = tmk_rounding_name(g->options->rounding);
+    const struct tmk_attr attr = {
+        .name = "rounding", .kind = TMK_ATTR_STRING, .n = strlen(rounding), .s = rounding};
+    struct tmk_value *inputs[6] = {x, [5] = rescale->x_zero};
+    struct tmk_node *node = NULL;
+    TMK_TRY(add_multipliers(g, rescale, name, inputs));
+    TMK_TRY(
+        to ? tmk_integer_zero(g, to, name, &inputs[4])
+           : tmk_integer_constant(g, TMK_INT32, NULL, &none, name, "_no_zero_point", &inputs[4]));
+    TMK_TRY(tmk_integer_node(g, TMK_DOMAIN_TIDEMARK, TMK_OP_REQUANTIZE, 1, inputs,
+                             rescale->x_zero ? 6 : 5, name, suffix, &node));
+    TMK_TRY(tmk_node_set_attr(node, &attr, g->diag));
+    if (rescale->n > 1 || (to && to->n > 1))
+        TMK_TRY(tmk_integer_set_int(g, node, "axis", rescale->n > 1 ? rescale->axis : to->axis));
+    if (to) {
+        TMK_TRY(tmk_integer_set_int(g, node, "lowest", lowest));
+        TMK_TRY(tmk_integer_set_int(g, node, "highest", highest));
+    }
+    *out = node->outputs[0];
+    return TMK_OK;
+}
+
+enum tmk_status tmk_integer_dequantize(struct tmk_integer *g, struct tmk_value *x, uint32_t n,
+                                       const float *scale, int32_t axis, struct tmk_value *zero,
+                                       const char *name, const char *suffix,
+                                       struct tmk_value **out) {
+    struct tmk_value *inputs[3] = {x, NULL, zero};
+    struct tmk_node *node = NULL;
+    TMK_TRY(tmk_integer_floats(g, n, scale, name, "_scale", &inputs[1]));
+    TMK_TRY(tmk_integer_node(g, TMK_DOMAIN_ONNX, "DequantizeLinear", 21, inputs, zero ? 3 : 2, name,
+                             suffix, &node));
+    if (n > 1)
+        TMK_TRY(tmk_integer_set_int(g, node, "axis", axis));
+    *out = node->outputs[0];
+    return TMK_OK;
+}
+
+/* A Relu or Clip behind a result costs nothing: the clamp to codes does it, since clamping and
+ * rounding to a grid may change places. */
+
+struct tmk_node *tmk_integer_only_reader(const struct tmk_value *value) {
+    if (value->n_uses != 1 || value->n_graph_outputs || value->uses[0].node->graph != value->graph)
+        return NULL;
+    return value->uses[0].node;
+}
+
+/* Input `at` of a Clip; false: it depends on the data. */
+static bool clip_bound(const struct tmk_node *node, uint32_t at, float *bound) {
+    if (at >= node->n_inputs || !node->inputs[at])
+        return true;
+    const struct tmk_tensor *value = tmk_value_constant(node->inputs[at]);
+    if (!value || value->dtype != TMK_FLOAT32 || tmk_tensor_count(value) != 1)
+        return false;
+    *bound = *(const float *)value->data;
+    return true;
+}
+
+bool tmk_integer_bounds(const struct tmk_node *node, float *least, float *most) {
+    *least = -INFINITY;
+    *most = INFINITY;
+    if (tmk_node_is(node, TMK_DOMAIN_ONNX, "Relu")) {
+        *least = 0;
+        return true;
+    }
+    if (!tmk_node_is(node, TMK_DOMAIN_ONNX, "Clip"))
+        return false;
+    if (node->version < 11) {
+        *least = tmk_node_float(node, "min", *least);
+        *most = tmk_node_float(node, "max", *most);
+        return true;
+    }
+    return clip_bound(node, 1, least) && clip_bound(node, 2, most);
+}
+
+void tmk_integer_clamp(const struct tmk_encoding *e, float least, float most, int32_t *lowest,
+                       int32_t *highest) {
+    if (!isnan(least) && least != -INFINITY)
+        *lowest = tmk_grid_code(least, e->scale[0], e->zero_point[0], *lowest, *highest);
+    if (!isnan(most) && most != INFINITY)
+        *highest = tmk_grid_code(most, e->scale[0], e->zero_point[0], *lowest, *highest);
+}
+
+static const struct tmk_encoding *integer_encoding(const struct tmk_integer *g,
+                                                   const struct tmk_value *value) {
+    const struct tmk_encoding *e = tmk_integer_encoding(g, value, NULL, 0);
+    return e && tmk_integer_carrier(e) != TMK_UNDEFINED ? e : NULL;
+}
+
+enum tmk_status tmk_integer_tail(struct tmk_integer *g, struct tmk_value *result,
+                                 struct tmk_tail *out) {
+    struct tmk_tail tail = {.result = result, .encoding = integer_encoding(g, result)};
+    struct tmk_node *next = tmk_integer_only_reader(result);
+    const struct tmk_encoding *behind = next ? integer_encoding(g, next->outputs[0]) : NULL;
+    float least, most;
+    if (tail.encoding)
+        tmk_encoding_codes(tail.encoding, &tail.lowest, &tail.highest);
+    if (behind && behind->n == 1 && tmk_integer_bounds(next, &least, &most) &&
+        next->inputs[0] == result &&
+        (!tail.encoding || tmk_integer_same_grid(tail.encoding, behind))) {
+        tail.result = next->outputs[0];
+        tail.encoding = behind;
+        tmk_encoding_codes(behind, &tail.lowest, &tail.highest);
+        tmk_integer_clamp(behind, least, most, &tail.lowest, &tail.highest);
+        TMK_TRY(tmk_integer_replaced(g, next));
+    }
+    *out = tail;
+    return TMK_OK;
 }

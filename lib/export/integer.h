@@ -10,7 +10,7 @@
 #define TMK_EXPORT_INTEGER_H
 
 #include "base/arena.h"
-#include "base/ptrmap.h"
+#include "base/map.h"
 #include "export/quantized.h"
 
 /* A value as codes. */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/diag.h"
-#include "base/grow.h"
+#include "base/memory.h"
 #include "base/size.h"
 #include "export/rows.h"
 #include "ops/ops.h"

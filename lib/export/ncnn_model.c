@@ -9,7 +9,7 @@
 
 #include "base/diag.h"
 #include "base/file.h"
-#include "base/grow.h"
+#include "base/memory.h"
 #include "base/size.h"
 #include "export/ncnn.h"
 #include "export/pair.h"

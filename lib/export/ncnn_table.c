@@ -6,7 +6,7 @@
 
 #include "base/diag.h"
 #include "base/map.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "export/ncnn.h"
 #include "export/rows.h"
 

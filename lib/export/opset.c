@@ -1,12 +1,450 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "export/opset.h"
 
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/diag.h"
+#include "base/size.h"
 #include "base/text.h"
+#include "graph/rewrite.h"
 #include "ops/ops.h"
 #include "ops/shapes.h"
+
+/* What an operator's next version wants, where a node can be had there without a change of what it
+ * computes. Facts: ONNX's changelog of operators. */
+
+enum { MOST_INPUTS = 5 };
+
+/* A node on its way to the next row of its operator. */
+struct step {
+    struct tmk_node *node;
+    const char *op;
+    struct tmk_value *inputs[MOST_INPUTS]; /* those that the new node has before `rest` */
+    uint32_t n_inputs;
+    uint32_t n_outputs;
+    const char *but[4];      /* attributes that go; ends with NULL */
+    struct tmk_attr more[2]; /* attributes that come */
+    uint32_t n_more;
+    bool again; /* something differs: a node is made */
+    bool done;
+    struct tmk_diag *diag;
+};
+
+typedef enum tmk_status rule_fn(struct step *s);
+
+/* ---- parts ---- */
+
+static void drop_attr(struct step *s, const char *attr) {
+    uint32_t i = 0;
+    while (s->but[i])
+        i++;
+    s->but[i] = attr;
+    s->again = s->again || tmk_node_attr(s->node, attr);
+}
+
+static void set_attr(struct step *s, const struct tmk_attr *attr) {
+    s->more[s->n_more++] = *attr;
+    s->again = true;
+}
+
+static void set_int(struct step *s, const char *name, int64_t value) {
+    set_attr(s, &(struct tmk_attr){.name = name, .kind = TMK_ATTR_INT, .n = 1, .i = value});
+}
+
+static void set_string(struct step *s, const char *name, const char *value) {
+    set_attr(s, &(struct tmk_attr){
+                    .name = name, .kind = TMK_ATTR_STRING, .n = strlen(value), .s = value});
+}
+
+/* An input that was absent: n numbers of 8 or 4 bytes, or one scalar (rank 0). */
+static enum tmk_status give_input(struct step *s, uint32_t at, const char *what,
+                                  enum tmk_dtype dtype, int32_t rank, size_t n,
+                                  const void *numbers) {
+    const struct tmk_shape shape = {rank, {(int64_t)n}};
+    struct tmk_tensor tensor = {0};
+    struct tmk_text name = {0};
+    struct tmk_value *made = NULL;
+    TMK_TRY(tmk_tensor_init(&tensor, dtype, &shape, s->diag));
+    if (n)
+        memcpy(tensor.data, numbers, n * tmk_dtype_size(dtype));
+    tmk_text_printf(&name, "%s_%s", s->node->outputs[0]->name, what);
+    enum tmk_status status =
+        name.failed ? tmk_nomem(s->diag)
+                    : tmk_graph_add_initializer(s->node->graph, name.data, &tensor, &made, s->diag);
+    tmk_text_finish(&name);
+    tmk_tensor_finish(&tensor);
+    TMK_TRY(status);
+    while (s->n_inputs <= at)
+        s->inputs[s->n_inputs++] = NULL;
+    s->inputs[at] = made;
+    s->again = true;
+    return TMK_OK;
+}
+
+/* The list of integers of that name becomes an input; absent stays absent. */
+static enum tmk_status ints_to_input(struct step *s, const char *attr, uint32_t at) {
+    size_t n;
+    const int64_t *numbers = tmk_node_ints(s->node, attr, &n);
+    if (numbers)
+        TMK_TRY(give_input(s, at, attr, TMK_INT64, 1, n, numbers));
+    drop_attr(s, attr);
+    return TMK_OK;
+}
+
+static enum tmk_status float_to_input(struct step *s, const char *attr, uint32_t at) {
+    const struct tmk_attr *given = tmk_node_attr(s->node, attr);
+    if (given)
+        TMK_TRY(give_input(s, at, attr, TMK_FLOAT32, 0, 1, &given->f));
+    drop_attr(s, attr);
+    return TMK_OK;
+}
+
+static bool wants_output(const struct tmk_node *node, uint32_t i) {
+    return i < node->n_outputs && node->outputs[i] &&
+           (node->outputs[i]->n_uses || node->outputs[i]->n_graph_outputs);
+}
+
+/* ---- rules ---- */
+
+/* What is new is not used by an old node, or is what it did by default. */
+static enum tmk_status mark_done(struct step *s) {
+    s->done = true;
+    return TMK_OK;
+}
+
+static enum tmk_status axes_to_input(struct step *s) {
+    s->done = true;
+    return ints_to_input(s, "axes", 1);
+}
+
+/* Before 7 shapes were equal unless `broadcast` was set. */
+static enum tmk_status without_broadcast(struct step *s) {
+    s->done = tmk_node_int(s->node, "broadcast", 0) == 0;
+    drop_attr(s, "broadcast");
+    drop_attr(s, "axis");
+    drop_attr(s, "consumed_inputs");
+    return TMK_OK;
+}
+
+static enum tmk_status gemm_7(struct step *s) {
+    s->done = true; /* C broadcasts to the product, asked or not */
+    drop_attr(s, "broadcast");
+    return TMK_OK;
+}
+
+/* Along one axis instead of along it and all behind it: the same where those are of size 1. */
+static enum tmk_status along_one_axis(struct step *s) {
+    const struct tmk_type *type = &s->node->inputs[0]->type;
+    int64_t axis = tmk_node_int(s->node, "axis", 1);
+    if (!type->has_shape)
+        return TMK_OK;
+    axis += axis < 0 ? type->shape.rank : 0;
+    if (axis < 0 || axis >= type->shape.rank)
+        return TMK_OK;
+    for (int64_t i = axis + 1; i < type->shape.rank; i++)
+        if (type->shape.dim[i] != 1)
+            return TMK_OK;
+    s->done = true;
+    set_int(s, "axis", axis);
+    return TMK_OK;
+}
+
+static enum tmk_status concat_4(struct step *s) {
+    s->done = true;
+    set_int(s, "axis", tmk_node_int(s->node, "axis", 1));
+    return TMK_OK;
+}
+
+static enum tmk_status split_13(struct step *s) {
+    s->done = s->node->n_inputs == 1;
+    return ints_to_input(s, "split", 1);
+}
+
+static enum tmk_status split_18(struct step *s) {
+    s->done = true;
+    if (s->node->n_inputs < 2 || !s->node->inputs[1])
+        set_int(s, "num_outputs", s->node->n_outputs);
+    return TMK_OK;
+}
+
+static enum tmk_status clip_11(struct step *s) {
+    s->done = true;
+    TMK_TRY(float_to_input(s, "min", 1));
+    return float_to_input(s, "max", 2);
+}
+
+static enum tmk_status pad_11(struct step *s) {
+    s->done = true;
+    TMK_TRY(ints_to_input(s, "pads", 1));
+    return float_to_input(s, "value", 2);
+}
+
+static enum tmk_status slice_10(struct step *s) {
+    s->done = true;
+    TMK_TRY(ints_to_input(s, "starts", 1));
+    TMK_TRY(ints_to_input(s, "ends", 2));
+    return ints_to_input(s, "axes", 3);
+}
+
+static enum tmk_status reshape_5(struct step *s) {
+    s->done = tmk_node_attr(s->node, "shape") != NULL;
+    drop_attr(s, "consumed_inputs");
+    return ints_to_input(s, "shape", 1);
+}
+
+static enum tmk_status topk_10(struct step *s) {
+    const int64_t k = tmk_node_int(s->node, "k", -1);
+    s->done = true;
+    drop_attr(s, "k");
+    return give_input(s, 1, "k", TMK_INT64, 1, 1, &k);
+}
+
+/* Masks changed their type, and what they are of. */
+static enum tmk_status upgrade_dropout(struct step *s) {
+    s->done = !wants_output(s->node, 1);
+    s->again = s->again || s->node->n_outputs > 1;
+    s->n_outputs = 1;
+    drop_attr(s, "ratio");
+    drop_attr(s, "is_test");
+    drop_attr(s, "consumed_inputs");
+    return TMK_OK;
+}
+
+static enum tmk_status batch_norm_9(struct step *s) {
+    s->done = tmk_node_int(s->node, "spatial", 1) != 0;
+    drop_attr(s, "spatial");
+    drop_attr(s, "is_test");
+    drop_attr(s, "consumed_inputs");
+    return TMK_OK;
+}
+
+static enum tmk_status batch_norm_14(struct step *s) {
+    s->done = true;
+    for (uint32_t i = 1; i < s->node->n_outputs; i++)
+        s->done = s->done && !wants_output(s->node, i);
+    s->again = s->again || s->node->n_outputs > 1;
+    s->n_outputs = 1;
+    return TMK_OK;
+}
+
+static enum tmk_status upsample_9(struct step *s) {
+    size_t n;
+    const float *scales = tmk_node_floats(s->node, "scales", &n);
+    s->done = scales != NULL;
+    drop_attr(s, "scales");
+    return scales ? give_input(s, 1, "scales", TMK_FLOAT32, 1, n, scales) : TMK_OK;
+}
+
+static bool all_at_least_one(const struct tmk_value *scales) {
+    const struct tmk_tensor *data = tmk_value_constant(scales);
+    bool fine = data && data->dtype == TMK_FLOAT32;
+    for (size_t i = 0; fine && i < tmk_tensor_count(data); i++)
+        fine = ((const float *)data->data)[i] >= 1;
+    return fine;
+}
+
+static enum tmk_status upsample_10(struct step *s) {
+    const char *mode = tmk_node_string(s->node, "mode", "nearest");
+    s->done = true;
+    s->op = "Resize";
+    s->again = true;
+    drop_attr(s, "mode");
+    set_string(s, "mode", strcmp(mode, "bilinear") == 0 ? "linear" : mode);
+    return TMK_OK;
+}
+
+/* Positions were index / scale, and of the nearest below; elements that go were picked otherwise.
+ */
+static enum tmk_status resize_11(struct step *s) {
+    const bool nearest = strcmp(tmk_node_string(s->node, "mode", "nearest"), "nearest") == 0;
+    s->done = !nearest || all_at_least_one(s->node->inputs[1]);
+    s->inputs[2] = s->inputs[1];
+    s->inputs[1] = NULL; /* the region of interest */
+    s->n_inputs = 3;
+    set_string(s, "coordinate_transformation_mode", "asymmetric");
+    if (nearest)
+        set_string(s, "nearest_mode", "floor");
+    else
+        s->again = true;
+    return TMK_OK;
+}
+
+static enum tmk_status roi_align_16(struct step *s) {
+    s->done = true;
+    set_string(s, "coordinate_transformation_mode", "output_half_pixel");
+    return TMK_OK;
+}
+
+static enum tmk_status scatter_11(struct step *s) {
+    s->done = true;
+    s->op = "ScatterElements";
+    s->again = true;
+    return TMK_OK;
+}
+
+/* By operator and the version that brought the change. */
+static const struct {
+    const char *op;
+    int32_t since;
+    rule_fn *rule;
+} rules[] = {
+    {"Add", 7, without_broadcast},
+    {"And", 7, without_broadcast},
+    {"AveragePool", 7, mark_done},
+    {"AveragePool", 10, mark_done},
+    {"AveragePool", 19, mark_done},
+    {"BatchNormalization", 9, batch_norm_9},
+    {"BatchNormalization", 14, batch_norm_14},
+    {"Clip", 11, clip_11},
+    {"Concat", 4, concat_4},
+    {"Constant", 12, mark_done},
+    {"DepthToSpace", 11, mark_done},
+    {"DequantizeLinear", 13, mark_done},
+    {"DequantizeLinear", 21, mark_done},
+    {"Div", 7, without_broadcast},
+    {"Dropout", 7, upgrade_dropout},
+    {"Dropout", 10, upgrade_dropout},
+    {"Dropout", 12, upgrade_dropout},
+    {"Equal", 7, without_broadcast},
+    {"GRU", 14, mark_done},
+    {"GatherND", 12, mark_done},
+    {"Gemm", 7, gemm_7},
+    {"Gemm", 11, mark_done},
+    {"Greater", 7, without_broadcast},
+    {"Hardmax", 13, along_one_axis},
+    {"LSTM", 14, mark_done},
+    {"Less", 7, without_broadcast},
+    {"LogSoftmax", 13, along_one_axis},
+    {"LpPool", 18, mark_done},
+    {"Max", 8, mark_done},
+    {"MaxPool", 8, mark_done},
+    {"MaxPool", 10, mark_done},
+    {"Mean", 8, mark_done},
+    {"Min", 8, mark_done},
+    {"Mul", 7, without_broadcast},
+    {"OneHot", 11, mark_done},
+    {"OptionalHasElement", 18, mark_done},
+    {"Or", 7, without_broadcast},
+    {"Pad", 11, pad_11},
+    {"Pad", 18, mark_done},
+    {"Pow", 7, without_broadcast},
+    {"QuantizeLinear", 13, mark_done},
+    {"QuantizeLinear", 21, mark_done},
+    {"RNN", 14, mark_done},
+    {"ReduceL1", 18, axes_to_input},
+    {"ReduceL2", 18, axes_to_input},
+    {"ReduceLogSum", 18, axes_to_input},
+    {"ReduceLogSumExp", 18, axes_to_input},
+    {"ReduceMax", 18, axes_to_input},
+    {"ReduceMean", 18, axes_to_input},
+    {"ReduceMin", 18, axes_to_input},
+    {"ReduceProd", 18, axes_to_input},
+    {"ReduceSum", 13, axes_to_input},
+    {"ReduceSumSquare", 18, axes_to_input},
+    {"Reshape", 5, reshape_5},
+    {"Reshape", 14, mark_done},
+    {"Resize", 11, resize_11},
+    {"Resize", 18, mark_done},
+    {"RoiAlign", 16, roi_align_16},
+    {"Scatter", 11, scatter_11},
+    {"ScatterElements", 16, mark_done},
+    {"ScatterND", 16, mark_done},
+    {"Shape", 15, mark_done},
+    {"Slice", 10, slice_10},
+    {"Softmax", 13, along_one_axis},
+    {"Split", 13, split_13},
+    {"Split", 18, split_18},
+    {"Squeeze", 13, axes_to_input},
+    {"Sub", 7, without_broadcast},
+    {"Sum", 8, mark_done},
+    {"TopK", 10, topk_10},
+    {"TopK", 11, mark_done},
+    {"Unsqueeze", 13, axes_to_input},
+    {"Upsample", 9, upsample_9},
+    {"Upsample", 10, upsample_10},
+    {"Xor", 7, without_broadcast},
+};
+
+static rule_fn *find_rule(const char *op, int32_t since) {
+    for (size_t i = 0; i < TMK_COUNT(rules); i++)
+        if (rules[i].since == since && strcmp(rules[i].op, op) == 0)
+            return rules[i].rule;
+    return NULL;
+}
+
+/* ---- the new node ---- */
+
+static enum tmk_status move_output(struct tmk_value *from, struct tmk_value *to,
+                                   struct tmk_diag *diag) {
+    TMK_TRY(tmk_value_set_type(to, &from->type, diag));
+    TMK_TRY(tmk_value_replace(from, to, NULL, true, diag));
+    to->profile_id = from->profile_id;
+    to->fingerprint = from->fingerprint;
+    to->content = from->content;
+    to->ordinal = from->ordinal;
+    from->profile_id = -1;
+    return TMK_OK;
+}
+
+static enum tmk_status make_again(struct step *s, int32_t since, struct tmk_node **out) {
+    struct tmk_node *old = s->node, *made = NULL;
+    const uint32_t rest = old->n_inputs > MOST_INPUTS ? old->n_inputs : MOST_INPUTS;
+    struct tmk_value **inputs = calloc(rest + 1, sizeof(struct tmk_value *));
+    const char **names = calloc((size_t)s->n_outputs + 1, sizeof(char *));
+    enum tmk_status status = inputs && names ? TMK_OK : tmk_nomem(s->diag);
+    uint32_t n = 0;
+    if (status == TMK_OK) {
+        for (; n < s->n_inputs; n++)
+            inputs[n] = s->inputs[n];
+        for (; n < old->n_inputs; n++)
+            inputs[n] = old->inputs[n];
+        for (uint32_t i = 0; i < s->n_outputs; i++)
+            names[i] = old->outputs[i] ? old->outputs[i]->name : NULL;
+        status = tmk_graph_add_node(old->graph, old,
+                                    &(struct tmk_node_spec){old->domain, s->op, old->name, since,
+                                                            inputs, n, names, s->n_outputs},
+                                    &made, s->diag);
+    }
+    free(inputs);
+    free(names);
+    TMK_TRY(status);
+    TMK_TRY(tmk_node_copy_attrs(made, old, s->but, s->diag));
+    for (uint32_t i = 0; i < s->n_more; i++)
+        TMK_TRY(tmk_node_set_attr(made, &s->more[i], s->diag));
+    for (uint32_t i = 0; i < s->n_outputs; i++)
+        if (old->outputs[i])
+            TMK_TRY(move_output(old->outputs[i], made->outputs[i], s->diag));
+    tmk_node_remove(old);
+    *out = made;
+    return TMK_OK;
+}
+
+/* opset_rules.c: makes of the node, which is valid for the versions of its row, one that is valid
+ * for `since`, the next row's first. *node is the new one, or still the old. False in *done: it
+ * has no such form, or none in this file. */
+static enum tmk_status opset_step(struct tmk_node **node, int32_t since, bool *done,
+                                  struct tmk_diag *diag) {
+    struct step s = {
+        .node = *node, .op = (*node)->op, .n_outputs = (*node)->n_outputs, .diag = diag};
+    rule_fn *rule = find_rule(s.op, since);
+    *done = false;
+    if (!rule)
+        return TMK_OK;
+    while (s.n_inputs < s.node->n_inputs && s.n_inputs < MOST_INPUTS) {
+        s.inputs[s.n_inputs] = s.node->inputs[s.n_inputs];
+        s.n_inputs++;
+    }
+    TMK_TRY(rule(&s));
+    if (!s.done)
+        return TMK_OK;
+    if (s.again)
+        TMK_TRY(make_again(&s, since, node));
+    (*node)->version = since;
+    *done = true;
+    return TMK_OK;
+}
 
 struct upgrading {
     int64_t to;
@@ -33,7 +471,7 @@ static enum tmk_status upgrade_node(struct upgrading *r, struct tmk_node *node) 
             node->version = r->to;
             return TMK_OK;
         }
-        TMK_TRY(tmk_opset_step(&node, row->until + 1, &done, r->diag));
+        TMK_TRY(opset_step(&node, row->until + 1, &done, r->diag));
     }
     refuse_node(r, node);
     return TMK_OK;

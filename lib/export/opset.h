@@ -13,10 +13,4 @@
 TMK_NODISCARD enum tmk_status tmk_opset_upgrade(struct tmk_graph *graph, int64_t to,
                                                 struct tmk_diag *diag);
 
-/* opset_rules.c: makes of the node, which is valid for the versions of its row, one that is valid
- * for `since`, the next row's first. *node is the new one, or still the old. False in *done: it
- * has no such form, or none in this file. */
-TMK_NODISCARD enum tmk_status tmk_opset_step(struct tmk_node **node, int32_t since, bool *done,
-                                             struct tmk_diag *diag);
-
 #endif

@@ -6,7 +6,7 @@
 #define TMK_EXPORT_QDQ_H
 
 #include "base/arena.h"
-#include "base/ptrmap.h"
+#include "base/map.h"
 #include "export/quantized.h"
 
 /* A value that is to be quantized. */

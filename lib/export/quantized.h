@@ -4,7 +4,7 @@
  * QDQ: float operators between QuantizeLinear and DequantizeLinear, placed and named as ONNX
  * Runtime's quantizer does, initializers bit-equal to its.
  * INTEGER: no float between the quantized inputs and the last dequantized value: ConvInteger,
- * MatMulInteger, int32 additions, ai.tidemark::Requantize (ops/requantize.c). What has no encoding
+ * MatMulInteger, int32 additions, ai.tidemark::Requantize (ops/fixed_point.c). What has no encoding
  * stays float between DequantizeLinear and QuantizeLinear.
  */
 #ifndef TMK_EXPORT_QUANTIZED_H

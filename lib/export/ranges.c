@@ -11,10 +11,9 @@
 #include "base/arena.h"
 #include "base/diag.h"
 #include "base/file.h"
-#include "base/filekind.h"
-#include "base/grow.h"
 #include "base/json.h"
-#include "base/utf8.h"
+#include "base/memory.h"
+#include "base/text.h"
 #include "export/reader.h"
 
 #define TMK_READER(symbol) extern const struct tmk_ranges_reader symbol;

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "export/onert_form.h"
-#include "export/yaml_forms.h"
+#include "export/yaml.h"
 
 static bool is_glow(const char *path, const char *text, size_t len) {
     (void)path;

@@ -7,7 +7,7 @@
 
 #include "base/diag.h"
 #include "base/memory.h"
-#include "export/yaml_forms.h"
+#include "export/yaml.h"
 
 enum { MOST_NESTED = 64, MOST_LOOKS = 1 << 26 };
 

@@ -34,11 +34,4 @@ struct tmk_report_item {
 TMK_NODISCARD enum tmk_status tmk_report_value(const struct tmk_report_item *item,
                                                struct tmk_json_out *out, struct tmk_diag *diag);
 
-/* Reads what `tidemark simulate --json` printed, and puts it as "simulation", "ranking" or "search"
- * (the last of a kind stays). TMK_READ, TMK_FORMAT: the file; TMK_MISMATCH: it is of another
- * network than the profile. */
-TMK_NODISCARD enum tmk_status tmk_report_results(const struct tmk_profile *profile,
-                                                 const char *path, struct tmk_json_out *out,
-                                                 struct tmk_diag *diag);
-
 #endif

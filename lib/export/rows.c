@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "base/diag.h"
-#include "base/grow.h"
 #include "base/map.h"
-#include "base/utf8.h"
+#include "base/memory.h"
+#include "base/text.h"
 #include "calib/config.h"
 
 struct making {

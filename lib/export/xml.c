@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/diag.h"
-#include "base/utf8.h"
+#include "base/text.h"
 
 enum { DEEPEST = 1000 };
 

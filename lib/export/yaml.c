@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "base/utf8.h"
+#include "base/text.h"
 
 /* Characters beyond ASCII that YAML does not allow as they are: U+0080-U+009F, U+2028, U+2029,
  * U+FEFF, U+FFFE, U+FFFF. Their code point, or 0; *len is their length. */

@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "base/text.h"
+#include "export/reader.h"
 
 /* In double quotes; what YAML does not print is escaped. UTF-8. */
 void tmk_yaml_put_text(struct tmk_text *out, const char *text);
@@ -15,5 +16,12 @@ char *tmk_yaml_text(const char *raw, size_t len, struct tmk_arena *arena);
 /* A finite float that every YAML reader takes for a number: 1e-05 is a string to PyYAML, 1.0e-05
  * is not. */
 void tmk_yaml_put_float(struct tmk_text *out, float value);
+
+/* Formats in YAML: read with libyaml, or refused in a build without it. As tmk_reader.read. */
+
+TMK_NODISCARD enum tmk_status tmk_read_glow(const char *path, const char *text, size_t len,
+                                            struct tmk_ranges *out, struct tmk_diag *diag);
+TMK_NODISCARD enum tmk_status tmk_read_rknn(const char *path, const char *text, size_t len,
+                                            struct tmk_ranges *out, struct tmk_diag *diag);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stands in for libyaml in a build without it. */
 #include "base/diag.h"
-#include "export/yaml_forms.h"
+#include "export/yaml.h"
 
 static enum tmk_status fail_without_yaml(struct tmk_diag *diag) {
     return tmk_fail(diag, TMK_UNSUPPORTED,

@@ -7,9 +7,8 @@
 #include <string.h>
 
 #include "base/diag.h"
-#include "base/grow.h"
+#include "base/memory.h"
 #include "base/text.h"
-#include "base/utf8.h"
 #include "feed/internal.h"
 
 enum { MAX_REPORTED = 3 };

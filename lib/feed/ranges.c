@@ -1,11 +1,87 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The ranges of the data that run, one after the other, and what of them is dealt with. */
+#include "feed/ranges.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/diag.h"
-#include "base/grow.h"
+#include "base/memory.h"
 #include "feed/internal.h"
+
+/* The batch at `skip` may be a part of one; later ones are whole, but for the last. */
+static uint64_t offered_before(const struct feed_choice *choice, uint64_t i) {
+    uint64_t in_first = choice->batch - choice->skip % choice->batch, whole, sum;
+    if (i == 0)
+        return 0;
+    if (__builtin_mul_overflow(i - 1, choice->batch, &whole) ||
+        __builtin_add_overflow(in_first, whole, &sum))
+        return UINT64_MAX;
+    return sum;
+}
+
+bool tmk_feed_choice_batch(const struct feed_choice *choice, uint64_t i, uint64_t *from,
+                           uint64_t *until) {
+    uint64_t number, begin, before = offered_before(choice, i);
+    if (before >= choice->limit || __builtin_mul_overflow(i, choice->every, &number) ||
+        __builtin_add_overflow(number, choice->skip / choice->batch, &number) ||
+        __builtin_mul_overflow(number, choice->batch, &begin))
+        return false;
+    uint64_t end = UINT64_MAX - begin < choice->batch ? UINT64_MAX : begin + choice->batch;
+    if (begin < choice->skip)
+        begin = choice->skip;
+    if (end > choice->end)
+        end = choice->end;
+    if (begin >= end)
+        return false;
+    if (end - begin > choice->limit - before)
+        end = begin + (choice->limit - before);
+    *from = begin;
+    *until = end;
+    return true;
+}
+
+static void add_range(const struct feed_choice *choice, uint64_t i, struct feed_total *total) {
+    uint64_t from, until;
+    if (!tmk_feed_choice_batch(choice, i, &from, &until))
+        return;
+    total->samples += until - from;
+    if (until - from == choice->batch)
+        total->in_full_batches += choice->batch;
+}
+
+uint64_t tmk_feed_choice_batches(const struct feed_choice *choice) {
+    uint64_t batches = 0, high = choice->end, from, until;
+    while (batches < high) {
+        uint64_t middle = batches + (high - batches) / 2;
+        if (tmk_feed_choice_batch(choice, middle, &from, &until))
+            batches = middle + 1;
+        else
+            high = middle;
+    }
+    return batches;
+}
+
+uint64_t tmk_feed_choice_from(const struct feed_choice *choice, uint64_t sample) {
+    if (sample <= choice->skip)
+        return 0;
+    uint64_t number = sample / choice->batch + (sample % choice->batch != 0);
+    uint64_t after = number - choice->skip / choice->batch;
+    return after / choice->every + (after % choice->every != 0);
+}
+
+struct feed_total tmk_feed_choice_total(const struct feed_choice *choice) {
+    struct feed_total total = {0};
+    uint64_t batches = tmk_feed_choice_batches(choice);
+    add_range(choice, 0, &total);
+    if (batches > 1)
+        add_range(choice, batches - 1, &total);
+    if (batches > 2) { /* those between are whole */
+        total.samples += (batches - 2) * choice->batch;
+        total.in_full_batches += (batches - 2) * choice->batch;
+    }
+    return total;
+}
 
 /* ---- where a range may be cut ---- */
 
@@ -169,4 +245,81 @@ void tmk_feed_end_range(struct tmk_feed *feed) {
     feed->range.active = false;
     if (feed->samples != TMK_SOURCE_ENDLESS)
         tmk_feed_cover(feed, feed->range.end);
+}
+
+/* a * b / c without overflow where b <= c. */
+static uint64_t mul_div(uint64_t a, uint64_t b, uint64_t c) {
+    return a / c * b + a % c * b / c;
+}
+
+enum tmk_status tmk_shard_of(const struct tmk_feed *feed, uint32_t shard, uint32_t shards,
+                             struct tmk_shard *out, struct tmk_diag *diag) {
+    if (!shard || shard > shards)
+        return tmk_fail(diag, TMK_ARGUMENT, "there is no shard %u of %u; they are counted from 1",
+                        shard, shards);
+    uint64_t batches = tmk_feed_batches(feed);
+    *out = (struct tmk_shard){.begin = tmk_feed_begin(feed, mul_div(batches, shard - 1, shards)),
+                              .end = tmk_feed_begin(feed, mul_div(batches, shard, shards))};
+    return TMK_OK;
+}
+
+static enum tmk_status next_range(void *context, uint64_t *begin, uint64_t *end, bool *more,
+                                  struct tmk_diag *diag) {
+    (void)diag;
+    struct tmk_shard *shard = context;
+    *more = !shard->given && shard->begin < shard->end;
+    *begin = shard->begin;
+    *end = shard->end;
+    shard->given = true;
+    return TMK_OK;
+}
+
+struct tmk_work_ranges tmk_shard_ranges(struct tmk_shard *shard) {
+    return (struct tmk_work_ranges){next_range, shard};
+}
+
+enum tmk_status tmk_rest_of(const struct tmk_work_ranges *all, const struct tmk_profile *done,
+                            struct tmk_rest *out, struct tmk_diag *diag) {
+    struct tmk_profile_range range;
+    uint32_t n = 0;
+    while (tmk_profile_range(done, n, &range))
+        n++;
+    struct tmk_profile_range *ranges = calloc((size_t)n + 1, sizeof *ranges);
+    if (!ranges)
+        return tmk_nomem(diag);
+    for (uint32_t i = 0; i < n; i++)
+        (void)tmk_profile_range(done, i, &ranges[i]);
+    *out = (struct tmk_rest){.all = *all, .done = ranges, .n_done = n};
+    return TMK_OK;
+}
+
+static enum tmk_status next_of_rest(void *context, uint64_t *begin, uint64_t *end, bool *more,
+                                    struct tmk_diag *diag) {
+    struct tmk_rest *rest = context;
+    for (;;) {
+        if (rest->begin == rest->end) {
+            TMK_TRY(rest->all.next(rest->all.context, &rest->begin, &rest->end, more, diag));
+            if (!*more) {
+                rest->begin = rest->end;
+                return TMK_OK;
+            }
+        }
+        uint32_t i = 0;
+        while (i < rest->n_done && rest->done[i].end <= rest->begin)
+            i++;
+        const struct tmk_profile_range *done = i < rest->n_done ? &rest->done[i] : NULL;
+        if (done && done->begin <= rest->begin) {
+            rest->begin = done->end < rest->end ? done->end : rest->end;
+            continue;
+        }
+        *more = true;
+        *begin = rest->begin;
+        *end = done && done->begin < rest->end ? done->begin : rest->end;
+        rest->begin = *end;
+        return TMK_OK;
+    }
+}
+
+struct tmk_work_ranges tmk_rest_ranges(struct tmk_rest *rest) {
+    return (struct tmk_work_ranges){next_of_rest, rest};
 }

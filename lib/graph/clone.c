@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/diag.h"
-#include "base/ptrmap.h"
+#include "base/map.h"
 #include "graph/edit.h"
 #include "tensor/elements.h"
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/diag.h"
-#include "base/grow.h"
+#include "base/memory.h"
 #include "base/size.h"
 
 /* Takes use `at` of a value out, if it is this one. The last use takes its place: a value may have

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/diag.h"
-#include "base/grow.h"
 #include "base/hash.h"
+#include "base/memory.h"
 #include "base/size.h"
 #include "graph/edit.h"
 #include "tensor/elements.h"

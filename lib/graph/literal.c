@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/diag.h"
-#include "base/grow.h"
+#include "base/memory.h"
 #include "base/size.h"
 
 /* How the elements of a type are spelled; complex ones are pairs of their parts. */

@@ -16,7 +16,6 @@
 #define TMK_GRAPH_REWRITE_H
 
 #include "base/map.h"
-#include "base/ptrmap.h"
 #include "graph/lineage.h"
 
 /* What was observed of an original: the largest magnitude of each index of an axis. */

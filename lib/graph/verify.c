@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/diag.h"
-#include "base/ptrmap.h"
+#include "base/map.h"
 #include "base/text.h"
 #include "graph/edit.h"
 #include "tensor/elements.h"

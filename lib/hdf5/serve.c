@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/grow.h"
+#include "base/memory.h"
 #include "base/size.h"
 #include "hdf5/handle.h"
 #include "hdf5/wire.h"

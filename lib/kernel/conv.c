@@ -16,13 +16,12 @@
  *
  * Where the choice has no fast implementation, the others are tried.
  */
-#include "kernel/chain.h"
-#include "kernel/onednn.h"
-#include "kernel/simd.h"
-
 #include <math.h>
 #include <string.h>
 
+#include "kernel/chain.h"
+#include "kernel/onednn.h"
+#include "kernel/simd.h"
 #include "ops/activation.h"
 #include "ops/contrib.h"
 #include "tensor/elements.h"
@@ -189,9 +188,10 @@ enum tmk_status tmk_convolution_run(const struct tmk_accel *accel,
     return TMK_OK;
 }
 
-struct tmk_accel_layout tmk_convolution_preferred_layout(const struct tmk_request *request,
-                                                         uint32_t have,
-                                                         tmk_convolution_read *read) {
+/* `preferred_layout`, `create` and `run` of a family, all but its reading. */
+static struct tmk_accel_layout convolution_preferred_layout(const struct tmk_request *request,
+                                                            uint32_t have,
+                                                            tmk_convolution_read *read) {
     static const struct tmk_accel_layout none = {0, 0};
     struct tmk_dn_request r;
     struct tmk_convolution c = {0};
@@ -233,8 +233,8 @@ static uint32_t rank_all(const struct tmk_request *r, const struct tmk_convoluti
     return n + c->n_candidates;
 }
 
-enum tmk_status tmk_convolution_create(const struct tmk_dn_request *r, tmk_convolution_read *read,
-                                       struct tmk_dn **out) {
+static enum tmk_status convolution_create(const struct tmk_dn_request *r,
+                                          tmk_convolution_read *read, struct tmk_dn **out) {
     dnnl_primitive_desc_t desc = NULL;
     struct tmk_convolution c = {0};
     struct tmk_candidate candidates[TMK_COUNT(c.candidates) + 2];
@@ -349,11 +349,11 @@ static enum tmk_status read_conv(const struct tmk_request *r, struct tmk_convolu
 }
 
 static struct tmk_accel_layout preferred_layout(const struct tmk_request *r, uint32_t have) {
-    return tmk_convolution_preferred_layout(r, have, read_conv);
+    return convolution_preferred_layout(r, have, read_conv);
 }
 
 static enum tmk_status make_conv(const struct tmk_dn_request *r, struct tmk_dn **out) {
-    return tmk_convolution_create(r, read_conv, out);
+    return convolution_create(r, read_conv, out);
 }
 
 enum tmk_status tmk_conv_create_direct(const struct tmk_request *r, struct tmk_accel **out) {
@@ -368,3 +368,60 @@ static enum tmk_status create_conv(const struct tmk_request *r, struct tmk_accel
 
 const struct tmk_family tmk_family_conv = {matches_conv,        preferred_layout, create_conv,
                                            tmk_convolution_run, tmk_dn_destroy,   true};
+
+/* ConvTranspose, oneDNN's deconvolution. ONNX stores the weights as [C, M / group, kernel...];
+ * oneDNN calls the same bytes [M, C, ...] with the two channel axes' strides exchanged. */
+
+static bool matches_transposed(const struct tmk_node *node) {
+    return tmk_node_is(node, TMK_DOMAIN_ONNX, "ConvTranspose");
+}
+
+static enum tmk_status read_transposed(const struct tmk_request *r, struct tmk_convolution *out,
+                                       bool *fits) {
+    const struct tmk_shape *x = &r->in[0]->shape, *w = &r->in[1]->shape;
+    int64_t group = tmk_node_int(r->node, "group", 1);
+    struct tmk_window window;
+    TMK_TRY(tmk_window_conv_transpose(r->node, x, w, &window, r->diag));
+    struct tmk_convolution c = {.transposed = true,
+                                .batch = x->dim[0],
+                                .in = x->dim[1],
+                                .out = r->result->shape.dim[1],
+                                .group = group,
+                                .candidates = {{TMK_ANY, TMK_ANY}, {0, 0}},
+                                .n_candidates = 2};
+    *fits = tmk_spatial_of(&window, &c.spatial);
+    if (!*fits)
+        return TMK_OK;
+    int rank = c.spatial.rank, leading = group > 1, channels = leading;
+    c.weights[0] = group;
+    c.weights[channels] = c.out / group;
+    c.weights[channels + 1] = c.in / group;
+    memcpy(c.weights + leading + 2, c.spatial.sliding.kernel, (size_t)rank * sizeof *c.weights);
+    c.weights_rank = leading + 2 + rank;
+    int64_t taps = 1;
+    for (int i = c.weights_rank - 1; i >= leading + 2; taps *= c.weights[i--])
+        c.weight_strides[i] = taps;
+    c.weight_strides[channels] = taps;
+    c.weight_strides[channels + 1] = taps * c.weights[channels];
+    if (leading)
+        c.weight_strides[0] = c.weight_strides[2] * c.weights[2];
+    *out = c;
+    return TMK_OK;
+}
+
+static struct tmk_accel_layout preferred_layout_transpose(const struct tmk_request *r,
+                                                          uint32_t have) {
+    return convolution_preferred_layout(r, have, read_transposed);
+}
+
+static enum tmk_status make_transposed(const struct tmk_dn_request *r, struct tmk_dn **out) {
+    return convolution_create(r, read_transposed, out);
+}
+
+static enum tmk_status create_transposed(const struct tmk_request *r, struct tmk_accel **out) {
+    return tmk_dn_create(r, make_transposed, out);
+}
+
+const struct tmk_family tmk_family_conv_transpose = {matches_transposed, preferred_layout_transpose,
+                                                     create_transposed,  tmk_convolution_run,
+                                                     tmk_dn_destroy,     true};

@@ -147,12 +147,6 @@ struct tmk_convolution {
 /* What a node is; *fits false where oneDNN has no such thing. */
 typedef enum tmk_status tmk_convolution_read(const struct tmk_request *request,
                                              struct tmk_convolution *out, bool *fits);
-/* `preferred_layout`, `create` and `run` of a family, all but its reading. */
-struct tmk_accel_layout tmk_convolution_preferred_layout(const struct tmk_request *request,
-                                                         uint32_t have, tmk_convolution_read *read);
-TMK_NODISCARD enum tmk_status tmk_convolution_create(const struct tmk_dn_request *request,
-                                                     tmk_convolution_read *read,
-                                                     struct tmk_dn **out);
 TMK_NODISCARD enum tmk_status tmk_convolution_run(const struct tmk_accel *accel,
                                                   const struct tmk_tensor *const *in,
                                                   struct tmk_tensor *const *out, void *scratch,

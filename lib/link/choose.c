@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/diag.h"
-#include "base/grow.h"
+#include "base/memory.h"
 #include "base/size.h"
 #include "link/fit.h"
 

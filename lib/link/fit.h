@@ -16,9 +16,6 @@ bool tmk_link_same(const float *x, const float *y, size_t n, double *residual);
  * mean square of x - y, of the standard deviation of x, and at most `tolerance`. */
 bool tmk_link_near(const float *x, const float *y, size_t n, double tolerance, double *residual);
 
-/* Is [min, most] more than what rounding makes of one number, in a tensor with such numbers? */
-bool tmk_link_varies(double min, double most, double largest);
-
 /* y = scale * x + shift. */
 struct tmk_link_fit {
     uint32_t n; /* 1: all channels alike */

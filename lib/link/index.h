@@ -11,7 +11,7 @@
 #define TMK_LINK_INDEX_H
 
 #include "base/idset.h"
-#include "link/rules.h"
+#include "link/structure.h"
 
 /* Values sorted by the keys of a rule, so that an original meets only those that may be like it. */
 struct tmk_link_entry {

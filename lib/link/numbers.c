@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Linking by numbers, from beginning to end. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,12 +10,187 @@
 #include "base/diag.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/map.h"
 #include "base/size.h"
 #include "data/source.h"
 #include "link/choose.h"
+#include "link/signature.h"
 #include "link/weights.h"
+#include "tensor/shape.h"
 #include "tmk_version.h"
 #include "transform/model.h"
+
+/* Where signatures come from: a run of a model, or arrays of a run by another program. */
+
+/* ---- a run ---- */
+
+struct sampling {
+    const struct tmk_run_events *events; /* of the caller */
+    struct tmk_signatures *out;
+    uint32_t n_inputs; /* IDs begin with the inputs */
+    uint64_t sample;   /* where the batch at hand begins */
+    bool began, over;  /* over: inputs have other shapes now */
+    enum tmk_status status;
+    struct tmk_diag *diag;
+};
+
+static bool has_other_shape(const struct sampling *s, uint32_t id,
+                            const struct tmk_tensor *tensor) {
+    const struct tmk_signature *input = &s->out->all[id];
+    return id < s->n_inputs && input->batches && !tmk_shape_equal(&input->shape, &tensor->shape);
+}
+
+/* One worker: batches come in order. */
+static void take_sample(void *context, const char *label, uint64_t sample,
+                        const struct tmk_tensor *tensor) {
+    struct sampling *s = context;
+    unsigned long long id;
+    if (s->over || s->status != TMK_OK || sscanf(label, "p%llu", &id) != 1 || id >= s->out->n)
+        return;
+    if (!s->began || sample != s->sample)
+        s->out->batches++;
+    s->began = true;
+    s->sample = sample;
+    s->over = has_other_shape(s, (uint32_t)id, tensor);
+    if (s->over)
+        s->out->batches--; /* that of the batches before stays */
+    else
+        s->status = tmk_signature_add(s->out, (uint32_t)id, s->out->batches - 1, tensor, s->diag);
+}
+
+/* The context of the caller's events is another. */
+static bool asks_to_stop(void *context) {
+    const struct tmk_run_events *events = ((const struct sampling *)context)->events;
+    return events->stop(events->context);
+}
+
+static void note_waiting(void *context) {
+    const struct tmk_run_events *events = ((const struct sampling *)context)->events;
+    events->waiting(events->context);
+}
+
+/* Runs the model over the data: a signature for each value of its graph without observers, as long
+ * as inputs have the shapes of the first batch. `run` has a limit. Not for constants. */
+static enum tmk_status signatures_of_run(struct tmk_model *model, uint32_t n_inputs,
+                                         const struct tmk_run_options *run,
+                                         struct tmk_signatures *out, struct tmk_diag *diag) {
+    static const char *const activations[] = {"activations"};
+    const struct tmk_observe observe = {activations, 1, "print"};
+    struct sampling sampling = {
+        .out = out, .n_inputs = n_inputs, .events = &run->events, .diag = diag};
+    struct tmk_run_options options = *run;
+    struct tmk_profile *profile = NULL;
+    options.limits.threads = 1;
+    if (!options.data.batch)
+        options.data.batch = 1; /* not what suits this model: it must be the same for both */
+    options.events = (struct tmk_run_events){.stop = run->events.stop ? asks_to_stop : NULL,
+                                             .waiting = run->events.waiting ? note_waiting : NULL,
+                                             .print = take_sample,
+                                             .context = &sampling};
+    TMK_TRY(tmk_model_profile(model, &options, &observe, &profile, NULL, diag));
+    tmk_profile_destroy(&profile);
+    return sampling.status;
+}
+
+/* ---- arrays ---- */
+
+struct dump {
+    struct tmk_source *source;
+    const struct tmk_source_info *info;
+    uint64_t samples;
+};
+
+static int compare_samples(const void *a, const void *b) {
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The first axis of most arrays, in batches of the original's. */
+static enum tmk_status count_samples(const struct tmk_source_info *info,
+                                     const struct tmk_signatures *like, uint64_t *out,
+                                     struct tmk_diag *diag) {
+    uint64_t *entries = malloc(((size_t)info->n_arrays + 1) * sizeof *entries), best = 0, slice = 1;
+    if (!entries)
+        return tmk_nomem(diag);
+    for (uint32_t i = 0; i < info->n_arrays; i++)
+        entries[i] = info->arrays[i].n_entries;
+    qsort(entries, info->n_arrays, sizeof *entries, compare_samples);
+    for (uint32_t i = 0, run = 0, most = 0; i < info->n_arrays; i++) {
+        run = i && entries[i] == entries[i - 1] ? run + 1 : 1;
+        if (run > most && entries[i]) {
+            most = run;
+            best = entries[i];
+        }
+    }
+    free(entries);
+    if (like->n && like->all[0].batches && !like->all[0].uneven && like->all[0].shape.rank)
+        slice = (uint64_t)like->all[0].shape.dim[0]; /* p0 is the first input */
+    *out = slice && best % slice == 0 ? best / slice : best;
+    return TMK_OK;
+}
+
+/* Stacked on a new axis, or joined along the value's first one? */
+static bool is_stacked(const struct tmk_profile_tensor *t, const struct tmk_tensor *entry) {
+    enum { IMAGES_STACKED = 5 }; /* axes; where nothing is known of the value */
+    if (entry->shape.rank < 2 || entry->shape.dim[0] != 1)
+        return false;
+    return t->has_shape ? t->shape.rank == entry->shape.rank - 1
+                        : entry->shape.rank == IMAGES_STACKED && entry->shape.dim[1] == 1;
+}
+
+static enum tmk_status read_array(const struct dump *dump, uint32_t array,
+                                  const struct tmk_profile_tensor *t, struct tmk_signatures *out,
+                                  struct tmk_diag *diag) {
+    const struct tmk_source_array *a = &dump->info->arrays[array];
+    uint64_t step = a->n_entries / dump->samples;
+    if (!step || a->n_entries % dump->samples || a->dtype == TMK_UNDEFINED)
+        return TMK_OK;
+    for (uint32_t batch = 0; batch < out->batches; batch++) {
+        struct tmk_tensor entry;
+        TMK_TRY(tmk_source_read(dump->source, array, batch * step, step, &entry, diag));
+        if (is_stacked(t, &entry))
+            tmk_shape_drop_first(&entry.shape);
+        enum tmk_status status = tmk_signature_add(out, t->id, batch, &entry, diag);
+        tmk_tensor_finish(&entry);
+        TMK_TRY(status);
+    }
+    return TMK_OK;
+}
+
+static enum tmk_status read_arrays(const struct dump *dump, const struct tmk_profile *to,
+                                   struct tmk_signatures *out, struct tmk_diag *diag) {
+    struct tmk_map names = {0};
+    enum tmk_status status = TMK_OK;
+    for (uint32_t i = 0; status == TMK_OK && i < to->n_tensors; i++)
+        if (!tmk_map_put(&names, to->tensors[i].name, &to->tensors[i]))
+            status = tmk_nomem(diag);
+    for (uint32_t i = 0; status == TMK_OK && i < dump->info->n_arrays; i++) {
+        const struct tmk_profile_tensor *t = tmk_map_get(&names, dump->info->arrays[i].name);
+        if (t)
+            status = read_array(dump, i, t, out, diag);
+    }
+    tmk_map_finish(&names);
+    return status;
+}
+
+/* Of arrays in a .npz: entry k of one is its value in sample k. `to` has the records with these
+ * names, `like` what the run of the original left of the same data. */
+static enum tmk_status signatures_of_dump(const char *path, const struct tmk_profile *to,
+                                          const struct tmk_signatures *like,
+                                          struct tmk_signatures *out, struct tmk_diag *diag) {
+    struct dump dump = {0};
+    TMK_TRY(tmk_source_open(path, NULL, &dump.source, diag));
+    dump.info = tmk_source_info(dump.source);
+    enum tmk_status status = count_samples(dump.info, like, &dump.samples, diag);
+    if (status == TMK_OK && !dump.samples)
+        status = tmk_fail(diag, TMK_FORMAT, "%s: its arrays have no samples along their first axis",
+                          path);
+    out->batches = dump.samples < like->batches ? (uint32_t)dump.samples : like->batches;
+    if (status == TMK_OK)
+        status = read_arrays(&dump, to, out, diag);
+    tmk_source_close(&dump.source);
+    return status;
+}
 
 enum { SAMPLES = 16 };
 
@@ -68,14 +244,14 @@ static enum tmk_status sample_sides(const struct tmk_linking *l,
         TMK_TRY(tmk_original(numbers->model, &s->model, l->diag));
     TMK_TRY(tmk_signatures_init(&s->originals, l->from->n_tensors, most, l->diag));
     TMK_TRY(tmk_signatures_init(&s->values, l->to->n_tensors, most, l->diag));
-    TMK_TRY(tmk_signatures_of_run(numbers->original, s->original->n_inputs, &run, &s->originals,
-                                  l->diag));
+    TMK_TRY(
+        signatures_of_run(numbers->original, s->original->n_inputs, &run, &s->originals, l->diag));
     if (numbers->tensors)
-        return tmk_signatures_of_dump(numbers->tensors, l->to, &s->originals, &s->values, l->diag);
+        return signatures_of_dump(numbers->tensors, l->to, &s->originals, &s->values, l->diag);
     struct tmk_model copy = {0};
     enum tmk_status status = with_inputs_of(s->original, numbers->model, &copy, l->diag);
     if (status == TMK_OK)
-        status = tmk_signatures_of_run(&copy, copy.graph->n_inputs, &run, &s->values, l->diag);
+        status = signatures_of_run(&copy, copy.graph->n_inputs, &run, &s->values, l->diag);
     tmk_graph_destroy(&copy.graph);
     return status;
 }

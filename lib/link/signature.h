@@ -46,17 +46,4 @@ TMK_NODISCARD enum tmk_status tmk_signature_add(struct tmk_signatures *s, uint32
                                                 uint32_t batch, const struct tmk_tensor *tensor,
                                                 struct tmk_diag *diag);
 
-/* Runs the model over the data: a signature for each value of its graph without observers, as long
- * as inputs have the shapes of the first batch. `run` has a limit. Not for constants. */
-TMK_NODISCARD enum tmk_status tmk_signatures_of_run(struct tmk_model *model, uint32_t n_inputs,
-                                                    const struct tmk_run_options *run,
-                                                    struct tmk_signatures *out,
-                                                    struct tmk_diag *diag);
-/* Of arrays in a .npz: entry k of one is its value in sample k. `to` has the records with these
- * names, `like` what the run of the original left of the same data. */
-TMK_NODISCARD enum tmk_status tmk_signatures_of_dump(const char *path, const struct tmk_profile *to,
-                                                     const struct tmk_signatures *like,
-                                                     struct tmk_signatures *out,
-                                                     struct tmk_diag *diag);
-
 #endif

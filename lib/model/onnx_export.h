@@ -5,7 +5,6 @@
 
 #include "base/arena.h"
 #include "base/map.h"
-#include "base/ptrmap.h"
 #include "model/onnx_parts.h"
 
 /* The names taken in a graph. Inner graphs may not repeat a name that they can see. */
@@ -26,8 +25,6 @@ struct tmk_onnx_writer {
     size_t n_initializers, initializers_size;
     struct tmk_diag *diag;
 };
-
-void tmk_onnx_writer_finish(struct tmk_onnx_writer *w);
 /* A zeroed message, initialised; NULL when memory ran out. */
 void *tmk_onnx_make(struct tmk_onnx_writer *w, const ProtobufCMessageDescriptor *descriptor);
 
@@ -51,9 +48,5 @@ TMK_NODISCARD enum tmk_status tmk_onnx_write_type(struct tmk_onnx_writer *w,
 /* All kinds but graphs. */
 TMK_NODISCARD enum tmk_status
 tmk_onnx_write_attr(struct tmk_onnx_writer *w, const struct tmk_attr *attr, TmkPb__Attribute *out);
-
-/* onnx_export.c: the whole model. */
-TMK_NODISCARD enum tmk_status
-tmk_onnx_write_model(struct tmk_onnx_writer *w, const struct tmk_graph *graph, TmkPb__Model **out);
 
 #endif

@@ -1,13 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A model file becomes a graph: the model's frame, graphs, names. */
+#include "model/onnx_import.h"
+
 #include <string.h>
 
+#include "base/diag.h"
 #include "base/text.h"
-#include "model/finish.h"
+#include "graph/identify.h"
 #include "model/onnx.h"
-#include "model/onnx_import.h"
 #include "model/wire.h"
-#include "model/wire_fault.h"
+#include "ops/ops.h"
+
+enum tmk_status tmk_model_finish(struct tmk_graph *graph, bool keep_unknown,
+                                 struct tmk_diag *diag) {
+    struct tmk_diag unknown = {0};
+    enum tmk_status status = tmk_ops_bind(graph, keep_unknown ? &unknown : diag);
+    if (keep_unknown && status != TMK_OK && status != TMK_UNSUPPORTED)
+        return tmk_fail(diag, status, "%s", unknown.text);
+    if (!keep_unknown)
+        TMK_TRY(status);
+    TMK_TRY(tmk_graph_identify(graph, NULL, diag));
+    return tmk_graph_verify(graph, diag);
+}
 
 enum { MAX_INLINED = 1 << 30 }; /* bytes of nodes and attributes that inlining may make */
 enum { MAX_OPSETS = 1000 };

@@ -9,6 +9,7 @@
 #define TMK_MODEL_ONNX_IMPORT_H
 
 #include "base/map.h"
+#include "graph/graph.h"
 #include "model/onnx_parts.h"
 
 struct tmk_onnx_scope;
@@ -101,5 +102,12 @@ TMK_NODISCARD enum tmk_status tmk_onnx_resolve(struct tmk_onnx_builder *b,
 TMK_NODISCARD enum tmk_status tmk_onnx_set_attr(struct tmk_onnx_builder *b,
                                                 struct tmk_onnx_scope *scope, struct tmk_node *node,
                                                 const TmkPb__Attribute *pb);
+
+/* What every reader does with its graph in the end. */
+
+/* Binds rows (tmk_ops_bind), gives profile IDs and verifies. The graph is sorted. keep_unknown:
+ * take operators that have no row. */
+TMK_NODISCARD enum tmk_status tmk_model_finish(struct tmk_graph *graph, bool keep_unknown,
+                                               struct tmk_diag *diag);
 
 #endif

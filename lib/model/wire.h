@@ -10,10 +10,11 @@
 #ifndef TMK_MODEL_WIRE_H
 #define TMK_MODEL_WIRE_H
 
+#include <protobuf-c/protobuf-c.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <protobuf-c/protobuf-c.h>
+#include <tidemark/status.h>
 
 #include "base/text.h"
 
@@ -53,8 +54,11 @@ TMK_NODISCARD enum tmk_status tmk_wire_outline(const void *bytes, size_t size,
                                                enum tmk_wire_message message, struct tmk_text *out,
                                                struct tmk_diag *diag);
 
-/* A number of protobuf's variable width, from bytes[*at] on; false when it does not end before
- * bytes[end]. */
-bool tmk_wire_varint(const void *bytes, size_t *at, size_t end, uint64_t *out);
+/* Why protobuf-c rejects a message, which it does not report. */
+
+/* TMK_FORMAT: names the first field that is not what the layout says, as in
+ * "graph.node[3].attribute[0].ints". `bytes` are an outline (model/wire.h), so well-formed. */
+TMK_NODISCARD enum tmk_status tmk_wire_fault(const ProtobufCMessageDescriptor *layout,
+                                             const void *bytes, size_t size, struct tmk_diag *diag);
 
 #endif

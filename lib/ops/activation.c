@@ -6,7 +6,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "ops/contrib.h"
 #include "ops/exp.h"
+#include "ops/kernel.h"
 #include "ops/rows.h"
 #include "ops/vmath.h"
 
@@ -24,11 +26,13 @@ TMK_ROW1(selu_row, float, float, p[1] * (tmk_above_zero(x) + p[0] * tmk_expm1f(t
 TMK_ROW1(celu_row, float, float, tmk_above_zero(x) + p[0] * tmk_expm1f(tmk_below_zero(x) / p[0]))
 TMK_ROW1_VMATH(sigmoid_row, tmk_vsigmoid)
 TMK_ROW1_VMATH(tanh_row, tmk_vtanh)
+
 static void swish_row(size_t n, const void *x, void *y, const float *p) {
     tmk_vswish(x, p[0], y, n);
 }
 TMK_ROW1_VMATH(softplus_row, tmk_vsoftplus)
 TMK_ROW1(softsign_row, float, float, x / (1.0f + fabsf(x)))
+
 /* tanh(softplus(x)) x, a block after the other so that x may be y */
 static void mish_row(size_t n, const void *px, void *py, const float *p) {
     const float *x = px;
@@ -69,8 +73,8 @@ static const struct tmk_unary hyperbolic_tangent = {.row = {[TMK_FLOAT32] = tanh
 static const struct tmk_unary soft_plus = {.row = {[TMK_FLOAT32] = softplus_row}};
 static const struct tmk_unary soft_sign = {.row = {[TMK_FLOAT32] = softsign_row}};
 static const struct tmk_unary mish = {.row = {[TMK_FLOAT32] = mish_row}};
-static const struct tmk_unary swish = {.row = {[TMK_FLOAT32] = swish_row},
-                                       .param = {{"alpha", 1.0f}}};
+static const struct tmk_unary activation_swish = {.row = {[TMK_FLOAT32] = swish_row},
+                                                  .param = {{"alpha", 1.0f}}};
 static const struct tmk_unary thresholded = {.row = {[TMK_FLOAT32] = thresholded_row},
                                              .param = {{"alpha", 1.0f}}};
 
@@ -122,7 +126,8 @@ const struct tmk_unary *tmk_activation_find(const char *name) {
 TMK_ROW1_VMATH(gelu_exact_row, tmk_vgelu)
 TMK_ROW1_VMATH(gelu_tanh_row, tmk_vgelu_tanh)
 const struct tmk_unary tmk_gelu_exact = {.row = {[TMK_FLOAT32] = gelu_exact_row}};
-const struct tmk_unary tmk_gelu_tanh = {.row = {[TMK_FLOAT32] = gelu_tanh_row}};
+/* 0.5 x (1 + erf(x / sqrt 2)), and its approximation with tanh; no parameters. */
+static const struct tmk_unary gelu_tanh = {.row = {[TMK_FLOAT32] = gelu_tanh_row}};
 
 static enum tmk_status infer_gelu(struct tmk_infer *infer) {
     const char *kind = tmk_node_string(infer->node, "approximate", "none");
@@ -133,7 +138,72 @@ static enum tmk_status infer_gelu(struct tmk_infer *infer) {
 
 static enum tmk_status run_gelu(struct tmk_run *run) {
     bool exact = strcmp(tmk_node_string(run->node, "approximate", "none"), "none") == 0;
-    return tmk_run_unary_as(run, exact ? &tmk_gelu_exact : &tmk_gelu_tanh);
+    return tmk_run_unary_as(run, exact ? &tmk_gelu_exact : &gelu_tanh);
+}
+
+/* Gelu and its approximations, with a bias inside: Gelu, BiasGelu, FastGelu, QuickGelu. */
+
+static void quick_row(size_t n, const void *x, void *y, const float *p) {
+    tmk_vswish(x, p[0], y, n);
+}
+static const struct tmk_unary quick_gelu = {.row = {[TMK_FLOAT32] = quick_row},
+                                            .param = {{"alpha", 1.702f}}};
+TMK_ROW2(add_row, float, float, float, x + y)
+
+/* Input 1 is a bias for the last axis, or absent. */
+static enum tmk_status infer_biased(struct tmk_infer *infer) {
+    const struct tmk_tensor *x = infer->in[0], *bias = tmk_infer_in(infer, 1);
+    char text[256], other[256];
+    TMK_TRY(tmk_infer_unary_as(infer, &tmk_gelu_exact));
+    if (!bias)
+        return TMK_OK;
+    TMK_TRY(tmk_want_dtype(bias, TMK_FLOAT32, "the bias", infer->diag));
+    if (x->shape.rank < 1 || bias->shape.rank != 1 ||
+        bias->shape.dim[0] != x->shape.dim[x->shape.rank - 1])
+        return tmk_fail(infer->diag, TMK_SHAPE, "the bias is %s, which is not the last axis of %s",
+                        tmk_shape_text(&bias->shape, text, sizeof text),
+                        tmk_shape_text(&x->shape, other, sizeof other));
+    return TMK_OK;
+}
+
+static enum tmk_status run_biased(struct tmk_run *run) {
+    const struct tmk_unary *op = run->node->row->table;
+    const struct tmk_tensor *x = run->in[0], *bias = tmk_run_in(run, 1);
+    struct tmk_tensor *y = tmk_run_out(run, 0);
+    if (!bias || !y)
+        return tmk_run_unary(run);
+    tmk_walk2(add_row, x, &x->shape, bias, &bias->shape, y);
+    op->row[TMK_FLOAT32](tmk_tensor_count(y), y->data, y->data, NULL);
+    return TMK_OK;
+}
+
+/* SwiGLU: y = a / (1 + e^(-alpha a)) * b, shapes alike. */
+
+static enum tmk_status infer_swiglu(struct tmk_infer *infer) {
+    char s[128], t[128];
+    const struct tmk_tensor *a = infer->in[0], *b = infer->in[1];
+    TMK_TRY(tmk_want_dtype(a, TMK_FLOAT32, "input 'A'", infer->diag));
+    TMK_TRY(tmk_want_dtype(b, TMK_FLOAT32, "input 'B'", infer->diag));
+    if (!tmk_shape_equal(&a->shape, &b->shape))
+        return tmk_fail(infer->diag, TMK_SHAPE, "inputs of shapes %s and %s are not alike",
+                        tmk_shape_text(&a->shape, s, sizeof s),
+                        tmk_shape_text(&b->shape, t, sizeof t));
+    return tmk_infer_same(infer);
+}
+
+static enum tmk_status run_swiglu(struct tmk_run *run) {
+    const float *a = run->in[0]->data, *b = run->in[1]->data;
+    struct tmk_tensor *out = tmk_run_out(run, 0);
+    float alpha = tmk_node_float(run->node, "alpha", 1), swish[256];
+    float *y = out ? out->data : NULL;
+    size_t n = out ? tmk_tensor_count(out) : 0;
+    for (size_t i = 0; i < n; i += TMK_COUNT(swish)) {
+        size_t m = n - i < TMK_COUNT(swish) ? n - i : TMK_COUNT(swish);
+        tmk_vswish(a + i, alpha, swish, m);
+        for (size_t j = 0; j < m; j++)
+            y[i + j] = swish[j] * b[i + j];
+    }
+    return TMK_OK;
 }
 
 const struct tmk_op tmk_ops_activation[] = {
@@ -151,9 +221,23 @@ const struct tmk_op tmk_ops_activation[] = {
     TMK_UNARY("Softplus", 1, INT32_MAX, &soft_plus, NULL),
     TMK_UNARY("Softsign", 1, INT32_MAX, &soft_sign, NULL),
     TMK_UNARY("Mish", 18, INT32_MAX, &mish, NULL),
-    TMK_UNARY("Swish", 24, INT32_MAX, &swish, alpha_attrs),
+    TMK_UNARY("Swish", 24, INT32_MAX, &activation_swish, alpha_attrs),
     TMK_UNARY("ThresholdedRelu", 1, INT32_MAX, &thresholded, alpha_attrs),
     TMK_UNARY("Shrink", 9, INT32_MAX, &shrinking, "bias:float lambd:float"),
     {TMK_UNARY_ROW("Gelu", 20, INT32_MAX), .attrs = "approximate:string", .infer = infer_gelu,
      .run = run_gelu},
+    {TMK_OP_CONTRIB("Gelu"), TMK_OP_COUNTS(1, 1, 1, 1), .flags = TMK_OP_INPLACE,
+     .channel = TMK_CHANNEL_INHERIT, .table = &tmk_gelu_exact, .infer = tmk_infer_unary,
+     .run = tmk_run_unary},
+    {TMK_OP_CONTRIB("BiasGelu"), TMK_OP_COUNTS(2, 2, 1, 1), .flags = TMK_OP_INPLACE,
+     .channel = TMK_CHANNEL_INHERIT, .table = &tmk_gelu_exact, .infer = infer_biased,
+     .run = run_biased},
+    {TMK_OP_CONTRIB("FastGelu"), TMK_OP_COUNTS(1, 2, 1, 1), .flags = TMK_OP_INPLACE,
+     .channel = TMK_CHANNEL_INHERIT, .table = &gelu_tanh, .infer = infer_biased, .run = run_biased},
+    {TMK_OP_CONTRIB("QuickGelu"), TMK_OP_COUNTS(1, 1, 1, 1), .flags = TMK_OP_INPLACE,
+     .channel = TMK_CHANNEL_INHERIT, .attrs = "alpha:float", .table = &quick_gelu,
+     .infer = tmk_infer_unary, .run = tmk_run_unary},
+    {TMK_OP_ONNX("SwiGLU", 28, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1), .flags = TMK_OP_INPLACE,
+     .channel = TMK_CHANNEL_INHERIT, .attrs = "alpha:float", .infer = infer_swiglu,
+     .run = run_swiglu},
     {NULL}};

@@ -10,8 +10,8 @@
 
 #include "ops/cost.h"
 #include "ops/exp.h"
-#include "ops/gemm.h"
 #include "ops/kernel.h"
+#include "ops/matmul.h"
 #include "ops/rows.h"
 #include "ops/vmath.h"
 

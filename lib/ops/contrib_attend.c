@@ -5,8 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "ops/gemm.h"
 #include "ops/kernel.h"
+#include "ops/matmul.h"
 #include "ops/softmax.h"
 
 /* ---- masks ---- */

@@ -10,7 +10,7 @@
 
 #include "ops/contrib.h"
 #include "ops/contrib_attend.h"
-#include "ops/gemm.h"
+#include "ops/matmul.h"
 #include "ops/rows.h"
 
 enum activation { ACT_RELU, ACT_GELU, ACT_SILU, ACT_SWIGLU, ACT_IDENTITY, N_ACTS };

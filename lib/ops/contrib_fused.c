@@ -6,7 +6,6 @@
 #include "ops/activation.h"
 #include "ops/contrib.h"
 #include "ops/conv.h"
-#include "ops/gemm.h"
 #include "ops/matmul.h"
 #include "ops/rows.h"
 #include "ops/softmax.h"

@@ -11,7 +11,7 @@
 
 #include "ops/contrib.h"
 #include "ops/contrib_attend.h"
-#include "ops/gemm.h"
+#include "ops/matmul.h"
 #include "ops/rotary.h"
 #include "ops/rows.h"
 

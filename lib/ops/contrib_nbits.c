@@ -9,8 +9,9 @@
 
 #include "ops/contrib.h"
 #include "ops/contrib_attend.h"
-#include "ops/gemm.h"
+#include "ops/matmul.h"
 #include "ops/rows.h"
+#include "tensor/shape.h"
 
 enum { IN_A, IN_B, IN_SCALES, IN_ZEROS, IN_GROUPS, IN_BIAS };
 
@@ -151,8 +152,147 @@ static double cost_nbits(const struct tmk_node *node, const struct tmk_tensor *c
     return tmk_cost_count(in[IN_A]) * (double)tmk_node_int(node, "N", 0) * 2;
 }
 
+/* GatherBlockQuantized of ONNX Runtime: rows of a table of codes, as floats.
+ *
+ * The table has a scale, and may have a zero point, for each block along `quantize_axis`. Codes are
+ * int4, uint4, or uint8 that hold 2, 4 or 8 bits, packed along the last axis with the lowest bits
+ * first. An index outside the table gives zeros.
+ */
+
+enum { IN_TABLE, IN_INDICES, GATHER_IN_SCALES, GATHER_IN_ZEROS };
+
+struct gather {
+    struct tmk_shape table; /* of codes, not of bytes that hold several */
+    int32_t gather_axis, block_axis;
+    size_t bits, block;
+    bool packed; /* uint8 */
+};
+
+static enum tmk_status find_gather(const struct tmk_node *node, const struct tmk_tensor *table,
+                                   struct gather *out, struct tmk_diag *diag) {
+    struct gather g = {.table = table->shape, .packed = table->dtype == TMK_UINT8};
+    const int64_t bits = g.packed ? tmk_node_int(node, "bits", 4) : 4,
+                  block = tmk_node_int(node, "block_size", 128), rank = g.table.rank;
+    int64_t gather = tmk_node_int(node, "gather_axis", 0),
+            quantize = tmk_node_int(node, "quantize_axis", 1);
+    if (!g.packed && table->dtype != TMK_INT4 && table->dtype != TMK_UINT4)
+        return tmk_fail(diag, TMK_UNSUPPORTED, "a table of %s is not supported",
+                        tmk_dtype_name(table->dtype));
+    if ((bits != 2 && bits != 4 && bits != 8) || block < 16 || block > 1 << 20 ||
+        block & (block - 1))
+        return tmk_fail(diag, TMK_UNSUPPORTED,
+                        "attributes 'bits' %lld and 'block_size' %lld are not supported",
+                        (long long)bits, (long long)block);
+    gather += gather < 0 ? rank : 0;
+    quantize += quantize < 0 ? rank : 0;
+    if (gather < 0 || gather >= rank || quantize < 0 || quantize >= rank || gather == quantize ||
+        (g.packed && gather != 0))
+        return tmk_fail(diag, TMK_RANGE,
+                        "attributes 'gather_axis' and 'quantize_axis' do not fit %lld axes",
+                        (long long)rank);
+    g.gather_axis = (int32_t)gather;
+    g.block_axis = (int32_t)quantize;
+    g.bits = (size_t)bits;
+    g.block = (size_t)block;
+    if (g.packed && g.table.dim[rank - 1] > INT64_MAX / 4)
+        return tmk_fail(diag, TMK_SHAPE, "the table is too large");
+    if (g.packed)
+        g.table.dim[rank - 1] *= 8 / bits;
+    *out = g;
+    return TMK_OK;
+}
+
+/* Blocks along the axis of the table. */
+static struct tmk_shape block_shape(const struct gather *g) {
+    struct tmk_shape shape = g->table;
+    int64_t *dim = &shape.dim[g->block_axis];
+    *dim = *dim / (int64_t)g->block + (*dim % (int64_t)g->block != 0);
+    return shape;
+}
+
+static enum tmk_status infer_gather(struct tmk_infer *infer) {
+    const struct tmk_tensor *zeros = tmk_infer_in(infer, GATHER_IN_ZEROS),
+                            *indices = infer->in[IN_INDICES], *scales = infer->in[GATHER_IN_SCALES];
+    struct gather g;
+    TMK_TRY(find_gather(infer->node, infer->in[IN_TABLE], &g, infer->diag));
+    if (indices->dtype != TMK_INT32)
+        TMK_TRY(tmk_want_dtype(indices, TMK_INT64, "indices", infer->diag));
+    struct tmk_shape blocks = block_shape(&g), y = {.rank = g.table.rank - 1 + indices->shape.rank};
+    TMK_TRY(tmk_want_shape(scales, TMK_FLOAT32, "scales", &blocks, infer->diag));
+    if (g.packed)
+        blocks.dim[blocks.rank - 1] = (blocks.dim[blocks.rank - 1] * (int64_t)g.bits + 7) / 8;
+    TMK_TRY(tmk_want_shape(zeros, infer->in[IN_TABLE]->dtype, "zero_points", &blocks, infer->diag));
+    if (y.rank > TMK_MAX_RANK)
+        return tmk_fail(infer->diag, TMK_SHAPE, "the result has %d axes", y.rank);
+    for (int32_t i = 0, to = 0; i < g.table.rank; i++)
+        if (i != g.gather_axis)
+            y.dim[to++] = g.table.dim[i];
+        else
+            for (int32_t j = 0; j < indices->shape.rank; j++)
+                y.dim[to++] = indices->shape.dim[j];
+    return tmk_infer_set(infer, 0, TMK_FLOAT32, &y);
+}
+
+/* Element i, counted in codes, of codes in rows of `row` of them. */
+static float code_at(const struct tmk_tensor *codes, const struct gather *g, size_t i, size_t row) {
+    if (!g->packed)
+        return codes->dtype == TMK_INT4 ? (float)((const int8_t *)codes->data)[i]
+                                        : (float)((const uint8_t *)codes->data)[i];
+    const size_t bytes = (row * g->bits + 7) / 8;
+    return (float)tmk_contrib_code((const uint8_t *)codes->data + i / row * bytes, i % row,
+                                   g->bits);
+}
+
+/* One gathered slice: the table's elements [outer, index, :]. */
+static void widen_slice(const struct tmk_run *run, const struct gather *g, size_t outer,
+                        size_t index, size_t inner, float *out) {
+    const struct tmk_tensor *zeros = tmk_run_in(run, GATHER_IN_ZEROS);
+    const struct tmk_shape blocks = block_shape(g), *t = &g->table;
+    const size_t last = (size_t)t->dim[t->rank - 1],
+                 first = (outer * (size_t)t->dim[g->gather_axis] + index) * inner,
+                 after = tmk_shape_product(t, g->block_axis + 1, t->rank),
+                 length = (size_t)t->dim[g->block_axis], n = (size_t)blocks.dim[g->block_axis];
+    for (size_t i = 0; i < inner; i++) {
+        const size_t at = first + i, along = at / after % length,
+                     block = (at / after / length * n + along / g->block) * after + at % after;
+        float zero = g->packed ? (float)(1u << (g->bits - 1)) : 0;
+        if (zeros)
+            zero = code_at(zeros, g, block, (size_t)blocks.dim[blocks.rank - 1]);
+        out[i] = (code_at(run->in[IN_TABLE], g, at, last) - zero) *
+                 ((const float *)run->in[GATHER_IN_SCALES]->data)[block];
+    }
+}
+
+static enum tmk_status run_gather(struct tmk_run *run) {
+    const struct tmk_tensor *indices = run->in[IN_INDICES];
+    struct tmk_tensor *y = tmk_run_out(run, 0);
+    struct gather g;
+    TMK_TRY(find_gather(run->node, run->in[IN_TABLE], &g, run->diag));
+    if (!y || tmk_tensor_count(y) == 0)
+        return TMK_OK;
+    const size_t n = tmk_tensor_count(indices),
+                 outer = tmk_shape_product(&g.table, 0, g.gather_axis),
+                 inner = tmk_shape_product(&g.table, g.gather_axis + 1, g.table.rank);
+    const int64_t size = g.table.dim[g.gather_axis];
+    for (size_t o = 0; o < outer; o++)
+        for (size_t i = 0; i < n; i++) {
+            float *out = (float *)y->data + (o * n + i) * inner;
+            int64_t index = indices->dtype == TMK_INT32 ? ((const int32_t *)indices->data)[i]
+                                                        : ((const int64_t *)indices->data)[i];
+            index += index < 0 ? size : 0;
+            if (index < 0 || index >= size)
+                memset(out, 0, inner * sizeof *out);
+            else
+                widen_slice(run, &g, o, (size_t)index, inner, out);
+        }
+    return TMK_OK;
+}
+
 const struct tmk_op tmk_ops_contrib_nbits[] = {
     {TMK_OP_CONTRIB("MatMulNBits"), TMK_OP_COUNTS(3, 6, 1, 1), .channel = TMK_CHANNEL_LAST,
      .attrs = "K:int! N:int! accuracy_level:int bits:int block_size:int! weight_prepacked:int",
      .infer = infer_nbits, .run = run_nbits, .cost = cost_nbits},
+    {TMK_OP_CONTRIB("GatherBlockQuantized"), TMK_OP_COUNTS(3, 4, 1, 1), .channel = TMK_CHANNEL_LAST,
+     .attrs = "bits:int block_size:int gather_axis:int quantize_axis:int", .infer = infer_gather,
+     .run = run_gather},
     {NULL}};

@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Convolution as a matrix product: for a block of outputs, a panel of the input elements under each
- * tap is gathered and multiplied with the weights. For a block, one table has the position of each
- * tap's element; it serves all channels, groups and samples. */
+/* Convolutions: plain, transposed, causal, and of 8-bit integers. */
 #include "ops/conv.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "ops/cost.h"
-#include "ops/gemm.h"
+#include "ops/exp.h"
 #include "ops/kernel.h"
+#include "ops/matmul.h"
+#include "ops/quantized.h"
 #include "ops/rows.h"
+
+/* Convolution as a matrix product: for a block of outputs, a panel of the input elements under each
+ * tap is gathered and multiplied with the weights. For a block, one table has the position of each
+ * tap's element; it serves all channels, groups and samples. */
 
 enum tmk_status tmk_conv_check_bias(const struct tmk_tensor *bias, int64_t channels,
                                     struct tmk_diag *diag) {
@@ -73,7 +77,9 @@ static void add_bias(const struct tmk_conv *conv, size_t area) {
             conv->y[i * area + j] += conv->bias[i % channels];
 }
 
-enum tmk_status tmk_convolve(const struct tmk_conv *conv, struct tmk_run *run) {
+/* y = the convolution, each element a sum over (input channel, tap) in the order of tmk_gemm_block,
+ * the bias added last. Scratch from `run`. */
+static enum tmk_status tmk_convolve(const struct tmk_conv *conv, struct tmk_run *run) {
     const struct tmk_window *window = &conv->window;
     size_t area = tmk_window_out(window), taps = tmk_window_taps(window),
            plane = tmk_window_in(window), sum = conv->in * taps;
@@ -138,7 +144,296 @@ enum tmk_status tmk_run_conv(struct tmk_run *run) {
     return tmk_convolve(&conv, run);
 }
 
+/* Transposed convolution, run as a convolution whose window gathers (see ops/window.h), after the
+ * weights' two channel axes have been exchanged. */
+
+static enum tmk_status infer_conv_transpose(struct tmk_infer *infer) {
+    const struct tmk_tensor *x = infer->in[0], *w = infer->in[1], *bias = tmk_infer_in(infer, 2);
+    TMK_TRY(tmk_want_dtype(x, TMK_FLOAT32, "X", infer->diag));
+    TMK_TRY(tmk_want_dtype(w, TMK_FLOAT32, "W", infer->diag));
+    if (bias)
+        TMK_TRY(tmk_want_dtype(bias, TMK_FLOAT32, "B", infer->diag));
+    struct tmk_window window;
+    TMK_TRY(tmk_window_conv_transpose(infer->node, &x->shape, &w->shape, &window, infer->diag));
+    int64_t channels;
+    if (!tmk_mul_i64(w->shape.dim[1], tmk_node_int(infer->node, "group", 1), &channels))
+        return tmk_fail(infer->diag, TMK_RANGE, "too many output channels");
+    TMK_TRY(tmk_conv_check_bias(bias, channels, infer->diag));
+    struct tmk_shape shape;
+    tmk_window_shape(&window, x->shape.dim[0], channels, &shape);
+    return tmk_infer_set(infer, 0, TMK_FLOAT32, &shape);
+}
+
+/* [group * in, out, taps] becomes [group * out, in, taps]. */
+static void swap_channels(const float *w, size_t group, size_t in, size_t out, size_t taps,
+                          float *to) {
+    for (size_t g = 0; g < group; g++, w += in * out * taps)
+        for (size_t o = 0; o < out; o++)
+            for (size_t i = 0; i < in; i++)
+                for (size_t t = 0; t < taps; t++)
+                    *to++ = w[(i * out + o) * taps + t];
+}
+
+static enum tmk_status run_conv_transpose(struct tmk_run *run) {
+    const struct tmk_tensor *x = run->in[0], *w = run->in[1], *bias = tmk_run_in(run, 2);
+    size_t group = (size_t)tmk_node_int(run->node, "group", 1);
+    if (!run->out[0] || tmk_tensor_count(run->out[0]) == 0)
+        return TMK_OK;
+    float *weights = run->scratch(run->context, tmk_tensor_bytes(w));
+    if (!weights && tmk_tensor_count(w))
+        return tmk_nomem(run->diag);
+    struct tmk_conv conv = {
+        .batch = (size_t)x->shape.dim[0],
+        .group = group,
+        .in = (size_t)w->shape.dim[0] / group,
+        .out = (size_t)w->shape.dim[1],
+        .x = x->data,
+        .w = weights,
+        .bias = bias ? bias->data : NULL,
+        .y = run->out[0]->data,
+    };
+    TMK_TRY(tmk_window_conv_transpose(run->node, &x->shape, &w->shape, &conv.window, run->diag));
+    swap_channels(w->data, group, conv.in, conv.out, tmk_window_taps(&conv.window), weights);
+    return tmk_convolve(&conv, run);
+}
+
+/* ConvInteger and QLinearConv: 8-bit inputs, 32-bit sums. The padding holds the zero point, so that
+ * it adds 0. */
+
+enum { DEPTH = 256 }; /* rows gathered at a time */
+
+struct operands {
+    const struct tmk_tensor *x, *x_zero, *w, *w_zero;
+    struct tmk_window window;
+    struct tmk_shape shape; /* of the result */
+};
+
+/* TMK_SHAPE unless `part` (may be NULL) has one element, or one an output channel. */
+static enum tmk_status want_channels(const struct tmk_tensor *part, int64_t channels,
+                                     const char *what, struct tmk_diag *diag) {
+    char text[128];
+    if (!part || tmk_tensor_count(part) == 1 ||
+        (part->shape.rank == 1 && part->shape.dim[0] == channels))
+        return TMK_OK;
+    return tmk_fail(diag, TMK_SHAPE, "input '%s' is %s, and must have 1 or %lld elements", what,
+                    tmk_shape_text(&part->shape, text, sizeof text), (long long)channels);
+}
+
+static enum tmk_status find_operands(const struct tmk_node *node, const struct tmk_tensor *x,
+                                     const struct tmk_tensor *x_zero, const struct tmk_tensor *w,
+                                     const struct tmk_tensor *w_zero, struct operands *out,
+                                     struct tmk_diag *diag) {
+    struct operands o = {.x = x, .x_zero = x_zero, .w = w, .w_zero = w_zero};
+    TMK_TRY(tmk_want_quantized(x, x_zero, "x", diag));
+    TMK_TRY(tmk_want_quantized(w, w_zero, "w", diag));
+    TMK_TRY(tmk_window_conv(node, &x->shape, &w->shape, &o.window, diag));
+    TMK_TRY(tmk_want_scalar(x_zero, TMK_UNDEFINED, "x_zero_point", diag));
+    TMK_TRY(want_channels(w_zero, w->shape.dim[0], "w_zero_point", diag));
+    tmk_window_shape(&o.window, x->shape.dim[0], w->shape.dim[0], &o.shape);
+    *out = o;
+    return TMK_OK;
+}
+
+/* One element for all channels, or one a channel. */
+static size_t channel_at(const struct tmk_tensor *part, size_t channel) {
+    return part && tmk_tensor_count(part) > 1 ? channel : 0;
+}
+
+static void gather_panel_integer(const int32_t *x, size_t plane, const int64_t *table, size_t taps,
+                                 size_t k0, size_t depth, size_t n, int32_t *panel) {
+    for (size_t k = 0; k < depth; k++) {
+        const int64_t *at = table + (k0 + k) % taps * n;
+        const int32_t *from = x + (k0 + k) / taps * plane;
+        for (size_t j = 0; j < n; j++)
+            panel[k * n + j] = at[j] < 0 ? 0 : from[at[j]];
+    }
+}
+
+/* sums [batch, channels, out...] = the convolution of x - x_zero with w - w_zero; not empty. */
+static enum tmk_status convolve_integers(const struct operands *o, struct tmk_run *run,
+                                         int32_t *sums) {
+    size_t channels = (size_t)o->w->shape.dim[0], in = (size_t)o->w->shape.dim[1],
+           group = (size_t)tmk_node_int(run->node, "group", 1), batch = (size_t)o->x->shape.dim[0];
+    size_t area = tmk_window_out(&o->window), taps = tmk_window_taps(&o->window),
+           plane = tmk_window_in(&o->window), depth = in * taps, out = channels / group;
+    if (depth == 0) {
+        memset(sums, 0, batch * channels * area * sizeof *sums);
+        return TMK_OK;
+    }
+    int64_t *table = tmk_scratch(run, taps, TMK_WINDOW_BLOCK * sizeof(int64_t));
+    int32_t *x = run->scratch(run->context, in * plane * sizeof *x),
+            *w = run->scratch(run->context, channels * depth * sizeof *w),
+            *panel = run->scratch(run->context, DEPTH * TMK_WINDOW_BLOCK * sizeof *panel);
+    if (!table || !x || !w || !panel)
+        return tmk_nomem(run->diag);
+    for (size_t c = 0; c < channels; c++)
+        tmk_quantized_widen(o->w, c * depth, depth,
+                            tmk_quantized_at(o->w_zero, channel_at(o->w_zero, c)), w + c * depth);
+    for (size_t i = 0; i < batch * group; i++) {
+        tmk_quantized_widen(o->x, i * in * plane, in * plane, tmk_quantized_at(o->x_zero, 0), x);
+        for (size_t j = 0; j < area; j += TMK_WINDOW_BLOCK) {
+            size_t n = area - j < TMK_WINDOW_BLOCK ? area - j : TMK_WINDOW_BLOCK;
+            tmk_window_gather(&o->window, j, n, table);
+            for (size_t k = 0; k < depth; k += DEPTH) {
+                size_t step = depth - k < DEPTH ? depth - k : DEPTH;
+                gather_panel_integer(x, plane, table, taps, k, step, n, panel);
+                tmk_quantized_product(out, n, step, w + i % group * out * depth + k, depth, panel,
+                                      n, sums + i * out * area + j, area, k > 0);
+            }
+        }
+    }
+    return TMK_OK;
+}
+
+static enum tmk_status infer_conv_integer(struct tmk_infer *infer) {
+    struct operands o;
+    TMK_TRY(find_operands(infer->node, infer->in[0], tmk_infer_in(infer, 2), infer->in[1],
+                          tmk_infer_in(infer, 3), &o, infer->diag));
+    return tmk_infer_set(infer, 0, TMK_INT32, &o.shape);
+}
+
+static enum tmk_status run_conv_integer(struct tmk_run *run) {
+    struct operands o;
+    if (!run->out[0] || tmk_tensor_count(run->out[0]) == 0)
+        return TMK_OK;
+    TMK_TRY(find_operands(run->node, run->in[0], tmk_run_in(run, 2), run->in[1], tmk_run_in(run, 3),
+                          &o, run->diag));
+    return convolve_integers(&o, run, run->out[0]->data);
+}
+
+/* Inputs: x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, B. */
+static enum tmk_status find_qlinear(const struct tmk_node *node, const struct tmk_tensor *const *in,
+                                    const struct tmk_tensor *bias, struct operands *out,
+                                    struct tmk_diag *diag) {
+    TMK_TRY(find_operands(node, in[0], in[2], in[3], in[5], out, diag));
+    TMK_TRY(tmk_want_scalar(in[1], TMK_FLOAT32, "x_scale", diag));
+    TMK_TRY(tmk_want_dtype(in[4], TMK_FLOAT32, "w_scale", diag));
+    TMK_TRY(want_channels(in[4], in[3]->shape.dim[0], "w_scale", diag));
+    TMK_TRY(tmk_want_scalar(in[6], TMK_FLOAT32, "y_scale", diag));
+    TMK_TRY(tmk_want_scalar(in[7], TMK_UNDEFINED, "y_zero_point", diag));
+    TMK_TRY(tmk_want_quantized(in[7], NULL, "y_zero_point", diag));
+    if (bias)
+        TMK_TRY(tmk_want_dtype(bias, TMK_INT32, "B", diag));
+    return tmk_conv_check_bias(bias, in[3]->shape.dim[0], diag);
+}
+
+static enum tmk_status infer_qlinear_conv(struct tmk_infer *infer) {
+    struct operands o;
+    TMK_TRY(find_qlinear(infer->node, infer->in, tmk_infer_in(infer, 8), &o, infer->diag));
+    return tmk_infer_set(infer, 0, infer->in[7]->dtype, &o.shape);
+}
+
+static enum tmk_status run_qlinear_conv(struct tmk_run *run) {
+    struct operands o;
+    const struct tmk_tensor *bias = tmk_run_in(run, 8), *w_scale = run->in[4];
+    struct tmk_tensor *y = run->out[0];
+    if (!y || tmk_tensor_count(y) == 0)
+        return TMK_OK;
+    TMK_TRY(find_qlinear(run->node, run->in, bias, &o, run->diag));
+    size_t count = tmk_tensor_count(y), channels = (size_t)o.shape.dim[1],
+           area = tmk_window_out(&o.window);
+    int32_t *sums = run->scratch(run->context, count * sizeof *sums);
+    if (!sums)
+        return tmk_nomem(run->diag);
+    TMK_TRY(convolve_integers(&o, run, sums));
+    float x_scale = *(const float *)run->in[1]->data, y_scale = *(const float *)run->in[6]->data;
+    int32_t zero = tmk_quantized_at(run->in[7], 0);
+    for (size_t i = 0; i < count; i++) {
+        size_t c = i / area % channels;
+        uint32_t sum = (uint32_t)sums[i];
+        if (bias)
+            sum += (uint32_t)((const int32_t *)bias->data)[c];
+        float scale = x_scale * ((const float *)w_scale->data)[channel_at(w_scale, c)] / y_scale;
+        tmk_quantized_put(y, i, (int32_t)sum, scale, zero);
+    }
+    return TMK_OK;
+}
+
+/* CausalConvWithState: each channel is convolved along its length with a kernel of its own that
+ * sees the past only; what came before the first element is the state (zeros when absent), and the
+ * last elements seen are the next one. Sums are in double. */
+
+static enum tmk_status read_activation(const struct tmk_node *node, bool *silu,
+                                       struct tmk_diag *diag) {
+    const char *name = tmk_node_string(node, "activation", "none");
+    *silu = strcmp(name, "silu") == 0 || strcmp(name, "swish") == 0;
+    if (!*silu && strcmp(name, "none") != 0)
+        return tmk_fail(diag, TMK_RANGE, "attribute 'activation' is '%s', not none, silu or swish",
+                        name);
+    return TMK_OK;
+}
+
+static enum tmk_status infer_causal(struct tmk_infer *infer) {
+    static const char *const names[] = {"input", "weight", "bias", "past_state"};
+    char a[128], b[128];
+    struct tmk_diag *diag = infer->diag;
+    bool silu;
+    TMK_TRY(read_activation(infer->node, &silu, diag));
+    for (uint32_t i = 0; i < TMK_COUNT(names); i++)
+        if (tmk_infer_in(infer, i))
+            TMK_TRY(tmk_want_dtype(infer->in[i], TMK_FLOAT32, names[i], diag));
+    const struct tmk_shape *x = &infer->in[0]->shape, *w = &infer->in[1]->shape;
+    const struct tmk_tensor *bias = tmk_infer_in(infer, 2), *past = tmk_infer_in(infer, 3);
+    if (x->rank != 3 || w->rank != 3 || w->dim[0] != x->dim[1] || w->dim[1] != 1 || w->dim[2] < 1)
+        return tmk_fail(diag, TMK_SHAPE, "weights of shape %s do not fit an input of shape %s",
+                        tmk_shape_text(w, a, sizeof a), tmk_shape_text(x, b, sizeof b));
+    struct tmk_shape state = {3, {x->dim[0], x->dim[1], w->dim[2] - 1}};
+    if (bias && (bias->shape.rank != 1 || bias->shape.dim[0] != x->dim[1]))
+        return tmk_fail(diag, TMK_SHAPE, "a bias of shape %s for %lld channels",
+                        tmk_shape_text(&bias->shape, a, sizeof a), (long long)x->dim[1]);
+    if (past && !tmk_shape_equal(&past->shape, &state))
+        return tmk_fail(diag, TMK_SHAPE, "past_state has shape %s instead of %s",
+                        tmk_shape_text(&past->shape, a, sizeof a),
+                        tmk_shape_text(&state, b, sizeof b));
+    tmk_infer_set(infer, 0, TMK_FLOAT32, x);
+    return tmk_infer_set(infer, 1, TMK_FLOAT32, &state);
+}
+
+static enum tmk_status run_causal(struct tmk_run *run) {
+    const struct tmk_tensor *x = run->in[0], *w = run->in[1], *bias = tmk_run_in(run, 2),
+                            *past = tmk_run_in(run, 3);
+    struct tmk_tensor *y = tmk_run_out(run, 0), *present = tmk_run_out(run, 1);
+    size_t channels = (size_t)x->shape.dim[1], length = (size_t)x->shape.dim[2],
+           taps = (size_t)w->shape.dim[2], kept = taps - 1, n = tmk_shape_product(&x->shape, 0, 2),
+           all;
+    bool silu, fits = tmk_add_size(kept, length, &all);
+    TMK_TRY(read_activation(run->node, &silu, run->diag));
+    float *seen = fits ? tmk_scratch(run, all, sizeof *seen) : NULL; /* the state, then the input */
+    if (!seen)
+        return tmk_nomem(run->diag);
+    for (size_t i = 0; i < n; i++) {
+        const float *kernel = (const float *)w->data + i % channels * taps;
+        double shift = bias ? (double)((const float *)bias->data)[i % channels] : 0;
+        for (size_t k = 0; k < kept; k++)
+            seen[k] = past ? ((const float *)past->data)[i * kept + k] : 0;
+        for (size_t k = 0; k < length; k++)
+            seen[kept + k] = ((const float *)x->data)[i * length + k];
+        for (size_t t = 0; t < length && y; t++) {
+            double sum = 0;
+            for (size_t k = 0; k < taps; k++)
+                sum += (double)kernel[k] * (double)seen[t + k];
+            float v = (float)(sum + shift);
+            ((float *)y->data)[i * length + t] = silu ? v * tmk_sigmoidf(v) : v;
+        }
+        for (size_t k = 0; k < kept && present; k++)
+            ((float *)present->data)[i * kept + k] = seen[length + k];
+    }
+    return TMK_OK;
+}
+
 const struct tmk_op tmk_ops_conv[] = {
     {TMK_OP_ONNX("Conv", 1, INT32_MAX), TMK_OP_COUNTS(2, 3, 1, 1), .channel = TMK_CHANNEL_AXIS1,
      .attrs = TMK_CONV_ATTRS, .infer = tmk_infer_conv, .run = tmk_run_conv, .cost = tmk_cost_conv},
+    {TMK_OP_ONNX("ConvTranspose", 1, INT32_MAX), TMK_OP_COUNTS(2, 3, 1, 1),
+     .channel = TMK_CHANNEL_AXIS1, .attrs = TMK_CONV_ATTRS " output_padding:ints output_shape:ints",
+     .infer = infer_conv_transpose, .run = run_conv_transpose, .cost = tmk_cost_conv_transpose},
+    {TMK_OP_ONNX("ConvInteger", 10, INT32_MAX), TMK_OP_COUNTS(2, 4, 1, 1),
+     .channel = TMK_CHANNEL_AXIS1, .attrs = TMK_CONV_ATTRS, .infer = infer_conv_integer,
+     .run = run_conv_integer, .cost = tmk_cost_conv},
+    {TMK_OP_ONNX("QLinearConv", 10, INT32_MAX), TMK_OP_COUNTS(8, 9, 1, 1),
+     .channel = TMK_CHANNEL_AXIS1, .attrs = TMK_CONV_ATTRS, .infer = infer_qlinear_conv,
+     .run = run_qlinear_conv, .cost = tmk_cost_conv_quantized},
+    {TMK_OP_ONNX("CausalConvWithState", 27, INT32_MAX), TMK_OP_COUNTS(2, 4, 1, 2),
+     .channel = TMK_CHANNEL_AXIS1, .attrs = "activation:string", .infer = infer_causal,
+     .run = run_causal, .cost = tmk_cost_conv},
     {NULL}};

@@ -20,10 +20,6 @@ struct tmk_conv {
     float *y;          /* [batch, group * out, window.out...] */
 };
 
-/* y = the convolution, each element a sum over (input channel, tap) in the order of tmk_gemm_block,
- * the bias added last. Scratch from `run`. */
-TMK_NODISCARD enum tmk_status tmk_convolve(const struct tmk_conv *conv, struct tmk_run *run);
-
 /* infer and run of Conv, for operators whose first three inputs and whose attributes are Conv's. */
 TMK_NODISCARD enum tmk_status tmk_infer_conv(struct tmk_infer *infer);
 TMK_NODISCARD enum tmk_status tmk_run_conv(struct tmk_run *run);

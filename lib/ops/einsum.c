@@ -6,7 +6,7 @@
 
 #include "ops/cost.h"
 #include "ops/elementwise.h"
-#include "ops/gemm.h"
+#include "ops/matmul.h"
 #include "ops/move.h"
 #include "ops/rows.h"
 

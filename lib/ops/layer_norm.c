@@ -1,16 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* LayerNormalization and RMSNormalization: statistics over the trailing axes. `stash_type` names
  * the precision of the first stage; ours is always double. */
-#include "ops/layer_norm.h"
-
 #include <math.h>
+#include <string.h>
 
+#include "ops/contrib.h"
+#include "ops/elementwise.h"
 #include "ops/kernel.h"
+#include "ops/ops.h"
 #include "ops/rows.h"
 #include "ops/vmath.h"
 
-enum tmk_status tmk_layer_norm_check(const struct tmk_tensor *part, const struct tmk_shape *x,
-                                     const char *what, struct tmk_diag *diag) {
+struct layer_norm {
+    const struct tmk_shape *shape; /* of x and y */
+    int32_t axis;                  /* statistics run over this axis and those after it */
+    const float *x;
+    const struct tmk_tensor *scale, *bias; /* broadcast to `shape`; bias may be NULL */
+    double epsilon;
+    bool centred;            /* false: the mean counts as 0 */
+    float *y;                /* may be x, or NULL */
+    float *means, *inverses; /* one an index before `axis`; or NULL */
+};
+
+/* TMK_TYPE or TMK_SHAPE unless the part (may be NULL) is float32 and broadcasts to x. */
+static enum tmk_status layer_norm_check(const struct tmk_tensor *part, const struct tmk_shape *x,
+                                        const char *what, struct tmk_diag *diag) {
     struct tmk_shape both;
     char text[128], other[128];
     if (!part)
@@ -29,8 +43,8 @@ static enum tmk_status infer_layer_norm(struct tmk_infer *infer) {
     int32_t axis;
     TMK_TRY(tmk_want_dtype(infer->in[0], TMK_FLOAT32, "X", infer->diag));
     TMK_TRY(tmk_axis(tmk_node_int(infer->node, "axis", -1), x->rank, &axis, infer->diag));
-    TMK_TRY(tmk_layer_norm_check(infer->in[1], x, "scale", infer->diag));
-    TMK_TRY(tmk_layer_norm_check(tmk_infer_in(infer, 2), x, "B", infer->diag));
+    TMK_TRY(layer_norm_check(infer->in[1], x, "scale", infer->diag));
+    TMK_TRY(layer_norm_check(tmk_infer_in(infer, 2), x, "B", infer->diag));
     struct tmk_shape moments = *x;
     for (int32_t i = axis; i < x->rank; i++)
         moments.dim[i] = 1;
@@ -72,7 +86,8 @@ static void part_fill(struct part *part, const struct tmk_shape *x, int32_t axis
     }
 }
 
-enum tmk_status tmk_layer_norm(struct tmk_run *run, const struct tmk_layer_norm *norm) {
+/* y = (x - mean) / sqrt(variance + epsilon) * scale + bias. Scratch from `run`. */
+static enum tmk_status layer_norm(struct tmk_run *run, const struct layer_norm *norm) {
     const struct tmk_shape *shape = norm->shape;
     int32_t axis = norm->axis;
     size_t rows = tmk_shape_product(shape, 0, axis),
@@ -103,25 +118,26 @@ enum tmk_status tmk_layer_norm(struct tmk_run *run, const struct tmk_layer_norm 
     return TMK_OK;
 }
 
-float *tmk_layer_norm_out(const struct tmk_run *run, uint32_t i) {
+/* The elements of output i, NULL when it is not wanted. */
+static float *layer_norm_out(const struct tmk_run *run, uint32_t i) {
     struct tmk_tensor *out = tmk_run_out(run, i);
     return out ? out->data : NULL;
 }
 
 static enum tmk_status normalize_rows(struct tmk_run *run, bool centred) {
-    struct tmk_layer_norm norm = {
+    struct layer_norm norm = {
         .shape = &run->in[0]->shape,
         .x = run->in[0]->data,
         .scale = run->in[1],
         .bias = tmk_run_in(run, 2),
         .epsilon = (double)tmk_node_float(run->node, "epsilon", 1e-5f),
         .centred = centred,
-        .y = tmk_layer_norm_out(run, 0),
-        .means = tmk_layer_norm_out(run, 1),
-        .inverses = tmk_layer_norm_out(run, 2),
+        .y = layer_norm_out(run, 0),
+        .means = layer_norm_out(run, 1),
+        .inverses = layer_norm_out(run, 2),
     };
     TMK_TRY(tmk_axis(tmk_node_int(run->node, "axis", -1), norm.shape->rank, &norm.axis, run->diag));
-    return tmk_layer_norm(run, &norm);
+    return layer_norm(run, &norm);
 }
 
 static enum tmk_status run_layer_norm(struct tmk_run *run) {
@@ -132,16 +148,281 @@ static enum tmk_status run_rms_norm(struct tmk_run *run) {
     return normalize_rows(run, false);
 }
 
-static const char attrs[] = "axis:int epsilon:float stash_type:int";
+static const char layer_norm_attrs[] = "axis:int epsilon:float stash_type:int";
+
+/* Layer normalisation with what stands before it inside: SkipLayerNormalization,
+ * SkipSimplifiedLayerNormalization, EmbedLayerNormalization; and SimplifiedLayerNormalization,
+ * which ONNX Runtime writes in its own domain and in ONNX's. "Simplified" has no mean to take off.
+ */
+
+TMK_ROW2(add_row, float, float, float, x + y)
+
+/* The shape with 1 for the last axis. */
+static struct tmk_shape moments_of(const struct tmk_shape *x) {
+    struct tmk_shape shape = *x;
+    shape.dim[shape.rank - 1] = 1;
+    return shape;
+}
+
+/* TMK_TYPE or TMK_SHAPE unless the part (may be NULL) is float32 and [width]. */
+static enum tmk_status want_vector(const struct tmk_tensor *part, int64_t width, const char *what,
+                                   struct tmk_diag *diag) {
+    char text[256];
+    if (!part)
+        return TMK_OK;
+    TMK_TRY(tmk_want_dtype(part, TMK_FLOAT32, what, diag));
+    if (part->shape.rank != 1 || part->shape.dim[0] != width)
+        return tmk_fail(diag, TMK_SHAPE, "input '%s' is %s, not [%lld]", what,
+                        tmk_shape_text(&part->shape, text, sizeof text), (long long)width);
+    return TMK_OK;
+}
+
+static double epsilon_of(const struct tmk_node *node, float otherwise) {
+    return (double)tmk_node_float(node, "epsilon", otherwise);
+}
+
+/* ---- SimplifiedLayerNormalization ---- */
+
+static enum tmk_status infer_simplified(struct tmk_infer *infer) {
+    const struct tmk_shape *x = &infer->in[0]->shape;
+    int32_t axis;
+    TMK_TRY(tmk_want_dtype(infer->in[0], TMK_FLOAT32, "X", infer->diag));
+    TMK_TRY(tmk_axis(tmk_node_int(infer->node, "axis", -1), x->rank, &axis, infer->diag));
+    TMK_TRY(layer_norm_check(infer->in[1], x, "scale", infer->diag));
+    struct tmk_shape moments = *x;
+    for (int32_t i = axis; i < x->rank; i++)
+        moments.dim[i] = 1;
+    tmk_infer_set(infer, 0, TMK_FLOAT32, x);
+    return tmk_infer_set(infer, 1, TMK_FLOAT32, &moments);
+}
+
+static enum tmk_status run_simplified(struct tmk_run *run) {
+    struct layer_norm norm = {.shape = &run->in[0]->shape,
+                              .x = run->in[0]->data,
+                              .scale = run->in[1],
+                              .epsilon = epsilon_of(run->node, 1e-5f),
+                              .y = layer_norm_out(run, 0),
+                              .inverses = layer_norm_out(run, 1)};
+    TMK_TRY(tmk_axis(tmk_node_int(run->node, "axis", -1), norm.shape->rank, &norm.axis, run->diag));
+    return layer_norm(run, &norm);
+}
+
+/* ---- SkipLayerNormalization and the simplified one: of input + skip + bias ---- */
+
+enum { OUT_Y, OUT_MEAN, OUT_INVERSE, OUT_SUM };
+
+/* The last one; the simplified operator has no beta before it. */
+static uint32_t bias_input(const struct tmk_node *node) {
+    return (uint32_t)node->row->max_in - 1;
+}
+
+static enum tmk_status infer_skip(struct tmk_infer *infer) {
+    const struct tmk_shape *x = &infer->in[0]->shape;
+    uint32_t bias = bias_input(infer->node);
+    TMK_TRY(tmk_want_dtype(infer->in[0], TMK_FLOAT32, "input", infer->diag));
+    if (x->rank < 1)
+        return tmk_fail(infer->diag, TMK_SHAPE, "the input is a scalar");
+    int64_t width = x->dim[x->rank - 1];
+    TMK_TRY(layer_norm_check(infer->in[1], x, "skip", infer->diag));
+    TMK_TRY(want_vector(infer->in[2], width, "gamma", infer->diag));
+    if (bias == 4)
+        TMK_TRY(want_vector(tmk_infer_in(infer, 3), width, "beta", infer->diag));
+    TMK_TRY(want_vector(tmk_infer_in(infer, bias), width, "bias", infer->diag));
+    struct tmk_shape moments = moments_of(x);
+    tmk_infer_set(infer, OUT_Y, TMK_FLOAT32, x);
+    tmk_infer_set(infer, OUT_MEAN, TMK_FLOAT32, &moments);
+    tmk_infer_set(infer, OUT_INVERSE, TMK_FLOAT32, &moments);
+    return tmk_infer_set(infer, OUT_SUM, TMK_FLOAT32, x);
+}
+
+static enum tmk_status run_skip(struct tmk_run *run) {
+    const struct tmk_tensor *x = run->in[0], *skip = run->in[1];
+    uint32_t bias_at = bias_input(run->node);
+    const struct tmk_tensor *bias = tmk_run_in(run, bias_at);
+    struct tmk_tensor sum = {0}, *wanted = tmk_run_out(run, OUT_SUM);
+    float *to = wanted ? wanted->data : run->scratch(run->context, tmk_tensor_bytes(x) + 1);
+    if (tmk_tensor_count(x) == 0)
+        return TMK_OK;
+    if (!to)
+        return tmk_nomem(run->diag);
+    tmk_tensor_borrow(&sum, TMK_FLOAT32, &x->shape, to);
+    tmk_walk2(add_row, x, &x->shape, skip, &skip->shape, &sum);
+    if (bias)
+        tmk_walk2(add_row, &sum, &sum.shape, bias, &bias->shape, &sum);
+    struct layer_norm norm = {.shape = &x->shape,
+                              .axis = x->shape.rank - 1,
+                              .x = to,
+                              .scale = run->in[2],
+                              .bias = bias_at == 4 ? tmk_run_in(run, 3) : NULL,
+                              .epsilon = epsilon_of(run->node, 1e-12f),
+                              .centred = bias_at == 4,
+                              .y = layer_norm_out(run, OUT_Y),
+                              .means = layer_norm_out(run, OUT_MEAN),
+                              .inverses = layer_norm_out(run, OUT_INVERSE)};
+    if (norm.means && !norm.centred)
+        memset(norm.means, 0, tmk_tensor_bytes(tmk_run_out(run, OUT_MEAN)));
+    return layer_norm(run, &norm);
+}
+
+/* ---- EmbedLayerNormalization: of the sum of two or three embeddings ---- */
+
+enum {
+    IN_IDS,
+    IN_SEGMENTS,
+    IN_WORDS,
+    IN_POSITIONS,
+    IN_SEGMENT_TABLE,
+    IN_GAMMA,
+    IN_BETA,
+    IN_MASK,
+    IN_POSITION_IDS
+};
+enum { OUT_EMBEDDED, OUT_MASK_INDEX, OUT_EMBEDDING_SUM };
+
+/* An embedding's rows, and which of them each token takes. */
+struct table {
+    const char *what;
+    const struct tmk_tensor *rows, *ids; /* rows: NULL, no such table; ids: NULL, by position */
+};
+
+static void list_tables(const struct tmk_tensor *const *in, uint32_t n, struct table out[3]) {
+    out[0] = (struct table){"input_ids", in[IN_WORDS], in[IN_IDS]};
+    out[1] = (struct table){"position_ids", in[IN_POSITIONS],
+                            n > IN_POSITION_IDS ? in[IN_POSITION_IDS] : NULL};
+    out[2] = (struct table){"segment_ids", in[IN_SEGMENT_TABLE], in[IN_SEGMENTS]};
+}
+
+static enum tmk_status want_tokens(const struct tmk_tensor *ids, const struct tmk_shape *shape,
+                                   bool shared, const char *what, struct tmk_diag *diag) {
+    char text[256];
+    if (!ids)
+        return TMK_OK;
+    TMK_TRY(tmk_want_dtype(ids, TMK_INT32, what, diag));
+    if (ids->shape.rank != 2 || ids->shape.dim[1] != shape->dim[1] ||
+        (ids->shape.dim[0] != shape->dim[0] && !(shared && ids->shape.dim[0] == 1)))
+        return tmk_fail(diag, TMK_SHAPE, "input '%s' is %s, not [%lld,%lld]", what,
+                        tmk_shape_text(&ids->shape, text, sizeof text), (long long)shape->dim[0],
+                        (long long)shape->dim[1]);
+    return TMK_OK;
+}
+
+static enum tmk_status infer_embed(struct tmk_infer *infer) {
+    const struct tmk_shape *ids = &infer->in[IN_IDS]->shape;
+    struct table tables[3];
+    TMK_TRY(tmk_contrib_need(infer, IN_WORDS, "word_embedding"));
+    TMK_TRY(tmk_contrib_need(infer, IN_POSITIONS, "position_embedding"));
+    TMK_TRY(tmk_contrib_need(infer, IN_GAMMA, "gamma"));
+    TMK_TRY(tmk_contrib_need(infer, IN_BETA, "beta"));
+    const struct tmk_tensor *words = infer->in[IN_WORDS];
+    if (ids->rank != 2 || words->shape.rank != 2)
+        return tmk_fail(infer->diag, TMK_SHAPE, "input_ids and word_embedding have rank %d and %d",
+                        (int)ids->rank, (int)words->shape.rank);
+    if (!infer->in[IN_SEGMENT_TABLE] != !infer->in[IN_SEGMENTS])
+        return tmk_fail(infer->diag, TMK_GRAPH,
+                        "one of segment_ids and segment_embedding without the other");
+    int64_t width = words->shape.dim[1];
+    list_tables(infer->in, infer->n_in, tables);
+    for (size_t i = 0; i < TMK_COUNT(tables); i++) {
+        const struct tmk_tensor *rows = tables[i].rows;
+        TMK_TRY(want_tokens(tables[i].ids, ids, i == 1, tables[i].what, infer->diag));
+        if (!rows)
+            continue;
+        TMK_TRY(tmk_want_dtype(rows, TMK_FLOAT32, "an embedding", infer->diag));
+        if (rows->shape.rank != 2 || rows->shape.dim[1] != width)
+            return tmk_fail(infer->diag, TMK_SHAPE, "the embedding of %s is not [rows,%lld]",
+                            tables[i].what, (long long)width);
+    }
+    TMK_TRY(want_tokens(tmk_infer_in(infer, IN_MASK), ids, false, "mask", infer->diag));
+    TMK_TRY(want_vector(infer->in[IN_GAMMA], width, "gamma", infer->diag));
+    TMK_TRY(want_vector(infer->in[IN_BETA], width, "beta", infer->diag));
+    struct tmk_shape y = {3, {ids->dim[0], ids->dim[1], width}}, lengths = {1, {ids->dim[0]}};
+    tmk_infer_set(infer, OUT_EMBEDDED, TMK_FLOAT32, &y);
+    tmk_infer_set(infer, OUT_MASK_INDEX, TMK_INT32, &lengths);
+    return tmk_infer_set(infer, OUT_EMBEDDING_SUM, TMK_FLOAT32, &y);
+}
+
+/* How many tokens of each sample the mask leaves; 0 without one. */
+static void count_tokens(const struct tmk_run *run, size_t batch, size_t length, int32_t *out) {
+    const struct tmk_tensor *mask = tmk_run_in(run, IN_MASK);
+    for (size_t b = 0; b < batch; b++) {
+        out[b] = 0;
+        for (size_t i = 0; mask && i < length; i++)
+            out[b] += ((const int32_t *)mask->data)[b * length + i] == 1;
+    }
+}
+
+static enum tmk_status run_embed(struct tmk_run *run) {
+    const struct tmk_shape *ids = &run->in[IN_IDS]->shape;
+    size_t batch = (size_t)ids->dim[0], length = (size_t)ids->dim[1],
+           width = (size_t)run->in[IN_WORDS]->shape.dim[1];
+    struct tmk_tensor *y = tmk_run_out(run, OUT_EMBEDDED),
+                      *counts = tmk_run_out(run, OUT_MASK_INDEX),
+                      *sums = tmk_run_out(run, OUT_EMBEDDING_SUM);
+    struct table tables[3];
+    if (counts)
+        count_tokens(run, batch, length, counts->data);
+    list_tables(run->in, run->n_in, tables);
+    float *sum = sums ? sums->data : tmk_scratch(run, batch * length, width * sizeof(float));
+    if (batch * length * width == 0)
+        return TMK_OK;
+    if (!sum)
+        return tmk_nomem(run->diag);
+    memset(sum, 0, batch * length * width * sizeof *sum);
+    for (size_t i = 0; i < batch * length; i++)
+        for (size_t t = 0; t < TMK_COUNT(tables); t++) {
+            const struct table *table = &tables[t];
+            if (!table->rows)
+                continue;
+            int64_t row = (int64_t)(i % length), rows = table->rows->shape.dim[0];
+            if (table->ids)
+                row = ((const int32_t *)
+                           table->ids->data)[table->ids->shape.dim[0] == 1 ? i % length : i];
+            if (row < 0 || row >= rows)
+                return tmk_fail(run->diag, TMK_RANGE, "%s has %lld of %lld rows", table->what,
+                                (long long)row, (long long)rows);
+            const float *from = (const float *)table->rows->data + (size_t)row * width;
+            for (size_t j = 0; j < width; j++)
+                sum[i * width + j] += from[j];
+        }
+    struct tmk_shape shape = {3, {ids->dim[0], ids->dim[1], (int64_t)width}};
+    struct layer_norm norm = {.shape = &shape,
+                              .axis = 2,
+                              .x = sum,
+                              .scale = run->in[IN_GAMMA],
+                              .bias = run->in[IN_BETA],
+                              .epsilon = epsilon_of(run->node, 1e-12f),
+                              .centred = true,
+                              .y = y ? y->data : NULL};
+    return layer_norm(run, &norm);
+}
+
+/* ---- rows ---- */
+
+static const char simplified_attrs[] = "axis:int epsilon:float stash_type:int";
+static const char skip_attrs[] = "epsilon:float";
 
 const struct tmk_op tmk_ops_layer_norm[] = {
     {TMK_OP_ONNX("LayerNormalization", 17, INT32_MAX), TMK_OP_COUNTS(2, 3, 1, 3),
-     .flags = TMK_OP_INPLACE, .channel = TMK_CHANNEL_LAST, .attrs = attrs,
+     .flags = TMK_OP_INPLACE, .channel = TMK_CHANNEL_LAST, .attrs = layer_norm_attrs,
      .infer = infer_layer_norm, .run = run_layer_norm},
     /* ONNX Runtime writes the operator into models of older operator sets too. */
     {TMK_OP_ONNX("LayerNormalization", 1, 16), TMK_OP_COUNTS(2, 3, 1, 3), .flags = TMK_OP_INPLACE,
-     .channel = TMK_CHANNEL_LAST, .attrs = attrs, .infer = infer_layer_norm, .run = run_layer_norm},
+     .channel = TMK_CHANNEL_LAST, .attrs = layer_norm_attrs, .infer = infer_layer_norm,
+     .run = run_layer_norm},
     {TMK_OP_ONNX("RMSNormalization", 23, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1),
-     .flags = TMK_OP_INPLACE, .channel = TMK_CHANNEL_LAST, .attrs = attrs,
+     .flags = TMK_OP_INPLACE, .channel = TMK_CHANNEL_LAST, .attrs = layer_norm_attrs,
      .infer = infer_layer_norm, .run = run_rms_norm},
+    {TMK_OP_ONNX("SimplifiedLayerNormalization", 1, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 2),
+     .flags = TMK_OP_INPLACE, .channel = TMK_CHANNEL_LAST, .attrs = simplified_attrs,
+     .infer = infer_simplified, .run = run_simplified},
+    {TMK_OP_CONTRIB("SimplifiedLayerNormalization"), TMK_OP_COUNTS(2, 2, 1, 2),
+     .flags = TMK_OP_INPLACE, .channel = TMK_CHANNEL_LAST, .attrs = simplified_attrs,
+     .infer = infer_simplified, .run = run_simplified},
+    {TMK_OP_CONTRIB("SkipLayerNormalization"), TMK_OP_COUNTS(3, 5, 1, 4),
+     .channel = TMK_CHANNEL_LAST, .attrs = skip_attrs, .infer = infer_skip, .run = run_skip},
+    {TMK_OP_CONTRIB("SkipSimplifiedLayerNormalization"), TMK_OP_COUNTS(3, 4, 1, 4),
+     .channel = TMK_CHANNEL_LAST, .attrs = skip_attrs, .infer = infer_skip, .run = run_skip},
+    {TMK_OP_CONTRIB("EmbedLayerNormalization"), TMK_OP_COUNTS(1, 9, 1, 3),
+     .channel = TMK_CHANNEL_LAST, .attrs = "epsilon:float mask_index_type:int",
+     .infer = infer_embed, .run = run_embed},
     {NULL}};

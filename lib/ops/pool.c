@@ -1,19 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Pools over windows and over all spatial axes, and MaxUnpool. */
+#include "ops/pool.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "ops/cost.h"
+#include "ops/kernel.h"
+#include "ops/move.h"
+#include "ops/rows.h"
+#include "ops/sums.h"
+#include "ops/window.h"
+
 /* Pools over windows of one to three spatial axes: MaxPool, AveragePool, LpPool.
  *
  * Padding is never looked at: each window is cut to the taps inside the input. A window with none
  * there (dilation can do that) gives the lowest finite number in MaxPool, with index -1, and 0
  * otherwise, as ONNX Runtime has it. NaN counts as the largest number, as in NumPy.
  */
-#include "ops/pool.h"
-#include "ops/cost.h"
-
-#include <float.h>
-#include <math.h>
-
-#include "ops/kernel.h"
-#include "ops/rows.h"
-#include "ops/window.h"
 
 enum { AXES = 3 };
 
@@ -278,6 +283,178 @@ static enum tmk_status run_lp_pool(struct tmk_run *run) {
 
 #define TMK_POOL_ATTRS "auto_pad:string kernel_shape:ints! pads:ints strides:ints"
 
+/* Pools over all spatial axes: GlobalAveragePool, GlobalMaxPool, GlobalLpPool. */
+
+static enum tmk_status infer_global(struct tmk_infer *infer) {
+    const struct tmk_tensor *x = infer->in[0];
+    struct tmk_shape shape = x->shape;
+    TMK_TRY(tmk_want_dtype(x, TMK_FLOAT32, "X", infer->diag));
+    if (shape.rank < 2)
+        return tmk_fail(infer->diag, TMK_SHAPE, "the input has rank %d, and needs 2 at least",
+                        (int)shape.rank);
+    for (int32_t i = 2; i < shape.rank; i++)
+        shape.dim[i] = 1;
+    return tmk_infer_set(infer, 0, TMK_FLOAT32, &shape);
+}
+
+static float mean_of(const float *x, size_t n, double p) {
+    (void)p;
+    return (float)(tmk_sum(x, n) / (double)n);
+}
+
+/* NaN counts as the largest; the lowest finite number where there is nothing. */
+static float max_of(const float *x, size_t n, double p) {
+    float best = n ? x[0] : -FLT_MAX;
+    (void)p;
+    for (size_t i = 1; i < n; i++)
+        if (!(x[i] <= best) && !isnan(best))
+            best = x[i];
+    return best;
+}
+
+static float norm_of(const float *x, size_t n, double p) {
+    double sum = 0;
+    if (p == 2)
+        return (float)sqrt(tmk_sum_squares(x, n));
+    for (size_t i = 0; i < n; i++)
+        sum += p == 1 ? fabs((double)x[i]) : pow(fabs((double)x[i]), p);
+    return (float)(p == 1 ? sum : pow(sum, 1 / p));
+}
+
+static enum tmk_status each_plane(struct tmk_run *run,
+                                  float (*reduce)(const float *, size_t, double), double p) {
+    const struct tmk_shape *shape = &run->in[0]->shape;
+    if (!run->out[0])
+        return TMK_OK;
+    size_t planes = tmk_shape_product(shape, 0, 2), area = tmk_shape_product(shape, 2, shape->rank);
+    const float *x = run->in[0]->data;
+    float *y = run->out[0]->data;
+    for (size_t i = 0; i < planes; i++)
+        y[i] = reduce(x + i * area, area, p);
+    return TMK_OK;
+}
+
+static enum tmk_status run_average(struct tmk_run *run) {
+    return each_plane(run, mean_of, 1);
+}
+
+static enum tmk_status run_max(struct tmk_run *run) {
+    return each_plane(run, max_of, 1);
+}
+
+static enum tmk_status infer_lp(struct tmk_infer *infer) {
+    double p = exponent_of(infer->node);
+    if (!(p > 0) || !isfinite(p))
+        return tmk_fail(infer->diag, TMK_RANGE, "attribute 'p' is %g", p);
+    return infer_global(infer);
+}
+
+static enum tmk_status run_lp(struct tmk_run *run) {
+    return each_plane(run, norm_of, exponent_of(run->node));
+}
+
+/* MaxUnpool: puts each element at the position in MaxPool's second output; zeros elsewhere.
+ *
+ * Indices count the elements of the result, of a given output shape too, as ONNX Runtime has it: so
+ * what a pool has taken from an input of any size comes back to its place. (The reference of the
+ * onnx package counts in the shape without output_shape, and lays that into the corner.) Where two
+ * indices are equal the later element stays. */
+
+/* `n` integers of attribute `name`, `otherwise` where it is absent. */
+static enum tmk_status read_attr(const struct tmk_node *node, const char *name, size_t n,
+                                 int64_t min, int64_t otherwise, int64_t *out,
+                                 struct tmk_diag *diag) {
+    size_t given;
+    const int64_t *values = tmk_node_ints(node, name, &given);
+    if (given && given != n)
+        return tmk_fail(diag, TMK_ARGUMENT, "attribute '%s' has %zu elements instead of %zu", name,
+                        given, n);
+    for (size_t i = 0; i < n; i++) {
+        out[i] = given ? values[i] : otherwise;
+        if (out[i] < min || out[i] > INT32_MAX)
+            return tmk_fail(diag, TMK_RANGE, "attribute '%s' holds %lld", name, (long long)out[i]);
+    }
+    return TMK_OK;
+}
+
+/* The output's shape without output_shape. */
+static enum tmk_status unpooled_shape(const struct tmk_node *node, const struct tmk_shape *x,
+                                      struct tmk_shape *out, struct tmk_diag *diag) {
+    int64_t kernel[TMK_MAX_RANK], stride[TMK_MAX_RANK], pads[2 * TMK_MAX_RANK];
+    struct tmk_shape shape = *x;
+    size_t n = (size_t)x->rank - 2;
+    if (!tmk_node_ints(node, "kernel_shape", &(size_t){0}))
+        return tmk_fail(diag, TMK_ARGUMENT, "attribute 'kernel_shape' is empty");
+    TMK_TRY(read_attr(node, "kernel_shape", n, 1, 1, kernel, diag));
+    TMK_TRY(read_attr(node, "strides", n, 1, 1, stride, diag));
+    TMK_TRY(read_attr(node, "pads", 2 * n, 0, 0, pads, diag));
+    for (size_t i = 0; i < n; i++) {
+        int64_t *size = &shape.dim[i + 2];
+        if (!tmk_mul_i64(*size - 1, stride[i], size) ||
+            !tmk_add_i64(*size, kernel[i] - pads[i] - pads[n + i], size) || *size < 0)
+            return tmk_fail(diag, TMK_SHAPE,
+                            "%lld elements on spatial axis %zu cannot be unpooled with a window of "
+                            "%lld, a stride of %lld and padding of %lld",
+                            (long long)x->dim[i + 2], i, (long long)kernel[i], (long long)stride[i],
+                            (long long)(pads[i] + pads[n + i]));
+    }
+    *out = shape;
+    return TMK_OK;
+}
+
+static enum tmk_status infer_unpool(struct tmk_infer *infer) {
+    char a[128], b[128];
+    const struct tmk_tensor *x = infer->in[0], *indices = infer->in[1],
+                            *wanted = tmk_infer_in(infer, 2);
+    struct tmk_diag *diag = infer->diag;
+    struct tmk_shape shape;
+    TMK_TRY(tmk_want_dtype(x, TMK_FLOAT32, "the input", diag));
+    TMK_TRY(tmk_want_dtype(indices, TMK_INT64, "the indices", diag));
+    if (x->shape.rank < 3)
+        return tmk_fail(diag, TMK_SHAPE, "the input has rank %d, and needs 3 at least",
+                        (int)x->shape.rank);
+    if (!tmk_shape_equal(&x->shape, &indices->shape))
+        return tmk_fail(diag, TMK_SHAPE, "indices of shape %s for an input of shape %s",
+                        tmk_shape_text(&indices->shape, a, sizeof a),
+                        tmk_shape_text(&x->shape, b, sizeof b));
+    TMK_TRY(unpooled_shape(infer->node, &x->shape, &shape, diag));
+    if (wanted) {
+        int64_t dim[TMK_MAX_RANK];
+        size_t n;
+        if (!wanted->data)
+            return TMK_OK;
+        TMK_TRY(tmk_read_ints(wanted, "input 'output_shape'", TMK_MAX_RANK, dim, &n, diag));
+        bool fits = n == (size_t)x->shape.rank && dim[0] == shape.dim[0] && dim[1] == shape.dim[1];
+        for (size_t i = 0; i < n && fits; i++)
+            fits = dim[i] >= 0;
+        if (!fits)
+            return tmk_fail(diag, TMK_SHAPE,
+                            "input 'output_shape' does not fit an input of shape %s",
+                            tmk_shape_text(&x->shape, a, sizeof a));
+        memcpy(shape.dim, dim, n * sizeof *dim);
+    }
+    return tmk_infer_set(infer, 0, TMK_FLOAT32, &shape);
+}
+
+static enum tmk_status run_unpool(struct tmk_run *run) {
+    const float *x = run->in[0]->data;
+    struct tmk_tensor *y = tmk_run_out(run, 0);
+    if (!y)
+        return TMK_OK;
+    size_t count = tmk_tensor_count(y);
+    if (count)
+        memset(y->data, 0, tmk_tensor_bytes(y));
+    for (size_t i = 0, n = tmk_tensor_count(run->in[0]); i < n; i++) {
+        int64_t at = tmk_index_at(run->in[1], i);
+        if (at < 0 || (uint64_t)at >= count)
+            return tmk_fail(run->diag, TMK_RANGE,
+                            "element %zu of the indices is %lld; the output has %zu elements", i,
+                            (long long)at, count);
+        ((float *)y->data)[at] = x[i];
+    }
+    return TMK_OK;
+}
+
 const struct tmk_op tmk_ops_pool[] = {
     {TMK_OP_ONNX("MaxPool", 1, 7), TMK_OP_COUNTS(1, 1, 1, 1), .channel = TMK_CHANNEL_AXIS1,
      .attrs = TMK_POOL_ATTRS, .infer = infer_max_pool, .run = run_max_pool,
@@ -310,4 +487,15 @@ const struct tmk_op tmk_ops_pool[] = {
     {TMK_OP_ONNX("LpPool", 18, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1), .channel = TMK_CHANNEL_AXIS1,
      .attrs = TMK_POOL_ATTRS " ceil_mode:int dilations:ints p:int", .infer = infer_lp_pool,
      .run = run_lp_pool, .cost = tmk_cost_window},
+    {TMK_OP_ONNX("GlobalAveragePool", 1, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
+     .channel = TMK_CHANNEL_AXIS1, .infer = infer_global, .run = run_average},
+    {TMK_OP_ONNX("GlobalMaxPool", 1, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
+     .channel = TMK_CHANNEL_AXIS1, .infer = infer_global, .run = run_max},
+    {TMK_OP_ONNX("GlobalLpPool", 1, 1), TMK_OP_COUNTS(1, 1, 1, 1), .channel = TMK_CHANNEL_AXIS1,
+     .attrs = "p:float", .infer = infer_lp, .run = run_lp},
+    {TMK_OP_ONNX("GlobalLpPool", 2, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
+     .channel = TMK_CHANNEL_AXIS1, .attrs = "p:int", .infer = infer_lp, .run = run_lp},
+    {TMK_OP_ONNX("MaxUnpool", 9, INT32_MAX), TMK_OP_COUNTS(2, 3, 1, 1),
+     .channel = TMK_CHANNEL_AXIS1, .attrs = "kernel_shape:ints! pads:ints strides:ints",
+     .infer = infer_unpool, .run = run_unpool},
     {NULL}};

@@ -1,13 +1,66 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ops/recurrent.h"
-
 #include <math.h>
 #include <string.h>
 #include <strings.h>
 
+#include "ops/cost.h"
 #include "ops/exp.h"
 #include "ops/kernel.h"
+#include "ops/ops.h"
+#include "ops/rows.h"
 #include "ops/vmath.h"
+
+enum { TMK_RECURRENT_FUNCTIONS = 3 }; /* most activation functions of one direction */
+
+enum tmk_activation_kind {
+    TMK_ACTIVATION_AFFINE,
+    TMK_ACTIVATION_ELU,
+    TMK_ACTIVATION_HARD_SIGMOID,
+    TMK_ACTIVATION_LEAKY_RELU,
+    TMK_ACTIVATION_RELU,
+    TMK_ACTIVATION_SCALED_TANH,
+    TMK_ACTIVATION_SIGMOID,
+    TMK_ACTIVATION_SOFTPLUS,
+    TMK_ACTIVATION_SOFTSIGN,
+    TMK_ACTIVATION_TANH,
+    TMK_ACTIVATION_THRESHOLDED_RELU
+};
+
+struct tmk_activation {
+    enum tmk_activation_kind kind;
+    float alpha, beta;
+};
+
+/* One direction, at one step. G gates of H units; vectors of G * H floats hold the gates in the
+ * order of W. */
+struct tmk_recurrence {
+    const struct tmk_node *node;
+    size_t batch, hidden, gates;
+    struct tmk_activation function[TMK_RECURRENT_FUNCTIONS];
+    bool clipped;
+    float clip;
+    /* The rows of the batch at this step: input times W with W's bias, G * H floats; NULL: the
+     * sequence has ended. */
+    const float **x;
+    float *hidden_state;         /* batch x H: from the last step, to be replaced */
+    float *cell_state;           /* the same of LSTM, else NULL */
+    float *products;             /* batch x G * H: products of a state with R */
+    const float *recurrent_bias; /* G * H */
+    const float *peephole;       /* LSTM: 3 * H, or NULL */
+    float *sums;                 /* batch x G * H */
+    const float *weights;        /* R: gate by gate, H x H */
+};
+
+struct tmk_cell {
+    size_t gates;
+    bool has_cell; /* a cell state besides the hidden state, and peepholes: LSTM */
+    size_t n_functions;
+    enum tmk_activation_kind defaults[TMK_RECURRENT_FUNCTIONS];
+    /* One step for every row of the batch. */
+    void (*step)(struct tmk_recurrence *r);
+};
+
+/* ---- for the cells ---- */
 
 /* ---- activation functions ---- */
 
@@ -74,7 +127,9 @@ static float to_unit(float x) {
     return x < 0 ? 0 : x > 1 ? 1 : x;
 }
 
-void tmk_recurrent_activate(const struct tmk_recurrence *r, size_t function, size_t n, float *v) {
+/* v = function(v, clipped to +-clip), n elements. */
+static void recurrent_activate(const struct tmk_recurrence *r, size_t function, size_t n,
+                               float *v) {
     const struct tmk_activation *f = &r->function[function];
     float alpha = f->alpha, beta = f->beta;
     for (size_t i = 0; i < n && r->clipped; i++)
@@ -175,7 +230,8 @@ static enum tmk_status check_clip(const struct tmk_node *node, struct tmk_diag *
     return TMK_OK;
 }
 
-enum tmk_status tmk_recurrent_infer(struct tmk_infer *infer) {
+/* The whole of infer and run; the row's table is a struct tmk_cell. */
+static enum tmk_status recurrent_infer(struct tmk_infer *infer) {
     const struct tmk_cell *cell = infer->node->row->table;
     struct tmk_activation functions[2][TMK_RECURRENT_FUNCTIONS];
     struct sizes s;
@@ -212,7 +268,8 @@ enum tmk_status tmk_recurrent_infer(struct tmk_infer *infer) {
 
 /* ---- running ---- */
 
-void tmk_recurrent_multiply(struct tmk_recurrence *r, size_t gate, const float *state) {
+/* products[b, gate] = state[b] times R's gate, for every row; `state` is batch x H. */
+static void recurrent_multiply(struct tmk_recurrence *r, size_t gate, const float *state) {
     const struct tmk_vdots dots = {.rows = r->batch,
                                    .columns = r->hidden,
                                    .depth = r->hidden,
@@ -349,7 +406,7 @@ static void walk_direction(struct walk *w, size_t d) {
     }
 }
 
-enum tmk_status tmk_recurrent_run(struct tmk_run *run) {
+static enum tmk_status recurrent_run(struct tmk_run *run) {
     const struct tmk_cell *cell = run->node->row->table;
     struct tmk_activation functions[2][TMK_RECURRENT_FUNCTIONS];
     struct walk w = {.run = run, .cell = cell};
@@ -377,3 +434,167 @@ enum tmk_status tmk_recurrent_run(struct tmk_run *run) {
     }
     return TMK_OK;
 }
+
+/* RNN and GRU: cells with one state. */
+
+/* ---- RNN: h = f(x W + h R + biases) ---- */
+
+static void step_rnn(struct tmk_recurrence *r) {
+    recurrent_multiply(r, 0, r->hidden_state);
+    for (size_t b = 0; b < r->batch; b++) {
+        const float *x = r->x[b], *products = r->products + b * r->hidden;
+        float *h = r->hidden_state + b * r->hidden;
+        if (!x)
+            continue;
+        for (size_t j = 0; j < r->hidden; j++)
+            h[j] = x[j] + (products[j] + r->recurrent_bias[j]);
+        recurrent_activate(r, 0, r->hidden, h);
+    }
+}
+
+static const struct tmk_cell rnn_cell = {
+    .gates = 1, .n_functions = 1, .defaults = {TMK_ACTIVATION_TANH}, .step = step_rnn};
+
+/* ---- GRU, with the gates z (update), r (reset), h (candidate) ----
+ *
+ * z = f(x Wz + h Rz + biases), r likewise; candidate c = g(x Wh + (r h) Rh + biases), or, with
+ * linear_before_reset, g(x Wh + bias + r (h Rh + bias)); h = (1 - z) c + z h. */
+
+enum { UPDATE, RESET, RNN_CANDIDATE, GRU_GATES };
+
+static void step_gru(struct tmk_recurrence *r) {
+    size_t n = r->hidden, wide = GRU_GATES * n;
+    bool reset_last = tmk_node_int(r->node, "linear_before_reset", 0) != 0;
+    const float *bias = r->recurrent_bias;
+    /* `sums`: for every row its two gates, then for every row r h */
+    float *reset_state = r->sums + r->batch * (RNN_CANDIDATE * n);
+    recurrent_multiply(r, UPDATE, r->hidden_state);
+    recurrent_multiply(r, RESET, r->hidden_state);
+    if (reset_last)
+        recurrent_multiply(r, RNN_CANDIDATE, r->hidden_state);
+    for (size_t b = 0; b < r->batch; b++) {
+        const float *x = r->x[b], *products = r->products + b * wide;
+        float *gate = r->sums + b * (RNN_CANDIDATE * n), *reset = reset_state + b * n;
+        for (size_t j = 0; j < n; j++)
+            reset[j] = 0;
+        if (!x)
+            continue;
+        for (size_t j = 0; j < RNN_CANDIDATE * n; j++)
+            gate[j] = x[j] + (products[j] + bias[j]);
+        recurrent_activate(r, 0, RNN_CANDIDATE * n, gate);
+        for (size_t j = 0; j < n; j++)
+            reset[j] = gate[RESET * n + j] * r->hidden_state[b * n + j];
+    }
+    if (!reset_last)
+        recurrent_multiply(r, RNN_CANDIDATE, reset_state);
+    for (size_t b = 0; b < r->batch; b++) {
+        const float *products = r->products + b * wide + RNN_CANDIDATE * n;
+        float *update = r->sums + b * (RNN_CANDIDATE * n), *candidate = update + RESET * n,
+              *h = r->hidden_state + b * n;
+        if (!r->x[b])
+            continue;
+        const float *x = r->x[b] + RNN_CANDIDATE * n;
+        for (size_t j = 0; j < n; j++) {
+            float product = products[j] + bias[RNN_CANDIDATE * n + j];
+            candidate[j] = x[j] + (reset_last ? candidate[j] * product : product);
+        }
+        recurrent_activate(r, 1, n, candidate);
+        for (size_t j = 0; j < n; j++)
+            h[j] = (1 - update[j]) * candidate[j] + update[j] * h[j];
+    }
+}
+
+static const struct tmk_cell gru_cell = {.gates = GRU_GATES,
+                                         .n_functions = 2,
+                                         .defaults = {TMK_ACTIVATION_SIGMOID, TMK_ACTIVATION_TANH},
+                                         .step = step_gru};
+
+/* ---- rows ---- */
+
+#define TMK_RNN_ATTRS                                                                              \
+    "activation_alpha:floats activation_beta:floats activations:strings clip:float "               \
+    "direction:string hidden_size:int"
+
+/* LSTM, with the gates i (input), o (output), f (forget), c (candidate).
+ *
+ * i = f(x Wi + h Ri + Pi c + biases), f likewise (or 1 - i, with input_forget), candidate g(x Wc +
+ * h Rc + biases); then c = f c + i candidate, o = f(x Wo + h Ro + Po c + biases) with the new c,
+ * and h = o h(c). `clip` holds for the input of every function, as ONNX has it: of h(c), too, where
+ * ONNX Runtime leaves it out.
+ */
+
+enum { INPUT, OUTPUT, FORGET, LSTM_CANDIDATE, GATES };
+
+static void step_row(const struct tmk_recurrence *r, size_t b, bool coupled) {
+    size_t n = r->hidden;
+    const float *x = r->x[b], *products = r->products + b * GATES * n;
+    float *gate = r->sums + b * GATES * n, *h = r->hidden_state + b * n, *c = r->cell_state + b * n;
+    float *in = gate + INPUT * n, *out = gate + OUTPUT * n, *forget = gate + FORGET * n,
+          *candidate = gate + LSTM_CANDIDATE * n;
+    const float *p = r->peephole; /* of i, o, f */
+    for (size_t j = 0; j < GATES * n; j++)
+        gate[j] = x[j] + (products[j] + r->recurrent_bias[j]);
+    for (size_t j = 0; j < n && p; j++) {
+        in[j] += p[INPUT * n + j] * c[j];
+        forget[j] += p[FORGET * n + j] * c[j];
+    }
+    recurrent_activate(r, 0, n, in);
+    if (coupled)
+        for (size_t j = 0; j < n; j++)
+            forget[j] = 1 - in[j];
+    else
+        recurrent_activate(r, 0, n, forget);
+    recurrent_activate(r, 1, n, candidate);
+    for (size_t j = 0; j < n; j++)
+        c[j] = forget[j] * c[j] + in[j] * candidate[j];
+    for (size_t j = 0; j < n && p; j++)
+        out[j] += p[OUTPUT * n + j] * c[j];
+    recurrent_activate(r, 0, n, out);
+    memcpy(h, c, n * sizeof *h);
+    recurrent_activate(r, 2, n, h);
+    for (size_t j = 0; j < n; j++)
+        h[j] *= out[j];
+}
+
+static void step_lstm(struct tmk_recurrence *r) {
+    bool coupled = tmk_node_int(r->node, "input_forget", 0) != 0;
+    for (size_t g = 0; g < GATES; g++)
+        recurrent_multiply(r, g, r->hidden_state);
+    for (size_t b = 0; b < r->batch; b++)
+        if (r->x[b])
+            step_row(r, b, coupled);
+}
+
+static const struct tmk_cell lstm_cell = {
+    .gates = GATES,
+    .has_cell = true,
+    .n_functions = 3,
+    .defaults = {TMK_ACTIVATION_SIGMOID, TMK_ACTIVATION_TANH, TMK_ACTIVATION_TANH},
+    .step = step_lstm};
+
+#define TMK_LSTM_ATTRS                                                                             \
+    "activation_alpha:floats activation_beta:floats activations:strings clip:float "               \
+    "direction:string hidden_size:int input_forget:int"
+
+/* output_sequence: an older form of whether output 0 is wanted */
+/* output_sequence: an older form of whether output 0 is wanted */
+const struct tmk_op tmk_ops_recurrent[] = {
+    {TMK_OP_ONNX("RNN", 1, 13), TMK_OP_COUNTS(3, 6, 0, 2), .channel = TMK_CHANNEL_LAST,
+     .attrs = TMK_RNN_ATTRS " output_sequence:int", .table = &rnn_cell, .infer = recurrent_infer,
+     .run = recurrent_run, .cost = tmk_cost_recurrent},
+    {TMK_OP_ONNX("RNN", 14, INT32_MAX), TMK_OP_COUNTS(3, 6, 0, 2), .channel = TMK_CHANNEL_LAST,
+     .attrs = TMK_RNN_ATTRS " layout:int", .table = &rnn_cell, .infer = recurrent_infer,
+     .run = recurrent_run, .cost = tmk_cost_recurrent},
+    {TMK_OP_ONNX("GRU", 1, 13), TMK_OP_COUNTS(3, 6, 0, 2), .channel = TMK_CHANNEL_LAST,
+     .attrs = TMK_RNN_ATTRS " linear_before_reset:int output_sequence:int", .table = &gru_cell,
+     .infer = recurrent_infer, .run = recurrent_run, .cost = tmk_cost_recurrent},
+    {TMK_OP_ONNX("GRU", 14, INT32_MAX), TMK_OP_COUNTS(3, 6, 0, 2), .channel = TMK_CHANNEL_LAST,
+     .attrs = TMK_RNN_ATTRS " layout:int linear_before_reset:int", .table = &gru_cell,
+     .infer = recurrent_infer, .run = recurrent_run, .cost = tmk_cost_recurrent},
+    {TMK_OP_ONNX("LSTM", 1, 13), TMK_OP_COUNTS(3, 8, 0, 3), .channel = TMK_CHANNEL_LAST,
+     .attrs = TMK_LSTM_ATTRS " output_sequence:int", .table = &lstm_cell, .infer = recurrent_infer,
+     .run = recurrent_run, .cost = tmk_cost_recurrent},
+    {TMK_OP_ONNX("LSTM", 14, INT32_MAX), TMK_OP_COUNTS(3, 8, 0, 3), .channel = TMK_CHANNEL_LAST,
+     .attrs = TMK_LSTM_ATTRS " layout:int", .table = &lstm_cell, .infer = recurrent_infer,
+     .run = recurrent_run, .cost = tmk_cost_recurrent},
+    {NULL}};

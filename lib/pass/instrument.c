@@ -8,7 +8,7 @@
 #include <tidemark/guess.h>
 
 #include "base/diag.h"
-#include "base/grow.h"
+#include "base/memory.h"
 #include "base/text.h"
 #include "ops/ops.h"
 

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/diag.h"
-#include "base/grow.h"
+#include "base/memory.h"
 
 int32_t tmk_value_rank(const struct tmk_value *value) {
     const struct tmk_tensor *constant = tmk_value_constant(value);

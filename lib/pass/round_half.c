@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/diag.h"
-#include "base/grow.h"
+#include "base/memory.h"
 #include "ops/ops.h"
 #include "ops/shapes.h"
 #include "pass/instrument.h"

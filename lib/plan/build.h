@@ -4,7 +4,7 @@
 #ifndef TMK_PLAN_BUILD_H
 #define TMK_PLAN_BUILD_H
 
-#include "base/ptrmap.h"
+#include "base/map.h"
 #include "plan/plan.h"
 
 enum { TMK_NO_STEP = UINT32_MAX };

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/diag.h"
-#include "base/grow.h"
-#include "plan/arrange.h"
+#include "base/memory.h"
+#include "plan/choose.h"
 
 enum { NO_WHICH = UINT32_MAX };
 

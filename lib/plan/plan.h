@@ -21,7 +21,7 @@
 #ifndef TMK_PLAN_PLAN_H
 #define TMK_PLAN_PLAN_H
 
-#include "base/ptrmap.h"
+#include "base/map.h"
 #include "graph/graph.h"
 #include "kernel/accel.h"
 #include "kernel/chain.h"

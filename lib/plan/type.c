@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/diag.h"
-#include "base/grow.h"
+#include "base/memory.h"
 #include "ops/cost.h"
 #include "plan/build.h"
 #include "tensor/elements.h"

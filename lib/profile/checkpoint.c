@@ -7,13 +7,13 @@
 
 #include "base/arena.h"
 #include "base/diag.h"
-#include "base/grow.h"
 #include "base/hash.h"
 #include "base/inputs.h"
+#include "base/memory.h"
 #include "base/size.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "profile/format.h"
-#include "stats/wire.h"
+#include "stats/codec.h"
 
 static const char magic[] = {'T', 'M', 'K', 'C', 'H', 'K', 'P', 'T'};
 enum {

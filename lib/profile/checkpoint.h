@@ -4,7 +4,7 @@
  *
  * The bytes: "TMKCHKPT"; the version (4 bytes, little-endian as all of them); the length of what
  * follows up to the checksum (8 bytes); that; XXH64 of everything before (8 bytes). In between, in
- * the numbers of stats/wire.h: the profile's header as JSON text; how many values; for each the
+ * the numbers of stats/codec.h: the profile's header as JSON text; how many values; for each the
  * distance of its ID from the one before (from -1 at first), fingerprint, kind, status, what it has
  * (flags), types, count, shapes that ran, rule and sources, statistics, top samples, extremes of
  * each sample. Equal profiles are equal bytes, and nothing else decodes. */

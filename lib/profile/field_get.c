@@ -10,7 +10,7 @@
 
 #include "base/diag.h"
 #include "base/size.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "profile/fields.h"
 
 static_assert(sizeof(enum tmk_dtype) == sizeof(int), "enums are kept as int");

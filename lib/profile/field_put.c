@@ -8,7 +8,7 @@
 #include <tidemark/profile.h>
 
 #include "base/diag.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "profile/fields.h"
 
 /* ---- names ---- */

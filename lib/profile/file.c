@@ -5,7 +5,7 @@
 #include <strings.h>
 
 #include "base/diag.h"
-#include "base/filekind.h"
+#include "base/file.h"
 #include "profile/lineage_format.h"
 
 /* TMK_ARGUMENT for an extension that is neither, TMK_UNSUPPORTED for HDF5 in a build without it. */

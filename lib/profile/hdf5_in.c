@@ -7,7 +7,7 @@
 
 #include "base/diag.h"
 #include "base/size.h"
-#include "base/utf8.h"
+#include "base/text.h"
 
 enum {
     BATCH_BYTES = 1 << 18,

@@ -6,7 +6,7 @@
 
 #include "base/diag.h"
 #include "base/size.h"
-#include "base/utf8.h"
+#include "base/text.h"
 
 static enum tmk_h5_type column_type(enum tmk_field_type type) {
     switch (type) {

@@ -7,7 +7,7 @@
 
 #include "base/diag.h"
 #include "base/memory.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "profile/row.h"
 
 /* ---- writing ---- */

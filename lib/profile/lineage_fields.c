@@ -6,7 +6,7 @@
 #include "base/diag.h"
 #include "base/memory.h"
 #include "base/size.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "profile/lineage_format.h"
 
 /* ---- what a value is ---- */

@@ -7,7 +7,7 @@
 
 #include "base/diag.h"
 #include "base/map.h"
-#include "base/utf8.h"
+#include "base/text.h"
 #include "profile/row.h"
 
 static enum tmk_status is_text(const char *text, const char *what, struct tmk_diag *diag) {

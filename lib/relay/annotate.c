@@ -5,9 +5,8 @@
 #include <string.h>
 
 #include "base/diag.h"
-#include "base/grow.h"
 #include "base/map.h"
-#include "base/ptrmap.h"
+#include "base/memory.h"
 #include "export/rows.h"
 #include "relay/builder.h"
 #include "relay/export.h"

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/diag.h"
-#include "base/grow.h"
-#include "base/ptrmap.h"
+#include "base/map.h"
+#include "base/memory.h"
 
 static void *new_array(struct tmk_relay_builder *b, size_t count, size_t size) {
     void *memory = tmk_arena_array(b->arena, count, size);

@@ -7,7 +7,6 @@
 #define TMK_RELAY_EMIT_H
 
 #include "base/map.h"
-#include "base/ptrmap.h"
 #include "base/size.h"
 #include "ops/kernel.h"
 #include "ops/shapes.h"

@@ -11,7 +11,7 @@
 
 #include "base/diag.h"
 #include "base/file.h"
-#include "base/ptrmap.h"
+#include "base/map.h"
 #include "ops/ops.h"
 #include "relay/ast.h"
 #include "relay/builder.h"

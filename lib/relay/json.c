@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/diag.h"
-#include "base/grow.h"
+#include "base/memory.h"
 
 /* ---- expressions ---- */
 

@@ -4,9 +4,9 @@
 
 #include <string.h>
 
-#include "base/ptrmap.h"
-#include "model/finish.h"
+#include "base/map.h"
 #include "model/onnx.h"
+#include "model/onnx_import.h"
 #include "ops/ops.h"
 #include "relay/relay.h"
 

@@ -11,7 +11,6 @@
 
 #include "base/diag.h"
 #include "base/map.h"
-#include "base/ptrmap.h"
 #include "base/size.h"
 #include "relay/ast.h"
 

@@ -5,7 +5,7 @@
 
 #include "base/buf.h"
 #include "base/diag.h"
-#include "base/grow.h"
+#include "base/memory.h"
 #include "relay/ast.h"
 
 enum { SLOT = 16, SLOTS = 256 };

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/diag.h"
-#include "base/grow.h"
 #include "base/memory.h"
 #include "relay/base64.h"
 #include "relay/record.h"

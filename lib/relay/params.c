@@ -7,7 +7,6 @@
 #include "base/buf.h"
 #include "base/diag.h"
 #include "base/file.h"
-#include "base/filekind.h"
 #include "base/map.h"
 #include "relay/record.h"
 

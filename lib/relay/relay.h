@@ -6,7 +6,7 @@
 #ifndef TMK_RELAY_RELAY_H
 #define TMK_RELAY_RELAY_H
 
-#include "base/ptrmap.h"
+#include "base/map.h"
 #include "relay/ast.h"
 
 /* What became of a graph that was written. Zero-initialise. */

@@ -9,7 +9,7 @@
 #include "base/diag.h"
 #include "base/memory.h"
 #include "exec/queue.h"
-#include "feed/batching.h"
+#include "feed/read.h"
 #include "kernel/accel.h"
 #include "plan/plan.h"
 #include "stats/state.h"

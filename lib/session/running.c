@@ -8,10 +8,10 @@
 #include <time.h>
 
 #include "base/diag.h"
-#include "base/ptrmap.h"
+#include "base/map.h"
 #include "dist/team.h"
 #include "exec/derive.h"
-#include "feed/batching.h"
+#include "feed/read.h"
 #include "pass/instrument.h"
 #include "pass/round_half.h"
 #include "session/record.h"

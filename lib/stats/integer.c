@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "stats/codec.h"
 #include "stats/state.h"
-#include "stats/wire.h"
 
 static const char magic[] = {'T', 'M', 'K', 'I', 1}; /* and the version */
 

@@ -32,15 +32,9 @@ TMK_NODISCARD enum tmk_status tmk_shadow_update(const struct tmk_stats_pass *pas
                                                 const struct tmk_tile_summary *summary,
                                                 struct tmk_diag *diag);
 
-/* The extremes of the clamped value; keys as of nothing when no element is finite. */
-void tmk_shadow_extremes(const struct tmk_stats_shadow *shadow, const struct tmk_stats *x,
-                         struct tmk_extreme *min, struct tmk_extreme *max);
-
 /* Of an operand's, those that this batch set. */
 struct tmk_places tmk_places_set(const struct tmk_stats_operand *operand,
                                  const struct tmk_stats_at *at);
-/* Widens the shadow's by these. */
-void tmk_shadow_join(struct tmk_stats_shadow *shadow, const struct tmk_places *places);
 
 /* ---- values with the elements of another, which stand elsewhere ----
  *

@@ -5,7 +5,7 @@
 
 #include <tidemark/lineage.h>
 
-#include "base/ptrmap.h"
+#include "base/map.h"
 #include "graph/lineage.h"
 
 struct tmk_lineage_ends {

@@ -9,7 +9,6 @@
 
 #include "base/diag.h"
 #include "base/file.h"
-#include "base/filekind.h"
 #include "base/hash.h"
 #include "graph/identify.h"
 #include "model/onnx.h"

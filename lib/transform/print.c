@@ -7,8 +7,8 @@
 #include <tidemark/patterns.h>
 
 #include "base/diag.h"
-#include "base/grow.h"
 #include "base/json.h"
+#include "base/memory.h"
 #include "base/text.h"
 #include "graph/print.h"
 #include "profile/lineage_format.h"

@@ -11,7 +11,7 @@
 
 #include "base/diag.h"
 #include "base/file.h"
-#include "base/ptrmap.h"
+#include "base/map.h"
 #include "graph/identify.h"
 #include "graph/print.h"
 #include "model/onnx.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/diag.h"
-#include "base/ptrmap.h"
+#include "base/map.h"
 
 struct comparing {
     struct tmk_ptrmap values; /* a's -> b's */

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/ptrmap.h"
+#include "base/map.h"
 #include "graph/identify.h"
 #include "graph/print.h"
 #include "ops/ops.h"

@@ -14,7 +14,6 @@
 #include "base/buf.h"
 #include "base/diag.h"
 #include "base/file.h"
-#include "base/filekind.h"
 #include "base/hash.h"
 #include "base/json.h"
 #include "base/map.h"

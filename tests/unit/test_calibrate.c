@@ -12,7 +12,6 @@
 #include "base/file.h"
 #include "calib/method.h"
 #include "calib/net.h"
-#include "calib/op_names.h"
 #include "folder.h"
 
 /* ---- profiles of made-up networks ---- */

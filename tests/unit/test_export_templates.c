@@ -6,7 +6,7 @@
 
 #include "base/file.h"
 #include "export/ncnn.h"
-#include "export/openvino_ir.h"
+#include "export/openvino.h"
 #include "folder.h"
 
 static void put(const char *name, const void *bytes, size_t len) {

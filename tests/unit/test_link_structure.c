@@ -9,7 +9,7 @@
 #include <tidemark/link.h>
 
 #include "base/idset.h"
-#include "link/rules.h"
+#include "link/structure.h"
 
 /* ---- random profiles ---- */
 

@@ -5,7 +5,7 @@
 #include <float.h>
 #include <stdlib.h>
 
-#include "ops/gemm.h"
+#include "ops/matmul.h"
 #include "ops/window.h"
 
 /* ---- Conv ---- */

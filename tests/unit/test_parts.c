@@ -6,7 +6,7 @@
 
 #include "data_files.h"
 #include "feed/internal.h"
-#include "feed/shard.h"
+#include "feed/ranges.h"
 #include "graph/print.h"
 #include "ops/ops.h"
 

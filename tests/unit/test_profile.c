@@ -16,7 +16,6 @@
 #include "base/json.h"
 #include "base/size.h"
 #include "base/text.h"
-#include "base/utf8.h"
 #include "folder.h"
 #include "profile/sample.h"
 
