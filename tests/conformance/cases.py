@@ -3,7 +3,7 @@
 
 FOLDER/KIND/NAME/model.onnx and test_data_set_N/{input,output}_M.pb, and FOLDER/index.json, a list with an object a case:
 kind, name, rtol, atol, the (domain, operator, version) triples that it uses, and the types of its inputs and outputs.
-Kinds: node (made by the package as it loads), simple, pytorch-converted and pytorch-operator (folders of the package),
+Kinds: node (made by the package as it loads, or folders of older releases), simple, pytorch-converted and pytorch-operator (folders of the package),
 light (models of the package whose weights are made when they run; their input is made here by the same rule).
 """
 import json
@@ -14,10 +14,15 @@ from pathlib import Path
 import numpy as np
 import onnx
 from onnx import numpy_helper
-from onnx.backend.test.loader import DATA_DIR, load_model_tests, load_node_model_tests
+from onnx.backend.test.loader import DATA_DIR, load_model_tests
+
+try:
+    from onnx.backend.test.loader import load_node_model_tests
+except ImportError:  # before 1.22 they are folders
+    load_node_model_tests = None
 
 LAYOUT = 1  # to be raised when this file writes something else
-FOLDERS = ("simple", "pytorch-converted", "pytorch-operator")
+FOLDERS = ("simple", "pytorch-converted", "pytorch-operator", *(() if load_node_model_tests else ("node",)))
 
 
 def _to_proto(value, info):
@@ -64,7 +69,7 @@ def _write_set(folder, stem, values, infos):
 
 def _make_node_cases(root):
     index = []
-    for case in load_node_model_tests():
+    for case in load_node_model_tests() if load_node_model_tests else ():
         folder = root / "node" / case.name
         folder.mkdir(parents=True)
         (folder / "model.onnx").write_bytes(case.model.SerializeToString())

@@ -18,6 +18,7 @@ from pathlib import Path
 from op_rows import has_row, read_rows
 
 try:
+    import onnx
     from cases import make_cases
 except ImportError as missing:
     print(f"skipped: {missing}")
@@ -28,11 +29,16 @@ HELD = {"FLOAT", "FLOAT16", "BFLOAT16", "DOUBLE", "BOOL", "INT8", "INT16", "INT3
 SECONDS = 120  # for one case
 
 
-def read_expected():
-    """Name to reason: lines "name  reason"; # begins a comment."""
+def read_expected(version):
+    """Name to reason: lines "name  reason", or "name@1.18  reason" of that release alone; # begins a comment."""
     path = Path(__file__).with_name("expected_failures.txt")
     lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
-    return dict(line.split(maxsplit=1) for line in lines)
+    expected = {}
+    for line in lines:
+        (name, _, of), reason = line.split(maxsplit=1)[0].partition("@"), line.split(maxsplit=1)[1]
+        if not of or version.startswith(f"{of}."):
+            expected[name] = reason
+    return expected
 
 
 def verify(tidemark, folder, case):
@@ -53,7 +59,7 @@ def main():
         return 2
     tidemark, list_ops, root = sys.argv[1], sys.argv[2], Path(sys.argv[3])
     pattern = re.compile(sys.argv[4] if len(sys.argv) > 4 else "")
-    rows, expected, counts, problems = read_rows(list_ops), read_expected(), Counter(), []
+    rows, expected, counts, problems = read_rows(list_ops), read_expected(onnx.__version__), Counter(), []
     chosen = []
     for case in make_cases(root):
         if not pattern.search(case["name"]):
