@@ -8,6 +8,7 @@
 #include "base/diag.h"
 #include "base/memory.h"
 #include "ops/cost.h"
+#include "tensor/elements.h"
 
 enum tmk_status tmk_worker_create(struct tmk_worker **out, struct tmk_diag *diag) {
     struct tmk_worker *worker = calloc(1, sizeof *worker);
@@ -123,6 +124,8 @@ static enum tmk_status enter_plan(struct tmk_worker *worker, const struct tmk_pl
         *tensor = (struct tmk_tensor){0};
         if (value->place == TMK_PLACE_ARENA)
             tmk_tensor_borrow(tensor, value->dtype, &value->shape, worker->arena + value->offset);
+        else if (value->place == TMK_PLACE_CONSTANT && tmk_tensor_is_lazy(&value->constant))
+            tmk_tensor_share(tensor, &value->constant);
         else if (value->place == TMK_PLACE_CONSTANT)
             tmk_tensor_borrow(tensor, value->dtype, &value->shape, value->constant.data);
         else if (value->place == TMK_PLACE_NOWHERE && value->dtype != TMK_UNDEFINED)

@@ -3,6 +3,7 @@
 
 #include "ops/move.h"
 #include "ops/rows.h"
+#include "tensor/elements.h"
 
 static enum tmk_status axis_of(const struct tmk_node *node, const struct tmk_tensor *data,
                                int32_t *axis, struct tmk_diag *diag) {
@@ -38,15 +39,17 @@ static enum tmk_status gather_run(struct tmk_run *run) {
         return TMK_OK;
     int64_t extent = data->shape.dim[axis];
     size_t n = tmk_tensor_count(indices), outer = tmk_shape_product(&data->shape, 0, axis);
-    size_t block =
-        tmk_shape_product(&data->shape, axis + 1, data->shape.rank) * tmk_dtype_size(data->dtype);
-    const char *from = data->data;
+    size_t block = tmk_shape_product(&data->shape, axis + 1, data->shape.rank),
+           bytes = block * tmk_dtype_size(data->dtype);
     char *to = out->data;
-    for (size_t o = 0; o < outer; o++, from += (size_t)extent * block)
-        for (size_t i = 0; i < n; i++, to += block) {
+    for (size_t o = 0; o < outer; o++)
+        for (size_t i = 0; i < n; i++, to += bytes) {
             int64_t at;
             TMK_TRY(tmk_index(tmk_index_at(indices, i), extent, &at, run->diag));
-            memcpy(to, from + (size_t)at * block, block);
+            const size_t first = (o * (size_t)extent + (size_t)at) * block;
+            const void *from = tmk_elements(data, first, block, to);
+            if (from != to)
+                memcpy(to, from, bytes);
         }
     return TMK_OK;
 }
@@ -170,8 +173,8 @@ static enum tmk_status nd_run(struct tmk_run *run) {
 static const char axis_attrs[] = "axis:int";
 
 const struct tmk_op tmk_ops_gather[] = {
-    {TMK_OP_ONNX("Gather", 1, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1), .attrs = axis_attrs,
-     .infer = gather_infer, .run = gather_run},
+    {TMK_OP_ONNX("Gather", 1, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1), .lazy = 1 << 0,
+     .attrs = axis_attrs, .infer = gather_infer, .run = gather_run},
     {TMK_OP_ONNX("GatherElements", 11, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1), .attrs = axis_attrs,
      .infer = elements_infer, .run = elements_run},
     {TMK_OP_ONNX("GatherND", 11, 11), TMK_OP_COUNTS(2, 2, 1, 1), .infer = nd_infer, .run = nd_run},

@@ -96,6 +96,7 @@ struct tmk_op {
     int32_t min_in, max_in, min_out, max_out; /* TMK_VARIADIC: no limit but TMK_MAX_* */
     unsigned flags;
     enum tmk_channel_rule channel;
+    uint32_t lazy; /* bit i: run takes operand i also where it is lazy (tensor/elements.h) */
     /* Attributes and their kinds, "!" behind one that must be there: "axis:int pads:ints!". NULL:
      * none. */
     const char *attrs;

@@ -225,11 +225,15 @@ static enum tmk_status open_operand(struct tmk_arranging *a, const struct tmk_no
     return tmk_plan_open(a->p->plan, node->inputs[i]->index, a->p->diag);
 }
 
+static bool takes_lazy(const struct tmk_node *node, uint32_t input) {
+    return input < 32 && node->row->lazy >> input & 1;
+}
+
 /* Those that no kernel packs are read while the plan runs. */
 static enum tmk_status open_others(struct tmk_arranging *a, const struct tmk_node *node,
                                    bool free_choice) {
     for (uint32_t i = 0; i < node->n_inputs; i++)
-        if (!free_choice || !tmk_accel_takes_lazy(node, i))
+        if (!takes_lazy(node, i) && (!free_choice || !tmk_accel_takes_lazy(node, i)))
             TMK_TRY(open_operand(a, node, i));
     return TMK_OK;
 }
@@ -237,7 +241,7 @@ static enum tmk_status open_others(struct tmk_arranging *a, const struct tmk_nod
 static enum tmk_status open_unpacked(struct tmk_arranging *a, const struct tmk_node *node,
                                      const struct tmk_accel *accel) {
     for (uint32_t i = 0; i < node->n_inputs; i++)
-        if (!accel || !tmk_accel_has_packed(accel, i))
+        if (!takes_lazy(node, i) && (!accel || !tmk_accel_has_packed(accel, i)))
             TMK_TRY(open_operand(a, node, i));
     return TMK_OK;
 }
