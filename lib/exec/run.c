@@ -232,21 +232,29 @@ static void end_work(struct runner *r) {
     end_thread(exec);
 }
 
+static bool enter_thread(struct tmk_exec *exec) {
+    struct tmk_diag diag = {0};
+    if (tmk_kernel_enter_thread())
+        return true;
+    report_failure(exec, tmk_nomem(&diag), UINT64_MAX, &diag);
+    return false;
+}
+
 static void *run_worker(void *argument) {
     struct runner *r = argument;
-    tmk_kernel_enter_thread();
-    while (work_one(r)) {
-    }
+    if (enter_thread(r->exec))
+        while (work_one(r)) {
+        }
     end_work(r);
     return NULL;
 }
 
 /* Loads and works in turn, which a queue without other threads never makes wait. */
 static void load_and_work(struct tmk_exec *exec, struct runner *r) {
-    tmk_kernel_enter_thread();
-    while (load_one(exec) && work_one(r))
-        if (exec->options.progress)
-            exec->options.progress(exec->options.progress_context, exec->samples);
+    if (enter_thread(exec))
+        while (load_one(exec) && work_one(r))
+            if (exec->options.progress)
+                exec->options.progress(exec->options.progress_context, exec->samples);
     tmk_queue_close(exec->queue, UINT64_MAX);
     (void)work_one(r); /* nothing is left: it lets go of its sequence */
     end_work(r);

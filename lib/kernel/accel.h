@@ -79,8 +79,8 @@ TMK_NODISCARD enum tmk_status tmk_accel_run(const struct tmk_accel *accel,
  * no kernel wants blocks. */
 uint32_t tmk_kernel_block(void);
 /* To be called once by each thread that plans or runs, before it does: keeps the library from
- * starting threads of its own. */
-void tmk_kernel_enter_thread(void);
+ * starting threads of its own. False: there is no memory for what it keeps of a thread. */
+bool tmk_kernel_enter_thread(void);
 /* "oneDNN 2.6.3 (avx2)" or "plain C"; static or thread-local storage. Recorded in profiles. */
 const char *tmk_kernel_library(void);
 

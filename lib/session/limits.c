@@ -87,7 +87,8 @@ static enum tmk_status plan_batch(const struct tmk_memory_request *r,
         needs[i] = tmk_slot_need(&r->slots[i]);
     enum tmk_status status = tmk_packs_create_empty(packs, diag);
     const struct tmk_plan_options options = {.needs = r->n_slots ? needs : NULL, .packs = *packs};
-    tmk_kernel_enter_thread();
+    if (status == TMK_OK && !tmk_kernel_enter_thread())
+        status = tmk_nomem(diag);
     if (status == TMK_OK)
         status = tmk_plan_create(r->graph, inputs, &options, out, diag);
     free(needs);
