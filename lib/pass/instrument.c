@@ -86,37 +86,39 @@ static void list_selected(struct tmk_graph *graph, void *context) {
     }
 }
 
-static enum tmk_status name_pair(const struct tmk_value *value, const struct tmk_behind *behind,
-                                 char **on, char **off, struct tmk_diag *diag) {
-    const size_t size = strlen(value->name) + strlen(behind->on) + strlen(behind->off) + 1;
+static enum tmk_status name_pair(const struct tmk_value *value,
+                                 const struct tmk_inserted_node *inserted, char **on, char **off,
+                                 struct tmk_diag *diag) {
+    const size_t size = strlen(value->name) + strlen(inserted->result_suffix) +
+                        strlen(inserted->operand_suffix) + 1;
     *on = malloc(size);
     *off = malloc(size);
     if (!*on || !*off)
         return tmk_nomem(diag);
-    snprintf(*on, size, "%s%s", value->name, behind->on);
-    snprintf(*off, size, "%s%s", value->name, behind->off);
+    snprintf(*on, size, "%s%s", value->name, inserted->result_suffix);
+    snprintf(*off, size, "%s%s", value->name, inserted->operand_suffix);
     return TMK_OK;
 }
 
-enum tmk_status tmk_insert_behind(struct tmk_value *value, const struct tmk_behind *behind,
+enum tmk_status tmk_insert_behind(struct tmk_value *value, const struct tmk_inserted_node *inserted,
                                   struct tmk_diag *diag) {
     struct tmk_graph *graph = value->graph;
     struct tmk_node *before = value->producer ? value->producer->next : graph->first, *node = NULL;
     const char *name = value->name;
     char *on = NULL, *off = NULL;
     bool takes_name = value->kind == TMK_VALUE_RESULT && value->n_graph_outputs;
-    enum tmk_status status = name_pair(value, behind, &on, &off, diag);
+    enum tmk_status status = name_pair(value, inserted, &on, &off, diag);
     if (status == TMK_OK) {
         const char *output = takes_name ? name : on;
-        status = tmk_graph_add_node(
-            graph, before,
-            &(struct tmk_node_spec){TMK_DOMAIN_TIDEMARK, behind->op, "", 1, &value, 1, &output, 1},
-            &node, diag);
+        status = tmk_graph_add_node(graph, before,
+                                    &(struct tmk_node_spec){TMK_DOMAIN_TIDEMARK, inserted->op, "",
+                                                            1, &value, 1, &output, 1},
+                                    &node, diag);
     }
     if (status == TMK_OK)
-        node->row = tmk_op_find(TMK_DOMAIN_TIDEMARK, behind->op, 1);
-    for (size_t i = 0; status == TMK_OK && i < behind->n_attrs; i++)
-        status = tmk_node_set_attr(node, &behind->attrs[i], diag);
+        node->row = tmk_op_find(TMK_DOMAIN_TIDEMARK, inserted->op, 1);
+    for (size_t i = 0; status == TMK_OK && i < inserted->n_attrs; i++)
+        status = tmk_node_set_attr(node, &inserted->attrs[i], diag);
     if (status == TMK_OK)
         status = tmk_value_set_type(node->outputs[0], &value->type, diag);
     if (status == TMK_OK)
@@ -143,8 +145,8 @@ static enum tmk_status insert_observers(const struct tmk_observer_place *as,
         text_attr("tensor_name", tmk_value_label(as->value)),
         text_attr("relation", as->relation ? as->relation : ""),
     };
-    const struct tmk_behind observer = {TMK_OP_OBSERVER, "/observed", "/unobserved", attrs,
-                                        as->relation ? 4 : 3};
+    const struct tmk_inserted_node observer = {TMK_OP_OBSERVER, "/observed", "/unobserved", attrs,
+                                               as->relation ? 4 : 3};
     return tmk_insert_behind(as->value, &observer, diag);
 }
 

@@ -6,18 +6,20 @@
 #include "graph/graph.h"
 
 /* A node of ai.tidemark with one operand and one result. */
-struct tmk_behind {
+struct tmk_inserted_node {
     const char *op;
-    const char *on, *off; /* what is appended to names: see tmk_insert_behind */
+    const char *result_suffix, *operand_suffix; /* see tmk_insert_behind */
     const struct tmk_attr *attrs;
     size_t n_attrs;
 };
 /* Puts the node behind the value and sends the value's uses through it. An output of the graph
- * keeps its name: the node's result takes the name over and the value under it becomes NAME<off>;
- * any other value keeps its name and the node's result is NAME<on>. An output that is an input or
- * an initializer stays as it is. The graph has the domain among its operator sets. */
-TMK_NODISCARD enum tmk_status
-tmk_insert_behind(struct tmk_value *value, const struct tmk_behind *behind, struct tmk_diag *diag);
+ * keeps its name: the node's result takes the name over and the value under it becomes
+ * NAME<operand_suffix>; any other value keeps its name and the node's result is
+ * NAME<result_suffix>. An output that is an input or an initializer stays as it is. The graph has
+ * the domain among its operator sets. */
+TMK_NODISCARD enum tmk_status tmk_insert_behind(struct tmk_value *value,
+                                                const struct tmk_inserted_node *inserted,
+                                                struct tmk_diag *diag);
 
 /* What an observer does with what it sees. X(NAME, "name", help) */
 #define TMK_OBSERVER_KINDS(X)                                                                      \

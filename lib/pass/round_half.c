@@ -126,8 +126,8 @@ enum tmk_status tmk_round_half(struct tmk_graph *graph, uint32_t *n, struct tmk_
     for (size_t i = 0; status == TMK_OK && i < r.n; i++) {
         const struct tmk_attr to = {
             .name = "to", .kind = TMK_ATTR_INT, .i = r.types[r.values[i]->index]};
-        const struct tmk_behind behind = {TMK_OP_ROUND_TO, "/rounded", "/exact", &to, 1};
-        status = tmk_insert_behind(r.values[i], &behind, diag);
+        const struct tmk_inserted_node inserted = {TMK_OP_ROUND_TO, "/rounded", "/exact", &to, 1};
+        status = tmk_insert_behind(r.values[i], &inserted, diag);
     }
     if (status == TMK_OK)
         *n = (uint32_t)r.n;
