@@ -111,12 +111,16 @@ static enum tmk_status tmk_convolve(const struct tmk_conv *conv, struct tmk_run 
     return TMK_OK;
 }
 
+static enum tmk_status want_floats(struct tmk_infer *infer) {
+    const struct tmk_tensor *bias = tmk_infer_in(infer, 2);
+    TMK_TRY(tmk_want_dtype(infer->in[0], TMK_FLOAT32, "X", infer->diag));
+    TMK_TRY(tmk_want_dtype(infer->in[1], TMK_FLOAT32, "W", infer->diag));
+    return bias ? tmk_want_dtype(bias, TMK_FLOAT32, "B", infer->diag) : TMK_OK;
+}
+
 enum tmk_status tmk_infer_conv(struct tmk_infer *infer) {
     const struct tmk_tensor *x = infer->in[0], *w = infer->in[1], *bias = tmk_infer_in(infer, 2);
-    TMK_TRY(tmk_want_dtype(x, TMK_FLOAT32, "X", infer->diag));
-    TMK_TRY(tmk_want_dtype(w, TMK_FLOAT32, "W", infer->diag));
-    if (bias)
-        TMK_TRY(tmk_want_dtype(bias, TMK_FLOAT32, "B", infer->diag));
+    TMK_TRY(want_floats(infer));
     struct tmk_window window;
     TMK_TRY(tmk_window_conv(infer->node, &x->shape, &w->shape, &window, infer->diag));
     TMK_TRY(tmk_conv_check_bias(bias, w->shape.dim[0], infer->diag));
@@ -149,10 +153,7 @@ enum tmk_status tmk_run_conv(struct tmk_run *run) {
 
 static enum tmk_status infer_conv_transpose(struct tmk_infer *infer) {
     const struct tmk_tensor *x = infer->in[0], *w = infer->in[1], *bias = tmk_infer_in(infer, 2);
-    TMK_TRY(tmk_want_dtype(x, TMK_FLOAT32, "X", infer->diag));
-    TMK_TRY(tmk_want_dtype(w, TMK_FLOAT32, "W", infer->diag));
-    if (bias)
-        TMK_TRY(tmk_want_dtype(bias, TMK_FLOAT32, "B", infer->diag));
+    TMK_TRY(want_floats(infer));
     struct tmk_window window;
     TMK_TRY(tmk_window_conv_transpose(infer->node, &x->shape, &w->shape, &window, infer->diag));
     int64_t channels;

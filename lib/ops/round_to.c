@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ai.tidemark::RoundTo: float32 numbers rounded to those of float16 or bfloat16 (`to`, as in Cast),
  * ties to even. It is what a device of that type keeps of a result. */
-#include <string.h>
-
 #include "ops/elementwise.h"
 #include "ops/rows.h"
 
@@ -17,23 +15,15 @@ static enum tmk_status round_to_infer(struct tmk_infer *infer) {
     return tmk_infer_same(infer);
 }
 
-static float to_bfloat16(float value) {
-    uint32_t bits;
-    if (value != value)
-        return value;
-    memcpy(&bits, &value, sizeof bits);
-    bits = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000u;
-    memcpy(&value, &bits, sizeof bits);
-    return value;
-}
-
 static enum tmk_status round_to_run(struct tmk_run *run) {
     const float *x = run->in[0]->data;
     const size_t n = tmk_tensor_count(run->in[0]);
     float *y = run->out[0] ? run->out[0]->data : NULL;
     const bool brain = tmk_node_int(run->node, "to", 0) == TMK_BFLOAT16;
     for (size_t i = 0; y && i < n; i++)
-        y[i] = x[i] != x[i] ? x[i] : brain ? to_bfloat16(x[i]) : tmk_from_half(tmk_to_half(x[i]));
+        y[i] = x[i] != x[i] ? x[i]
+               : brain      ? tmk_from_bfloat16(tmk_to_bfloat16(x[i]))
+                            : tmk_from_half(tmk_to_half(x[i]));
     return TMK_OK;
 }
 

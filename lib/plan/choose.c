@@ -216,24 +216,21 @@ static bool try_view(struct tmk_arranging *a, uint32_t raw) {
     return true;
 }
 
-/* The operand and, where it is observed, what is under its observers. */
+/* The operand and, where it is observed, what is under its observers; not one that the operator
+ * itself reads where it lies. */
 static enum tmk_status open_operand(struct tmk_arranging *a, const struct tmk_node *node,
                                     uint32_t i) {
-    if (!node->inputs[i])
+    if (!node->inputs[i] || (i < 32 && node->row->lazy >> i & 1))
         return TMK_OK;
     TMK_TRY(tmk_plan_open(a->p->plan, operand_group(a, node, i), a->p->diag));
     return tmk_plan_open(a->p->plan, node->inputs[i]->index, a->p->diag);
-}
-
-static bool takes_lazy(const struct tmk_node *node, uint32_t input) {
-    return input < 32 && node->row->lazy >> input & 1;
 }
 
 /* Those that no kernel packs are read while the plan runs. */
 static enum tmk_status open_others(struct tmk_arranging *a, const struct tmk_node *node,
                                    bool free_choice) {
     for (uint32_t i = 0; i < node->n_inputs; i++)
-        if (!takes_lazy(node, i) && (!free_choice || !tmk_accel_takes_lazy(node, i)))
+        if (!free_choice || !tmk_accel_takes_lazy(node, i))
             TMK_TRY(open_operand(a, node, i));
     return TMK_OK;
 }
@@ -241,7 +238,7 @@ static enum tmk_status open_others(struct tmk_arranging *a, const struct tmk_nod
 static enum tmk_status open_unpacked(struct tmk_arranging *a, const struct tmk_node *node,
                                      const struct tmk_accel *accel) {
     for (uint32_t i = 0; i < node->n_inputs; i++)
-        if (!takes_lazy(node, i) && (!accel || !tmk_accel_has_packed(accel, i)))
+        if (!accel || !tmk_accel_has_packed(accel, i))
             TMK_TRY(open_operand(a, node, i));
     return TMK_OK;
 }
