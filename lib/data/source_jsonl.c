@@ -3,8 +3,7 @@
  * nested arrays by the names of inputs. Lines may differ in length.
  *
  * What a line does not state follows from its tokens: masks are ones, positions count from 0, types
- * of tokens are 0, and caches are empty, as where decoding begins. */
-#include <math.h>
+ * of tokens are 0, lengths are theirs, and caches are empty, as where decoding begins. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +12,8 @@
 #include "base/memory.h"
 #include "base/size.h"
 #include "data/kind.h"
+#include "data/role.h"
+#include "tensor/number.h"
 
 struct line {
     const char *text;
@@ -20,12 +21,9 @@ struct line {
     size_t number; /* in the file, from 1 */
 };
 
-/* What feeds an input where a line does not name it. */
-enum filling { FILL_NOTHING, FILL_TOKENS, FILL_ONES, FILL_POSITIONS, FILL_ZEROS, FILL_EMPTY };
-
 struct field {
     struct tmk_source_input want; /* its name is in the arena */
-    enum filling filling;
+    enum tmk_role role;
 };
 
 struct jsonl {
@@ -98,31 +96,7 @@ static enum tmk_status parse_line(struct jsonl *jsonl, size_t i, struct tmk_diag
     return status;
 }
 
-/* ---- which input gets what ---- */
-
-static bool has_word(const char *name, const char *const *words) {
-    for (; *words; words++)
-        if (strstr(name, *words))
-            return true;
-    return false;
-}
-
-static enum filling filling_of(const struct tmk_source_input *want, bool alone) {
-    static const char *const masks[] = {"mask", NULL}, *const positions[] = {"position", NULL},
-                             *const types[] = {"token_type", "segment", NULL},
-                             *const caches[] = {"past", "cache", NULL},
-                             *const tokens[] = {"ids", "token", NULL};
-    if (has_word(want->input, masks))
-        return FILL_ONES;
-    if (has_word(want->input, positions))
-        return FILL_POSITIONS;
-    if (has_word(want->input, types))
-        return FILL_ZEROS;
-    if (has_word(want->input, caches))
-        return want->has_shape ? FILL_EMPTY : FILL_NOTHING;
-    const bool integer = want->dtype == TMK_INT64 || want->dtype == TMK_INT32;
-    return integer && (alone || has_word(want->input, tokens)) ? FILL_TOKENS : FILL_NOTHING;
-}
+/* ---- inputs ---- */
 
 static enum tmk_status bind_jsonl(struct tmk_source *source, const struct tmk_source_input *wants,
                                   uint32_t n, struct tmk_diag *diag) {
@@ -133,7 +107,7 @@ static enum tmk_status bind_jsonl(struct tmk_source *source, const struct tmk_so
         return tmk_nomem(diag);
     for (uint32_t i = 0; i < n; i++) {
         struct field *field = &jsonl->fields[i];
-        *field = (struct field){wants[i], filling_of(&wants[i], n == 1)};
+        *field = (struct field){wants[i], tmk_role_of(&wants[i], n == 1)};
         field->want.input = tmk_arena_strdup(&source->arena, wants[i].input);
         arrays[i] = (struct tmk_source_array){.name = "", .whole = true, .n_entries = jsonl->n};
         if (!field->want.input)
@@ -145,38 +119,6 @@ static enum tmk_status bind_jsonl(struct tmk_source *source, const struct tmk_so
 }
 
 /* ---- tensors ---- */
-
-static enum tmk_status put_number(struct tmk_tensor *tensor, size_t at, double value,
-                                  struct tmk_diag *diag) {
-    const bool whole = value == floor(value) && fabs(value) <= 9007199254740992.0;
-    switch (tensor->dtype) {
-    case TMK_FLOAT32:
-        ((float *)tensor->data)[at] = (float)value;
-        return TMK_OK;
-    case TMK_INT64:
-        if (whole) {
-            ((int64_t *)tensor->data)[at] = (int64_t)value;
-            return TMK_OK;
-        }
-        break;
-    case TMK_INT32:
-        if (whole && value >= INT32_MIN && value <= INT32_MAX) {
-            ((int32_t *)tensor->data)[at] = (int32_t)value;
-            return TMK_OK;
-        }
-        break;
-    case TMK_BOOL:
-        if (value == 0 || value == 1) {
-            ((uint8_t *)tensor->data)[at] = value == 1;
-            return TMK_OK;
-        }
-        break;
-    default:
-        return tmk_fail(diag, TMK_TYPE, "lines of JSON do not feed inputs of type %s",
-                        tmk_dtype_name(tensor->dtype));
-    }
-    return tmk_fail(diag, TMK_FORMAT, "%.17g is no %s", value, tmk_dtype_name(tensor->dtype));
-}
 
 /* The shape of nested arrays, by their first elements. */
 static enum tmk_status measure_nested(const cJSON *item, struct tmk_shape *out,
@@ -196,10 +138,10 @@ static enum tmk_status fill_nested(const cJSON *item, struct tmk_tensor *tensor,
                                    size_t *at, struct tmk_diag *diag) {
     if (axis == tensor->shape.rank) {
         if (cJSON_IsBool(item))
-            return put_number(tensor, (*at)++, cJSON_IsTrue(item), diag);
+            return tmk_number_put(tensor, (*at)++, cJSON_IsTrue(item), diag);
         if (!cJSON_IsNumber(item))
             return tmk_fail(diag, TMK_FORMAT, "holds something that is no number");
-        return put_number(tensor, (*at)++, item->valuedouble, diag);
+        return tmk_number_put(tensor, (*at)++, item->valuedouble, diag);
     }
     if (!cJSON_IsArray(item) || cJSON_GetArraySize(item) != tensor->shape.dim[axis])
         return tmk_fail(diag, TMK_FORMAT, "arrays of one level differ in length");
@@ -231,8 +173,8 @@ static enum tmk_status make_row(const struct field *field, size_t tokens, struct
     const bool flat = field->want.has_shape && field->want.shape.rank == 1;
     const struct tmk_shape shape = {flat ? 1 : 2, {flat ? (int64_t)tokens : 1, (int64_t)tokens}};
     TMK_TRY(tmk_tensor_init(out, field->want.dtype, &shape, diag));
-    for (size_t i = 0; field->filling != FILL_ZEROS && i < tokens; i++)
-        TMK_TRY(put_number(out, i, field->filling == FILL_POSITIONS ? (double)i : 1, diag));
+    for (size_t i = 0; field->role != TMK_ROLE_TYPES && i < tokens; i++)
+        TMK_TRY(tmk_number_put(out, i, field->role == TMK_ROLE_POSITIONS ? (double)i : 1, diag));
     return TMK_OK;
 }
 
@@ -253,12 +195,23 @@ static enum tmk_status make_empty(const struct tmk_source_input *want, struct tm
     return tmk_tensor_init(out, want->dtype, &shape, diag);
 }
 
+/* A number, or one of one sample. */
+static enum tmk_status make_length(const struct field *field, size_t tokens, struct tmk_tensor *out,
+                                   struct tmk_diag *diag) {
+    const struct tmk_shape shape = {!field->want.has_shape || field->want.shape.rank > 0, {1}};
+    const bool less =
+        strstr(field->want.input, "seqlens_k") != NULL && tokens; /* as its operator */
+    const double length = field->role == TMK_ROLE_BEFORE ? 0 : (double)(tokens - less);
+    TMK_TRY(tmk_tensor_init(out, field->want.dtype, &shape, diag));
+    return tmk_number_put(out, 0, length, diag);
+}
+
 /* The line's tokens; NULL: it names none. */
 static const cJSON *tokens_of(const struct jsonl *jsonl, uint32_t n) {
     if (cJSON_IsArray(jsonl->parsed))
         return jsonl->parsed;
     for (uint32_t i = 0; i < n; i++) {
-        const cJSON *item = jsonl->fields[i].filling == FILL_TOKENS
+        const cJSON *item = jsonl->fields[i].role == TMK_ROLE_TOKENS
                                 ? tmk_json_member(jsonl->parsed, jsonl->fields[i].want.input)
                                 : NULL;
         if (item)
@@ -278,14 +231,17 @@ static enum tmk_status make_tensor(const struct jsonl *jsonl, uint32_t n, uint32
     const struct field *field = &jsonl->fields[array];
     const cJSON *tokens = tokens_of(jsonl, n);
     const cJSON *own = cJSON_IsArray(jsonl->parsed)
-                           ? (field->filling == FILL_TOKENS ? jsonl->parsed : NULL)
+                           ? (field->role == TMK_ROLE_TOKENS ? jsonl->parsed : NULL)
                            : tmk_json_member(jsonl->parsed, field->want.input);
     if (own)
         return make_nested(own, &field->want, out, diag);
-    if (field->filling == FILL_EMPTY)
+    if (field->role == TMK_ROLE_CACHE && field->want.has_shape)
         return make_empty(&field->want, out, diag);
-    if (!tokens || field->filling == FILL_NOTHING || field->filling == FILL_TOKENS)
+    if (!tokens || field->role == TMK_ROLE_NONE || field->role == TMK_ROLE_TOKENS ||
+        field->role == TMK_ROLE_CACHE)
         return tmk_fail(diag, TMK_FORMAT, "has nothing for the input '%s'", field->want.input);
+    if (field->role == TMK_ROLE_LENGTH || field->role == TMK_ROLE_BEFORE)
+        return make_length(field, count_tokens(tokens), out, diag);
     return make_row(field, count_tokens(tokens), out, diag);
 }
 

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "data/role.h"
+
+#include <string.h>
+
+static bool has_word(const char *name, const char *const *words) {
+    for (; *words; words++)
+        if (strstr(name, *words))
+            return true;
+    return false;
+}
+
+enum tmk_role tmk_role_of(const struct tmk_source_input *input, bool alone) {
+    static const char *const masks[] = {"mask", NULL}, *const positions[] = {"position", NULL},
+                             *const types[] = {"token_type", "segment", NULL},
+                             *const lengths[] = {"seqlen", "seq_len", "length", NULL},
+                             *const places[] = {"write_ind", NULL},
+                             *const caches[] = {"past", "cache", NULL},
+                             *const tokens[] = {"ids", "token", NULL};
+    const char *name = input->input;
+    const bool integer = input->dtype == TMK_INT64 || input->dtype == TMK_INT32;
+    if (has_word(name, masks))
+        return TMK_ROLE_MASK;
+    if (has_word(name, positions))
+        return TMK_ROLE_POSITIONS;
+    if (has_word(name, types))
+        return TMK_ROLE_TYPES;
+    if (integer && (has_word(name, places) || (has_word(name, lengths) && has_word(name, caches))))
+        return TMK_ROLE_BEFORE;
+    if (integer && has_word(name, lengths))
+        return TMK_ROLE_LENGTH;
+    if (has_word(name, caches))
+        return TMK_ROLE_CACHE;
+    return integer && (alone || has_word(name, tokens)) ? TMK_ROLE_TOKENS : TMK_ROLE_NONE;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the inputs of a language model are, by their names. */
+#ifndef TMK_DATA_ROLE_H
+#define TMK_DATA_ROLE_H
+
+#include "data/source.h"
+
+enum tmk_role {
+    TMK_ROLE_NONE,
+    TMK_ROLE_TOKENS,    /* token IDs */
+    TMK_ROLE_MASK,      /* nonzero at each token that there is, those in the caches included */
+    TMK_ROLE_POSITIONS, /* of the tokens */
+    TMK_ROLE_TYPES,     /* segments of the tokens */
+    TMK_ROLE_LENGTH,    /* tokens there are, those in the caches included (seqlens_k: less 1) */
+    TMK_ROLE_BEFORE,    /* tokens in the caches; where the next one is written */
+    TMK_ROLE_CACHE
+};
+
+/* `alone`: the model has no other input. */
+enum tmk_role tmk_role_of(const struct tmk_source_input *input, bool alone);
+
+#endif
