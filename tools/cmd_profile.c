@@ -17,8 +17,10 @@
 
 struct profile_args {
     struct run_args run;
-    struct words outputs, observe, exclude;
+    struct words outputs, observe, exclude, eos;
     float *excluded; /* the same as numbers */
+    int64_t *stop;   /* likewise */
+    uint64_t generate;
     const char *kind, *nan, *strata, *snapshots, *until_stable;
     bool plan, per_sample, resume, round_half;
 };
@@ -178,6 +180,31 @@ static bool parse_excluded(const struct command *command, struct profile_args *a
     return true;
 }
 
+static bool parse_stop(const struct command *command, struct profile_args *args, int *exit_status) {
+    *exit_status = EXIT_WRONG_CALL;
+    if (args->generate > UINT32_MAX || (args->eos.n && !args->generate)) {
+        wrong_call(command,
+                   args->eos.n ? "--eos goes with --generate N" : "--generate is too large");
+        return false;
+    }
+    args->stop = calloc(args->eos.n + 1, sizeof *args->stop);
+    if (!args->stop) {
+        *exit_status = out_of_memory();
+        return false;
+    }
+    for (size_t i = 0; i < args->eos.n; i++) {
+        char *end;
+        const char *word = args->eos.items[i];
+        errno = 0;
+        args->stop[i] = strtoll(word, &end, 10);
+        if (end == word || *end || errno || args->stop[i] < 0) {
+            wrong_call(command, "--eos takes the ID of a token, not '%s'", word);
+            return false;
+        }
+    }
+    return true;
+}
+
 /* 0.5%, or 0.005. */
 static bool parse_share(const struct command *command, const char *word, double *share) {
     char *end;
@@ -202,11 +229,13 @@ static int profile_model(const struct command *command, struct profile_args *arg
     struct tmk_diag diag = {0};
     int exit_status;
     if (!make_run_options(command, &args->run, rest, 1, &options, &exit_status) ||
-        !parse_excluded(command, args, &exit_status))
+        !parse_excluded(command, args, &exit_status) || !parse_stop(command, args, &exit_status))
         return exit_status;
     if (!parse_share(command, args->until_stable, &options.snapshots.until_stable))
         return EXIT_WRONG_CALL;
     options.snapshots.take = args->snapshots != NULL;
+    options.data.generate =
+        (struct tmk_generate){(uint32_t)args->generate, args->stop, args->eos.n};
     options.statistics.exclude = args->excluded;
     options.statistics.n_exclude = args->exclude.n;
     options.statistics.fail_on_nan = args->nan && strcmp(args->nan, "fail") == 0;
@@ -290,6 +319,13 @@ static int run_profile(const struct command *command, int argc, char **argv) {
          "leave elements of inputs and activations that equal VALUE (such as -1e9 in "
          "masks) out of all statistics, and count them separately; may be repeated",
          &args.exclude},
+        {"generate", 0, OPTION_COUNT, "N",
+         "after each prompt N greedy steps of decoding, fed with the token of the largest logit "
+         "and with the caches that the step before gave; --feedback LOGITS=IDS and OUT=IN name "
+         "what names do not tell",
+         &args.generate},
+        {"eos", 0, OPTION_TEXTS, "ID",
+         "with --generate: a token that ends a prompt; may be repeated", &args.eos},
         {"snapshots", 0, OPTION_OUTPUT, "FILE.json",
          "write how far thresholds moved between 1, 2, 4, 8, ... samples", &args.snapshots},
         {"until-stable", 0, OPTION_TEXT, "SHARE",
@@ -324,7 +360,9 @@ static int run_profile(const struct command *command, int argc, char **argv) {
     free(args.outputs.items);
     free(args.observe.items);
     free(args.exclude.items);
+    free(args.eos.items);
     free(args.excluded);
+    free(args.stop);
     free(rest.items);
     return exit_status;
 }

@@ -33,6 +33,19 @@ struct tmk_recurrence {
     const char *reset;
 };
 
+/* Greedy decoding: each sample is a prompt, after which the model runs on from its own output. A
+ * sample is one however many steps it takes; its values count every step. All steps of a prompt run
+ * on one worker. Inputs are known by their names: tokens, masks, positions, lengths grow; caches are
+ * fed back from the outputs of the same names (past..., present...), or as recurrence.feedback
+ * says, where a pair of float logits and token IDs names those two. Without a cache the tokens so
+ * far run again. */
+struct tmk_generate {
+    uint32_t steps;      /* after each prompt; 0: none */
+    const int64_t *stop; /* tokens that end a prompt; its other steps are left out. A batch of
+                            prompts ends with the last of them */
+    size_t n_stop;
+};
+
 /* Zero-initialised, with sources: all samples, in batches as the model wants them. */
 struct tmk_data_options {
     const char *const *sources; /* PATH, or INPUT=PATH; "-": .npy records on standard input */
@@ -51,6 +64,7 @@ struct tmk_data_options {
      * do strata. */
     uint32_t batch;
     struct tmk_recurrence recurrence;
+    struct tmk_generate generate; /* of tmk_model_profile, _run_bare and _costs */
     /* Labels of the samples: every sample that is offered has one, and all samples of a batch, or
      * of a sequence, have the same. NULL: samples are not distinguished. */
     const struct tmk_strata *strata;

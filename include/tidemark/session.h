@@ -116,8 +116,9 @@ struct tmk_run_events {
     /* Before running when a checkpoint exists: samples that are done, of how many (0: not known).
      */
     void (*resumed)(void *context, uint64_t samples_done, uint64_t total);
-    /* Before each batch, by a thread of the run: true ends it with TMK_INTERRUPTED, with a
-     * checkpoint after the batches at hand. */
+    /* Before each batch, and before each step that a prompt generates, by threads of the run, some
+     * at the same time: true ends it with TMK_INTERRUPTED, with a checkpoint after the batches at
+     * hand. */
     bool (*stop)(void *context);
     /* Called once where `stop` answered true: all batches have ended, and what is done is kept. By
      * the thread that called. NULL: never. */

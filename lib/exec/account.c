@@ -108,7 +108,7 @@ static enum tmk_status note_type(struct tmk_account *account, enum tmk_dtype dty
 static struct tmk_stats_at current_position(const struct tmk_account *account,
                                             const struct tmk_stats_at *at) {
     struct tmk_stats_at where = *at;
-    where.again = account->runs > 0 && account->last_sample == at->sample;
+    where.again |= account->runs > 0 && account->last_sample == at->sample;
     return where;
 }
 

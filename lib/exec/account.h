@@ -89,8 +89,8 @@ struct tmk_account {
                          the order of the runs */
 };
 
-/* Adds one tensor, which lies as in at->block; those of one batch follow each other. at->again is
- * not looked at. A float32 value with a rule is only noted; its data may be NULL. TMK_GUARD:
+/* Adds one tensor, which lies as in at->block; those of one batch follow each other, and need no
+ * at->again. A float32 value with a rule is only noted; its data may be NULL. TMK_GUARD:
  * config->guard and the tensor holds a NaN; the text has sample and element. TMK_TYPE when a slot's
  * type changes between runs, or has none of our statistics. */
 TMK_NODISCARD enum tmk_status tmk_account_look(struct tmk_account *account,

@@ -7,9 +7,9 @@
 
 #include "base/diag.h"
 
-/* How often a plan ran for a group. */
+/* How often a plan ran for a group; `again`: of those runs, for samples that had run before. */
 struct ran {
-    uint64_t runs, first_sample;
+    uint64_t runs, again, first_sample;
 };
 
 struct entry {
@@ -165,12 +165,13 @@ static struct tmk_slot_config config_of_constant(const struct tmk_cache *cache, 
 
 static enum tmk_status look_at_constant(const struct tmk_cache *cache, const struct entry *entry,
                                         const struct tmk_plan_tap *tap, const struct ran *ran,
-                                        struct tmk_account *out, struct tmk_diag *diag) {
+                                        bool again, struct tmk_account *out,
+                                        struct tmk_diag *diag) {
     const struct tmk_plan_value *value = &entry->planned.plan->values[tap->value];
     const struct tmk_stats_at at = {value->initializer ? 0 : ran->first_sample,
                                     value->initializer ? 1 : entry->samples_a_run,
                                     value->channel_axis,
-                                    false,
+                                    again,
                                     0,
                                     true};
     const struct tmk_slot_config config = config_of_constant(cache, tap->slot);
@@ -195,17 +196,21 @@ static enum tmk_status finalize_slot(struct tmk_cache *cache, uint32_t group, ui
 static enum tmk_status finalize_constant(struct tmk_cache *cache, const struct entry *entry,
                                          const struct tmk_plan_tap *tap, struct tmk_account *once,
                                          struct tmk_diag *diag) {
-    bool initializer = entry->planned.plan->values[tap->value].initializer, looked = false;
+    const bool initializer = entry->planned.plan->values[tap->value].initializer;
+    bool looked = false;
     for (uint32_t g = 0; g < cache->groups; g++) {
         const struct ran *ran = &entry->ran[g];
-        uint64_t times =
-            !initializer ? ran->runs : ran->runs && !cache->finalized[g].initializers_done;
-        if (!times)
-            continue;
-        if (!looked || !initializer) /* others stand where the group's first run was */
-            TMK_TRY(look_at_constant(cache, entry, tap, ran, once, diag));
-        looked = true;
-        TMK_TRY(finalize_slot(cache, g, tap->slot, once, times, diag));
+        const bool first = initializer && ran->runs && !cache->finalized[g].initializers_done;
+        const uint64_t times[] = {initializer ? first : ran->runs - ran->again,
+                                  initializer ? 0 : ran->again};
+        for (int again = 0; again < 2; again++) {
+            if (!times[again])
+                continue;
+            if (!looked || !initializer) /* others stand where the group's first run was */
+                TMK_TRY(look_at_constant(cache, entry, tap, ran, again, once, diag));
+            looked = true;
+            TMK_TRY(finalize_slot(cache, g, tap->slot, once, times[again], diag));
+        }
     }
     return TMK_OK;
 }
@@ -273,13 +278,14 @@ enum tmk_status tmk_cache_get(struct tmk_cache *cache, const struct tmk_tensor *
 }
 
 void tmk_cache_ran(struct tmk_cache *cache, struct tmk_planned *planned, uint32_t group,
-                   uint64_t sample, uint64_t samples) {
+                   uint64_t sample, uint64_t samples, bool again) {
     struct entry *entry = (struct entry *)planned;
     pthread_mutex_lock(&cache->lock);
     struct ran *ran = &entry->ran[group];
     if (!ran->runs || sample < ran->first_sample)
         ran->first_sample = sample;
     ran->runs++;
+    ran->again += again;
     entry->samples_a_run = samples;
     pthread_mutex_unlock(&cache->lock);
 }

@@ -29,10 +29,10 @@ TMK_NODISCARD enum tmk_status tmk_cache_get(struct tmk_cache *cache,
                                             const struct tmk_tensor *inputs,
                                             struct tmk_planned **out, struct tmk_diag *diag);
 /* Says that the plan ran for a batch of `samples` of the group that began at `sample`: its
- * constants count once more there. Batches of one plan have one size, since it is part of their
- * shapes. */
+ * constants count once more there; `again`: the same samples do not. Batches of one plan have one
+ * size, since it is part of their shapes. */
 void tmk_cache_ran(struct tmk_cache *cache, struct tmk_planned *planned, uint32_t group,
-                   uint64_t sample, uint64_t samples);
+                   uint64_t sample, uint64_t samples, bool again);
 /* Gives the plan back; NULL is allowed. TMK_NOMEM or TMK_RANGE where an old plan's constants cannot
  * be added up. */
 TMK_NODISCARD enum tmk_status tmk_cache_release(struct tmk_cache *cache,

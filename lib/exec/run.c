@@ -76,6 +76,10 @@ static void report_failure(struct tmk_exec *exec, enum tmk_status status, uint64
 static void report_batch(struct tmk_exec *exec, enum tmk_status status,
                          const struct tmk_batch *batch, struct tmk_diag *diag) {
     const unsigned long long first = batch->sample, last = batch->sample + batch->samples - 1;
+    if (status == TMK_INTERRUPTED) {
+        report_failure(exec, status, UINT64_MAX, diag);
+        return;
+    }
     status = batch->label   ? tmk_in(diag, status, "%s", batch->label)
              : first < last ? tmk_in(diag, status, "samples %llu to %llu", first, last)
                             : tmk_in(diag, status, "sample %llu", first);
@@ -143,7 +147,7 @@ static enum tmk_status run_graph(struct runner *r, uint32_t graph, const struct 
     enum tmk_status status =
         tmk_worker_run(r->workers[graph], planned->plan, batch->inputs, watch, diag);
     if (status == TMK_OK)
-        tmk_cache_ran(cache, planned, batch->group, batch->sample, batch->samples);
+        tmk_cache_ran(cache, planned, batch->group, batch->sample, batch->samples, batch->again);
     enum tmk_status released = tmk_cache_release(cache, old, diag);
     return status != TMK_OK ? status : released;
 }
@@ -171,17 +175,45 @@ static enum tmk_status end_batch(struct runner *r, const struct tmk_batch *batch
     return TMK_OK;
 }
 
-static enum tmk_status run_batch(struct runner *r, const struct tmk_batch *batch,
-                                 struct tmk_diag *diag) {
+static enum tmk_status run_step(struct runner *r, const struct tmk_batch *batch,
+                                struct tmk_diag *diag) {
     struct tmk_exec *exec = r->exec;
-    const struct tmk_feedback *feedback = &exec->options.feedback;
-    if (batch->continues_sequence)
-        tmk_loop_state_load(&r->carried, feedback, batch->inputs);
     const struct tmk_watch *watch = begin_batch(r, batch);
     for (uint32_t g = 0; g < exec->n_graphs; g++)
         TMK_TRY(run_graph(r, g, batch, g ? NULL : watch, diag));
-    TMK_TRY(tmk_loop_state_store(&r->carried, feedback, exec->graphs[0], r->workers[0], diag));
+    TMK_TRY(tmk_loop_state_store(&r->carried, &exec->options.feedback, exec->graphs[0],
+                                 r->workers[0], diag));
     return end_batch(r, batch, diag);
+}
+
+/* The inputs of the next step that the batch generates. */
+static enum tmk_status next_step(struct runner *r, struct tmk_batch *batch, bool **stopped,
+                                 bool *more, struct tmk_diag *diag) {
+    const struct tmk_exec_options *options = &r->exec->options;
+    if (options->control.between_steps)
+        TMK_TRY(options->control.between_steps(options->control.context, diag));
+    TMK_TRY(tmk_generation_step(&options->generation, r->exec->graphs[0], r->workers[0],
+                                batch->inputs, stopped, more, diag));
+    for (uint32_t i = 0; i < options->feedback.n; i++)
+        tmk_tensor_finish(&batch->inputs[options->feedback.loops[i].input]);
+    tmk_loop_state_load(&r->carried, &options->feedback, batch->inputs);
+    batch->again = true;
+    return TMK_OK;
+}
+
+static enum tmk_status run_batch(struct runner *r, struct tmk_batch *batch, struct tmk_diag *diag) {
+    const struct tmk_exec_options *options = &r->exec->options;
+    bool *stopped = NULL, more = true;
+    if (batch->continues_sequence)
+        tmk_loop_state_load(&r->carried, &options->feedback, batch->inputs);
+    enum tmk_status status = run_step(r, batch, diag);
+    for (uint32_t i = 0; status == TMK_OK && more && i < options->generation.steps; i++) {
+        status = next_step(r, batch, &stopped, &more, diag);
+        if (status == TMK_OK && more)
+            status = run_step(r, batch, diag);
+    }
+    free(stopped);
+    return status;
 }
 
 /* A failure may be that of an earlier batch, whose record was waiting. */
@@ -395,7 +427,7 @@ static enum tmk_status set_up(struct tmk_exec *exec, struct tmk_diag *diag) {
 enum tmk_status tmk_exec_open(struct tmk_graph *const *graphs, uint32_t n_graphs,
                               const struct tmk_exec_options *options, struct tmk_exec **out,
                               struct tmk_diag *diag) {
-    if (options->feedback.n && n_graphs > 1)
+    if ((options->feedback.n || options->generation.steps) && n_graphs > 1)
         return tmk_fail(diag, TMK_UNSUPPORTED, "outputs can't be fed back here");
     struct tmk_exec *exec = calloc(1, sizeof *exec);
     if (!exec)
@@ -455,7 +487,9 @@ enum tmk_status tmk_exec_segment(struct tmk_exec *exec, const struct tmk_batch_s
                                  struct tmk_exec_result *out, struct tmk_diag *diag) {
     struct tmk_exec_result result = {0};
     const uint64_t samples = exec->samples, batches = exec->batches;
-    TMK_TRY(tmk_queue_create(2 * exec->options.threads, &exec->queue, diag));
+    /* a run that pauses runs what waits, which takes long where each batch has many steps */
+    const uint32_t ahead = exec->options.generation.steps ? 1 : 2 * exec->options.threads;
+    TMK_TRY(tmk_queue_create(ahead, &exec->queue, diag));
     exec->source = source;
     exec->paused = false;
     run_all(exec);

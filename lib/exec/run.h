@@ -10,6 +10,7 @@
 #include <stdbool.h>
 
 #include "exec/feedback.h"
+#include "exec/generate.h"
 #include "exec/sink.h"
 #include "exec/statistics.h"
 #include "exec/timing.h"
@@ -22,6 +23,7 @@ struct tmk_batch {
     uint32_t n_inputs;
     uint32_t group;          /* whose accounts it is counted in */
     bool continues_sequence; /* of the batch before: what is fed back is no tensor yet */
+    bool again;              /* a further step of samples that have run; set by the executor */
     const char *label;       /* names it in errors; NULL: its samples do */
     uint64_t place;          /* among all batches of the run; set by the executor */
 };
@@ -42,6 +44,9 @@ struct tmk_control {
     /* Called by the loader thread before each batch: *pause ends the segment. A failure ends the
      * run, with TMK_INTERRUPTED without the batches that wait. NULL: never. */
     enum tmk_status (*decide)(void *context, bool *pause, struct tmk_diag *diag);
+    /* Called by workers between the steps that a batch generates, which may be many: a failure, of
+     * TMK_INTERRUPTED, ends the run. NULL: never. */
+    enum tmk_status (*between_steps)(void *context, struct tmk_diag *diag);
     void *context;
 };
 
@@ -63,6 +68,8 @@ struct tmk_exec_options {
     /* Of the only graph. Where it is not empty: a batch that continues a sequence runs on the
      * worker that ran the one before. */
     struct tmk_feedback feedback;
+    /* Of the only graph. Each batch runs on from its own results, for so many further steps. */
+    struct tmk_generation generation;
 };
 
 struct tmk_exec_result {

@@ -111,8 +111,10 @@ static const struct tmk_watch *begin_batch(void *context, uint32_t worker,
     struct tmk_exec_tally *tally = &counter->counted.tallies[batch->group];
     counter->at = (struct tmk_stats_at){batch->sample, batch->samples, -1, false, 0};
     counter->accounts = accounts_of(&counter->counted, batch->group);
-    tally->samples += batch->samples;
-    tally->batches++;
+    if (!batch->again) {
+        tally->samples += batch->samples;
+        tally->batches++;
+    }
     return s->config.n_slots ? &counter->watch : NULL;
 }
 

@@ -183,8 +183,7 @@ static enum tmk_status open_sources(struct tmk_feed *feed, struct tmk_diag *diag
     return TMK_OK;
 }
 
-/* What a source that takes its arrays from its inputs is to feed: --dim applies. */
-static struct tmk_source_input want_of(const struct tmk_feed *feed, uint32_t input) {
+struct tmk_source_input tmk_feed_want(const struct tmk_feed *feed, uint32_t input) {
     const struct tmk_value *value = feed->graph->inputs[input];
     const struct tmk_type *type = &value->type;
     struct tmk_source_input want = {value->name, type->dtype, type->has_shape, type->shape};
@@ -203,7 +202,7 @@ static enum tmk_status bind_source(struct tmk_feed *feed, uint32_t source, int32
     enum tmk_status status = wants ? TMK_OK : tmk_nomem(diag);
     for (uint32_t i = 0; status == TMK_OK && i < feed->graph->n_inputs; i++)
         if (input >= 0 ? i == (uint32_t)input : !feed->bound[i].taken && !feed->bound[i].fed_back) {
-            wants[n] = want_of(feed, i);
+            wants[n] = tmk_feed_want(feed, i);
             status = bind_array(feed, i, source, n++, diag);
         }
     if (status == TMK_OK && !n)
@@ -236,7 +235,7 @@ enum tmk_status tmk_feed_bind(struct tmk_feed *feed, struct tmk_diag *diag) {
     bool counted = feed->graph->n_inputs == 0;
     /* A tensor without elements has one value, so no data is needed for it. */
     for (uint32_t i = 0; i < feed->graph->n_inputs; i++) {
-        const struct tmk_source_input want = want_of(feed, i);
+        const struct tmk_source_input want = tmk_feed_want(feed, i);
         if (feed->graph->inputs[i]->type.kind != TMK_TYPE_TENSOR)
             continue;
         for (int32_t k = 0; want.has_shape && k < want.shape.rank && !feed->bound[i].fed_back; k++)

@@ -47,7 +47,7 @@ static char *as_text(const char *name) {
     return copy;
 }
 
-static void TMK_PRINTF(2, 3) report_notice(const struct tmk_feed *feed, const char *fmt, ...) {
+void tmk_feed_remark(const struct tmk_feed *feed, const char *fmt, ...) {
     va_list args;
     va_start(args, fmt);
     tmk_pass_remark(feed->notices.remark, feed->notices.context, fmt, args);
@@ -63,7 +63,7 @@ static enum tmk_status note_bad(struct tmk_feed *feed, uint64_t sample, enum tmk
         tmk_source_entry_name(source, sample * (feed->plan.slices ? 1 : bound->step));
     counts->failed++;
     if (feed->tally.passed_over++ < MAX_REPORTED)
-        report_notice(feed, "sample %llu is passed over: %s", (unsigned long long)sample, text);
+        tmk_feed_remark(feed, "sample %llu is passed over: %s", (unsigned long long)sample, text);
     if (counts->n_bad == TMK_FEED_MAX_BAD)
         return TMK_OK;
     struct tmk_bad_sample *bad =
@@ -111,8 +111,8 @@ static enum tmk_status close_counts(struct tmk_feed *feed, struct tmk_diag *diag
         TMK_TRY(tmk_feed_has_sample(feed, feed->samples, diag));
     end_sources(feed);
     if (feed->tally.passed_over)
-        report_notice(feed, "%llu samples could not be read and were passed over",
-                      (unsigned long long)feed->tally.passed_over);
+        tmk_feed_remark(feed, "%llu samples could not be read and were passed over",
+                        (unsigned long long)feed->tally.passed_over);
     if (feed->range.work.next || feed->tally.resumed) /* a range may be without samples */
         return TMK_OK;
     if (!counts->run && counts->n_bad)
@@ -289,6 +289,8 @@ void tmk_feed_close(struct tmk_feed **slot) {
     free(feed->sources);
     free(feed->bound);
     free(feed->recurrence.loops);
+    free(feed->decoding.loops);
+    free(feed->decoding.role);
     free(feed);
 }
 

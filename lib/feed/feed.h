@@ -116,8 +116,11 @@ TMK_NODISCARD enum tmk_status tmk_feed_is_of(const struct tmk_feed *feed, uint64
                                              uint64_t end, uint32_t stratum, struct tmk_diag *diag);
 
 /* data->recurrence.feedback, by number; valid while the feed is open. Batches inside a sequence
- * continue it, and have no tensors for those inputs. */
+ * continue it, and have no tensors for those inputs. With data->generate, what is fed back from
+ * step to step of a prompt. */
 struct tmk_feedback tmk_feed_recurrence(const struct tmk_feed *feed);
+/* data->generate; likewise. */
+struct tmk_generation tmk_feed_generation(const struct tmk_feed *feed);
 /* Is something fed back, and all samples one sequence? Then the run cannot be cut. */
 bool tmk_feed_is_one_sequence(const struct tmk_feed *feed);
 /* Steps in a sequence, the longest; 1 without feedback, UINT64_MAX: not known. */

@@ -90,6 +90,14 @@ struct feed_recurrence {
     uint64_t ran_to;   /* the end of the last batch that ran */
 };
 
+/* What decoding does to the inputs, and which outputs are fed back then. */
+struct feed_decoding {
+    struct tmk_generation generation; /* .steps 0: nothing is generated */
+    enum tmk_role *role;              /* by input */
+    struct tmk_loop *loops;
+    uint32_t n;
+};
+
 /* The batch at hand. */
 struct feed_batch {
     uint64_t at, until; /* samples that are left */
@@ -126,6 +134,7 @@ struct tmk_feed {
     bool smaller;            /* a batch need not be full */
     struct feed_range range;
     struct feed_recurrence recurrence;
+    struct feed_decoding decoding;
     struct feed_batch batch;
     struct feed_tally tally;
     struct feed_hashing hashing;
@@ -137,11 +146,22 @@ int32_t tmk_feed_input(const struct tmk_graph *graph, const char *name, size_t l
 const struct tmk_source_array *tmk_feed_array(const struct tmk_feed *feed,
                                               const struct feed_bound *bound);
 
+/* What a source that takes its arrays from its inputs is to feed: --dim applies. */
+struct tmk_source_input tmk_feed_want(const struct tmk_feed *feed, uint32_t input);
+/* A remark, if anybody wants them. */
+void TMK_PRINTF(2, 3) tmk_feed_remark(const struct tmk_feed *feed, const char *fmt, ...);
 /* Opens the sources and finds each input its array. */
 TMK_NODISCARD enum tmk_status tmk_feed_bind(struct tmk_feed *feed, struct tmk_diag *diag);
 /* What is fed back, and where sequences begin: before anything is bound. */
 TMK_NODISCARD enum tmk_status tmk_feed_find_recurrence(struct tmk_feed *feed,
                                                        struct tmk_diag *diag);
+/* data->recurrence.feedback's i-th pair, as numbers; TMK_ARGUMENT: one of the two is not there. */
+TMK_NODISCARD enum tmk_status tmk_feed_parse_pair(const struct tmk_feed *feed, size_t i,
+                                                  struct tmk_loop *out, struct tmk_diag *diag);
+/* Can the output be the input of the next step, as far as their types say? */
+bool tmk_feed_fits(const struct tmk_feed *feed, const struct tmk_loop *loop);
+/* With data->generate: what the inputs and outputs are to decoding. */
+TMK_NODISCARD enum tmk_status tmk_feed_find_decoding(struct tmk_feed *feed, struct tmk_diag *diag);
 /* At the end of tmk_feed_cut: cuts the run into sequences, refuses what does not go with them, and
  * reads first states. Without feedback ranges are cut between batches. */
 TMK_NODISCARD enum tmk_status tmk_feed_cut_sequences(struct tmk_feed *feed, struct tmk_diag *diag);

@@ -225,6 +225,8 @@ static const char *find_obstacle(const struct tmk_graph *graph, const struct tmk
         return "the model or its data have it so";
     if (data->recurrence.n_feedback)
         return "what is fed back goes from sample to sample";
+    if (data->generate.steps)
+        return "prompts are decoded one by one";
     if (data->strata)
         return "the samples of a call are of one stratum";
     if (data->every > 1)

@@ -19,8 +19,10 @@ static int32_t output_by_name(const struct tmk_graph *graph, const char *name, s
 }
 
 /* Names may hold '=' themselves. */
-static enum tmk_status parse_feedback(const struct tmk_graph *graph, const char *text,
-                                      struct tmk_loop *out, struct tmk_diag *diag) {
+enum tmk_status tmk_feed_parse_pair(const struct tmk_feed *feed, size_t i, struct tmk_loop *out,
+                                    struct tmk_diag *diag) {
+    const struct tmk_graph *graph = feed->graph;
+    const char *text = feed->data->recurrence.feedback[i];
     const char *equals = strchr(text, '=');
     if (!equals)
         return tmk_fail(diag, TMK_ARGUMENT, "--feedback wants OUT=IN, not '%s'", text);
@@ -42,7 +44,9 @@ static enum tmk_status parse_feedback(const struct tmk_graph *graph, const char 
                     graph->n_outputs ? graph->outputs[0]->name : "");
 }
 
-static bool may_be_equal(const struct tmk_type *a, const struct tmk_type *b) {
+bool tmk_feed_fits(const struct tmk_feed *feed, const struct tmk_loop *loop) {
+    const struct tmk_type *a = &feed->graph->outputs[loop->output]->type,
+                          *b = &feed->graph->inputs[loop->input]->type;
     if (a->kind != TMK_TYPE_TENSOR || b->kind != TMK_TYPE_TENSOR ||
         (a->dtype != TMK_UNDEFINED && a->dtype != b->dtype))
         return false;
@@ -91,9 +95,11 @@ enum tmk_status tmk_feed_find_recurrence(struct tmk_feed *feed, struct tmk_diag 
     if (data->recurrence.reset && !data->recurrence.n_feedback)
         return tmk_fail(diag, TMK_ARGUMENT, "--reset goes with --feedback OUT=IN");
     TMK_TRY(parse_reset(feed, diag));
+    if (data->generate.steps)
+        return tmk_feed_find_decoding(feed, diag);
     for (size_t i = 0; i < data->recurrence.n_feedback; i++) {
         struct tmk_loop *loop = &feed->recurrence.loops[feed->recurrence.n];
-        TMK_TRY(parse_feedback(feed->graph, data->recurrence.feedback[i], loop, diag));
+        TMK_TRY(tmk_feed_parse_pair(feed, i, loop, diag));
         const char *text = data->recurrence.feedback[i];
         const struct tmk_value *out = feed->graph->outputs[loop->output],
                                *in = feed->graph->inputs[loop->input];
@@ -101,7 +107,7 @@ enum tmk_status tmk_feed_find_recurrence(struct tmk_feed *feed, struct tmk_diag 
         if (feed->bound[loop->input].fed_back)
             return tmk_fail(diag, TMK_ARGUMENT, "--feedback %s: input '%s' is fed back already",
                             text, in->name);
-        if (!may_be_equal(&out->type, &in->type))
+        if (!tmk_feed_fits(feed, loop))
             return tmk_fail(
                 diag, TMK_ARGUMENT,
                 "--feedback %s: the output is %s%s and the input %s%s; both must be arrays "
@@ -273,6 +279,8 @@ bool tmk_feed_is_one_sequence(const struct tmk_feed *feed) {
 }
 
 struct tmk_feedback tmk_feed_recurrence(const struct tmk_feed *feed) {
+    if (feed->decoding.generation.steps)
+        return (struct tmk_feedback){feed->decoding.loops, feed->decoding.n};
     return (struct tmk_feedback){feed->recurrence.loops, feed->recurrence.n};
 }
 

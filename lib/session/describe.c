@@ -76,11 +76,16 @@ static enum tmk_status describe_coverage(struct tmk_profile *profile,
 }
 
 static enum tmk_status describe_recurrence(struct tmk_profile *profile,
-                                           const struct tmk_recurrence *recurrence,
+                                           const struct tmk_data_options *data,
                                            struct tmk_diag *diag) {
+    const struct tmk_recurrence *recurrence = &data->recurrence;
+    if (data->generate.steps)
+        TMK_TRY(add_number(profile, "generate", data->generate.steps, diag));
+    for (size_t i = 0; data->generate.steps && i < data->generate.n_stop; i++)
+        TMK_TRY(add_number(profile, "eos", (uint64_t)data->generate.stop[i], diag));
     for (size_t i = 0; i < recurrence->n_feedback; i++)
         TMK_TRY(tmk_profile_add_setting(profile, "feedback", recurrence->feedback[i], diag));
-    if (!recurrence->n_feedback)
+    if (!recurrence->n_feedback || data->generate.steps)
         return TMK_OK;
     return tmk_profile_add_setting(profile, "reset",
                                    recurrence->reset ? recurrence->reset : "never", diag);
@@ -121,7 +126,7 @@ static enum tmk_status describe_data(struct tmk_profile *profile, const struct t
     if (images)
         TMK_TRY(
             tmk_profile_add_setting(profile, "image", image && *image ? image : "default", diag));
-    TMK_TRY(describe_recurrence(profile, &segment->options->data.recurrence, diag));
+    TMK_TRY(describe_recurrence(profile, &segment->options->data, diag));
     if (segment->options->data.skip)
         TMK_TRY(add_number(profile, "skip", segment->options->data.skip, diag));
     if (segment->options->data.every > 1)

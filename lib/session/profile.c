@@ -318,6 +318,15 @@ static enum tmk_status control_run(void *context, bool *pause, struct tmk_diag *
     return TMK_OK;
 }
 
+/* A run with a checkpoint ends its prompts, since what they have counted cannot be taken back. */
+static enum tmk_status between_steps(void *context, struct tmk_diag *diag) {
+    const struct tmk_run_options *options = ((const struct profiling *)context)->run.options;
+    if (!options->checkpoint.path && options->events.stop &&
+        options->events.stop(options->events.context))
+        return stopped_for_good(diag);
+    return TMK_OK;
+}
+
 /* Is there anything to add? Of the first stratum always, so that there is a profile. */
 static bool is_in_segment(const struct profiling *p, uint32_t stratum) {
     const struct tmk_partials *partials = &p->partials;
@@ -451,7 +460,7 @@ static enum tmk_status run_profile(struct profiling *p, const struct tmk_observe
     TMK_TRY(choose_work(p, diag));
     p->run.report.setup_seconds = tmk_running_now() - begin;
     struct tmk_exec_options options = tmk_running_exec_options(&p->run);
-    options.control = (struct tmk_control){control_run, p};
+    options.control = (struct tmk_control){control_run, between_steps, p};
     TMK_TRY(tmk_exec_open(&p->run.graph, 1, &options, &exec, diag));
     enum tmk_status status = run_segments(p, exec, diag);
     tmk_exec_close(&exec);

@@ -94,6 +94,8 @@ static enum tmk_status configure_slots(struct tmk_running *run, struct tmk_diag 
             .n_exclude = weight ? 0 : run->excluded.n,
             .label = run->labels[i]};
     }
+    if (run->options->data.generate.steps) /* places in a sample that runs again are ambiguous */
+        return TMK_OK;
     return tmk_derive_rules(run->graph, run->observers, run->slots, run->n_slots, diag);
 }
 
@@ -124,9 +126,13 @@ enum tmk_status tmk_running_goes_on(const struct tmk_run_events *events, struct 
     return TMK_OK;
 }
 
+static enum tmk_status between_steps(void *context, struct tmk_diag *diag) {
+    return tmk_running_goes_on(&((const struct tmk_running *)context)->options->events, diag);
+}
+
 static enum tmk_status control_run(void *context, bool *pause, struct tmk_diag *diag) {
     (void)pause;
-    return tmk_running_goes_on(&((const struct tmk_running *)context)->options->events, diag);
+    return between_steps(context, diag);
 }
 
 struct tmk_exec_options tmk_running_exec_options(struct tmk_running *run) {
@@ -139,14 +145,15 @@ struct tmk_exec_options tmk_running_exec_options(struct tmk_running *run) {
                     .groups = tmk_feed_strata(run->feed),
                     .print = {events->print, events->context, options->observe.call,
                               options->observe.context}},
-        .control = {control_run, run},
+        .control = {control_run, between_steps, run},
         .progress = events->progress || events->waiting ? report_progress : NULL,
         .progress_context = run,
         .fewer_threads = options->notices.fewer_threads ? fewer_threads : NULL,
         .fewer_context = run,
         .max_iterations = options->limits.iterations,
         .timing = run->timing,
-        .feedback = tmk_feed_recurrence(run->feed)};
+        .feedback = tmk_feed_recurrence(run->feed),
+        .generation = tmk_feed_generation(run->feed)};
 }
 
 /* ---- from graphs to a result ---- */

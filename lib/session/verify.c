@@ -317,7 +317,7 @@ static enum tmk_status run_sets(struct verifying *v, struct tmk_diag *diag) {
                      sizeof(struct verdicts) + v->graph->n_outputs * sizeof(struct tmk_verdict),
                  .merge = report_verdicts,
                  .context = v},
-        .control = {control_sets, v},
+        .control = {.decide = control_sets, .context = v},
         .progress = v->options->events.waiting ? note_waiting : NULL,
         .progress_context = v,
         .max_iterations = v->options->limits.iterations};

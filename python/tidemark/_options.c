@@ -39,16 +39,21 @@ static bool take_texts(PyObject *value, const char *const **out, size_t *n, stru
     return texts != NULL;
 }
 
-static bool take_floats(PyObject *value, const float **out, size_t *n, struct py_held *held) {
+static bool take_numbers(PyObject *value, bool floats, void *out, size_t *n, struct py_held *held) {
     if (!PyTuple_Check(value)) {
         PyErr_SetString(PyExc_TypeError, "a tuple of numbers is wanted");
         return false;
     }
     *n = (size_t)PyTuple_Size(value);
-    float *numbers = hold_block(held, *n, sizeof *numbers);
-    for (size_t i = 0; numbers && i < *n; i++)
-        numbers[i] = (float)PyFloat_AsDouble(PyTuple_GetItem(value, (Py_ssize_t)i));
-    *out = numbers;
+    void *numbers = hold_block(held, *n, floats ? sizeof(float) : sizeof(int64_t));
+    for (size_t i = 0; numbers && i < *n; i++) {
+        PyObject *item = PyTuple_GetItem(value, (Py_ssize_t)i);
+        if (floats)
+            ((float *)numbers)[i] = (float)PyFloat_AsDouble(item);
+        else
+            ((int64_t *)numbers)[i] = PyLong_AsLongLong(item);
+    }
+    *(void **)out = numbers;
     return numbers && !PyErr_Occurred();
 }
 
@@ -110,7 +115,8 @@ static bool take_option(PyObject *value, const struct py_option *row, char *targ
     case PY_TEXTS:
         return take_texts(value, to, count, held);
     case PY_FLOATS:
-        return take_floats(value, to, count, held);
+    case PY_INTS:
+        return take_numbers(value, row->kind == PY_FLOATS, to, count, held);
     case PY_DIMS:
         return take_dims(value, to, count, held);
     case PY_UINT32:

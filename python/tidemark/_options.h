@@ -12,6 +12,7 @@ enum py_kind {
     PY_TEXT,   /* const char *, borrowed from the dictionary */
     PY_TEXTS,  /* const char *const *, and its count */
     PY_FLOATS, /* const float *, and its count */
+    PY_INTS,   /* const int64_t *, and its count */
     PY_DIMS,   /* const struct tmk_dim *, and its count: a mapping from names to sizes */
     PY_UINT32,
     PY_UINT64,

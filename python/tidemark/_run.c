@@ -197,6 +197,8 @@ static const struct py_option run_table[] = {
     {"skip", PY_UINT64, AT(options.data.skip)},
     {"sample_every", PY_UINT64, AT(options.data.every)},
     {"batch", PY_UINT32, AT(options.data.batch)},
+    {"generate", PY_UINT32, AT(options.data.generate.steps)},
+    {"eos", PY_INTS, AT(options.data.generate.stop), AT(options.data.generate.n_stop)},
     {"threads", PY_UINT32, AT(options.limits.threads)},
     {"memory_limit", PY_UINT64, AT(options.limits.memory)},
     {"max_iterations", PY_UINT64, AT(options.limits.iterations)},

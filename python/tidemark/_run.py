@@ -163,8 +163,8 @@ def readable_again(data: Data) -> Iterator[Data]:
 def profile(model: Model, data: Data, *, observe: Sequence[str] = (), kind: str = "histogram", per_sample: bool = False,
             fail_on_nan: bool = False, exclude: Sequence[float] = (), strata: Path | None = None,
             shard: tuple[int, int] | None = None, checkpoint: Path | None = None, checkpoint_every: float = 60,
-            until_stable: float = 0, snapshots: Path | None = None, round_half: bool = False,
-            **run: Unpack[RunOptions]) -> Profile:
+            until_stable: float = 0, snapshots: Path | None = None, round_half: bool = False, generate: int = 0,
+            eos: Sequence[int] = (), **run: Unpack[RunOptions]) -> Profile:
     """Runs calibration data through the model once, and measures every tensor.
 
     model: a path (.onnx, or Relay text with `params`), or an onnx.ModelProto.
@@ -180,6 +180,8 @@ def profile(model: Model, data: Data, *, observe: Sequence[str] = (), kind: str 
     until_stable: ends the run once no threshold moved by more than this share of its range, such as 0.005.
     snapshots: a .json file for how far thresholds moved between 1, 2, 4, 8, ... samples.
     round_half: rounds inputs and results to float16 or bfloat16 where the model has these types; else they are float32.
+    generate: after each sample, a prompt, so many greedy steps of decoding; see docs/data.md. A pair of `feedback` with the
+        logits and the token IDs names those two. eos: tokens that end a prompt.
     Other arguments: tidemark.RunOptions.
 
     The interpreter's lock is released while the network runs. Raises tidemark.Error, or what the data raise.
@@ -193,7 +195,8 @@ def profile(model: Model, data: Data, *, observe: Sequence[str] = (), kind: str 
         with run_settings(data, run, observe=list(observe), kind=kind, per_sample=per_sample, fail_on_nan=fail_on_nan,
                           exclude=list(exclude), strata=strata, stratum=stratum if strata is not None else None, shard=part,
                           shards=parts, checkpoint=checkpoint, checkpoint_every=checkpoint_every,
-                          until_stable=until_stable or None, snapshots=snapshots, round_half=round_half) as settings:
+                          until_stable=until_stable or None, snapshots=snapshots, round_half=round_half, generate=generate,
+                          eos=list(eos)) as settings:
             core, report = _core.profile(path, text(run.get("params")), settings)
         made = Profile(core)
         made.run_report = RunReport(**report)

@@ -266,6 +266,23 @@ def test_objects_are_shown_and_kept():
         pass
 
 
+def test_prompts_are_decoded():
+    try:
+        from decoders import decoder, prompt_feed
+    except ImportError as error:
+        skip(error)
+    model, prompts = decoder(), [[1, 5, 7], [2], [6, 10, 3, 3]]
+    feeds = [prompt_feed(model, prompt) for prompt in prompts]
+    feeds = [{name: array for name, array in feed.items() if array.size} for feed in feeds]
+    made = tidemark.profile(model, iter(feeds), dims={"past": 0}, generate=4, eos=[7])
+    lines = FOLDER / "prompts.jsonl"
+    lines.write_text("".join(f"{prompt}\n" for prompt in prompts))
+    again = tidemark.profile(model, lines, generate=4, eos=[7])
+    assert [(t.min, t.max, t.count) for t in made.tensors] == [(t.min, t.max, t.count) for t in again.tensors]
+    assert made.settings["generate"] == "4" and made.ledger["run"] == 3, made.settings
+    raises(TypeError, "eos", tidemark.profile, model, lines, generate=4, eos=["x"])
+
+
 def test_module_is_the_program():
     environment = {**os.environ, "PYTHONPATH": str(FOLDER), "PATH": f"{PROGRAM.parent}{os.pathsep}{os.environ['PATH']}"}
     done = subprocess.run([sys.executable, "-m", "tidemark", "--version"], capture_output=True, text=True, env=environment)

@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Greedy decoding (`--generate`) of decoders in the forms of several exporters: tokens and ranges beside a loop around ONNX Runtime."""
+import json
+import signal
+import subprocess
+import time
+
+# First: it leaves the test out where packages are missing.
+from oracle import PROGRAM, execute, main, np, onnx, onnxruntime, profile, refused, skip, tidemark
+from test_ranges import Comparison, compare_all, every_value, figures
+
+from decoders import CACHES, PRESENT, decoder, next_feed, prompt_feed
+
+PROMPTS = [[1, 5, 7], [2], [3, 3, 9, 0, 8, 11, 4], [6, 10], [3, 3, 9, 1, 8, 11, 4]]
+STEPS = 6
+STYLES = ["optimum", "dynamo", "op23", "genai", "plain"]
+
+
+def write(path, style="optimum", prompts=PROMPTS, positions=64):
+    model = decoder(style, positions=positions)
+    onnx.save(model, path / "m.onnx")
+    (path / "p.jsonl").write_text("".join(json.dumps(prompt) + "\n" for prompt in prompts))
+    return model
+
+
+def feeds_of(model, feed, run, steps=STEPS, stop=()):
+    """The feeds of one prompt (or batch), as a loop around ONNX Runtime makes them, with the values that each gives."""
+    names = {output.name for output in model.graph.output}
+    logits = "logits" if "logits" in names else "scores"
+    outputs = [PRESENT["dynamo" if logits == "scores" else "optimum"](i) for i in range(len(CACHES))]
+    caches = dict(zip(CACHES, outputs)) if len(names) > 1 else {}
+    for step in range(steps + 1):
+        values = run(feed)
+        yield feed, values
+        feed = next_feed(feed, values[logits], {name: values[output] for name, output in caches.items()})
+        if (np.isin(feed["input_ids"][:, -1], stop)).all():
+            return
+
+
+def runner_of(model):
+    try:
+        return every_value(model)
+    except onnxruntime.capi.onnxruntime_pybind11_state.Fail as why:
+        skip(f"ONNX Runtime {onnxruntime.__version__} does not run it: {str(why)[:120]}")
+
+
+def printed_tokens(path, *words):
+    """The tokens that each prompt was fed with, step by step, as an observer prints them."""
+    said = execute("profile", path / "m.onnx", "--threads", 1, "--kind", "print", "--observe", "input_ids", "-o", path / "none.json",
+                   *words).stderr
+    tokens = {}
+    for line in said.splitlines():
+        if line.startswith("sample "):
+            head, numbers = line.split("int64[")
+            tokens.setdefault(int(head.split()[1]), []).append([int(word) for word in numbers.split(":")[1].split() if word != "..."])
+    return tokens
+
+
+def shown(feeds):
+    """The same of a loop; an observer prints eight elements."""
+    return [feed["input_ids"].ravel().tolist()[:8] for feed, _ in feeds]
+
+
+def unclear(words, text):
+    said = execute(*words, status=2).stderr
+    assert text in said and said.count("\n") == 1, said
+
+
+def check_values(title, made, feeds, samples):
+    """Ranges, counts, runs and samples of every float value."""
+    seen = {}
+    for _, values in feeds:
+        for name, array in values.items():
+            seen.setdefault(name, []).append(array)
+    compare_all(Comparison(title, samples), made, {name: figures(arrays) for name, arrays in seen.items()})
+    for tensor in made["tensors"]:
+        if tensor["kind"] in ("activation", "output", "input") and tensor["name"] in seen:
+            got = tensor["samples"], tensor["updates"]
+            assert got == (samples, len(seen[tensor["name"]])), (tensor["name"], got)
+    assert made["ledger"]["run"] == samples, made["ledger"]
+
+
+def each_style(test):
+    return {f"test_{test.__name__}_{style}": lambda path, style=style: test(path, style) for style in STYLES}
+
+
+def tokens_and_ranges(path, style):
+    model = write(path, style)
+    run = runner_of(model)
+    loops = [list(feeds_of(model, prompt_feed(model, prompt), run)) for prompt in PROMPTS]
+    got = printed_tokens(path, "--data", path / "p.jsonl", "--generate", STEPS)
+    wanted = dict(enumerate(map(shown, loops)))
+    assert got == wanted, (got, wanted)
+    made = profile(path / "m.onnx", path / "p.jsonl", path / "p.json", "--generate", STEPS)
+    check_values(style, made, [step for loop in loops for step in loop], len(PROMPTS))
+    assert made["settings"]["generate"] == str(STEPS), made["settings"]
+
+
+def threads_shards_and_checkpoints_give_one_profile(path, style):
+    write(path, style, PROMPTS * 2)
+    words = ["profile", path / "m.onnx", "--data", path / "p.jsonl", "--generate", STEPS, "--quiet", "-o"]
+    made = []
+    for more in (["--threads", 1], ["--threads", 2], ["--threads", 4], ["--checkpoint", path / "c", "--every", "0.0001s"]):
+        tidemark(*words, path / "p.json", *more)
+        made.append((path / "p.json").read_bytes())
+    for i in range(1, 4):
+        tidemark(*words, path / f"{i}.json", "--shard", f"{i}/3")
+    tidemark("merge", *(path / f"{i}.json" for i in range(1, 4)), "-o", path / "p.json")
+    made.append((path / "p.json").read_bytes())
+    assert all(one == made[0] for one in made), [len(one) for one in made]
+
+
+def test_tokens_end_a_prompt(path):
+    model = write(path)
+    run = runner_of(model)
+    loop = list(feeds_of(model, prompt_feed(model, PROMPTS[2]), run))
+    ends = [int(loop[3][0]["input_ids"][0, 0])]
+    loops = [list(feeds_of(model, prompt_feed(model, prompt), run, stop=ends)) for prompt in PROMPTS]
+    words = ["--generate", STEPS, "--eos", *ends, "--eos", 999]
+    got = printed_tokens(path, "--data", path / "p.jsonl", *words)
+    assert got == dict(enumerate(map(shown, loops)))
+    assert len(got[2]) <= 3
+    made = profile(path / "m.onnx", path / "p.jsonl", path / "p.json", *words)
+    check_values("with an end", made, [step for loop in loops for step in loop], len(PROMPTS))
+    assert made["settings"]["eos"] == [str(ends[0]), "999"], made["settings"]
+
+
+def padded(prompts, left):
+    length = max(map(len, prompts))
+    spare = [[0] * (length - len(prompt)) for prompt in prompts]
+    ids = [s + p if left else p + s for s, p in zip(spare, prompts)]
+    mask = [s + [1] * len(p) if left else [1] * len(p) + s for s, p in zip(spare, prompts)]
+    return np.array(ids), np.array(mask)
+
+
+def test_batches_of_padded_prompts(path):
+    model = write(path)
+    run = runner_of(model)
+    single = printed_tokens(path, "--data", path / "p.jsonl", "--generate", STEPS)
+    for left in (True, False):
+        ids, mask = padded(PROMPTS, left)
+        feed = prompt_feed(model, ids, mask)
+        np.savez(path / "b.npz", **{name: array for name, array in feed.items() if array.size})
+        words = ["--generate", STEPS, "--batch", len(PROMPTS), "--dim", "past=0"]
+        loop = list(feeds_of(model, feed, run))
+        made = profile(path / "m.onnx", path / "b.npz", path / "b.json", *words)
+        check_values(f"padded {'left' if left else 'right'}", made, loop, len(PROMPTS))
+        got = printed_tokens(path, "--data", path / "b.npz", *words)
+        assert got[0] == shown(loop)
+        # A prompt's tokens do not depend on its neighbours.
+        assert [list(row) for row in zip(*got[0][1:])] == [[t[0] for t in single[i][1:]] for i in range(len(PROMPTS))]
+
+
+def test_pairs_can_be_named(path):
+    model = write(path)
+    wanted = profile(path / "m.onnx", path / "p.jsonl", path / "p.json", "--generate", STEPS)
+    for node in model.graph.node:
+        for names in (node.input, node.output):
+            names[:] = [{"logits": "x1", "input_ids": "x2"}.get(name, name) for name in names]
+    model.graph.output[0].name, model.graph.input[0].name = "x1", "x2"
+    model.graph.output.append(onnx.helper.make_tensor_value_info("embedded", onnx.TensorProto.FLOAT, None))
+    onnx.save(model, path / "m.onnx")
+    words = ["profile", path / "m.onnx", "--data", path / "named.jsonl", "--generate", STEPS, "-o", path / "n.json"]
+    (path / "named.jsonl").write_text("".join(json.dumps(
+        {"x2": p, "attention_mask": [1] * len(p), "position_ids": list(range(len(p)))}) + "\n" for p in PROMPTS))
+    unclear(words, "no input is known to take tokens; --feedback LOGITS=INPUT names it")
+    tidemark(*words, "--feedback", "x1=x2")
+    named = json.loads((path / "n.json").read_text())
+    ranges = [sorted((t["min"], t["max"]) for t in made["tensors"] if t.get("level") == "histogram") for made in (wanted, named)]
+    assert ranges[0] == ranges[1]
+    assert named["settings"]["feedback"] == "x1=x2", named["settings"]
+
+
+def test_what_is_not_clear_is_refused(path):
+    model = write(path)
+    words = ["profile", path / "m.onnx", "--data", path / "p.jsonl", "-o", path / "no.json", "--generate", 2]
+    unclear([*words, "--reset", "never", "--feedback", "logits=input_ids"], "--reset is for sequences of samples")
+    unclear([*words, "--feedback", "present.0.key=past_key_values.0.key", "--feedback", "present.0.value=past_key_values.0.key"],
+            "input 'past_key_values.0.key' is fed back already")
+    execute(*words[:-2], "--eos", 3, status=2)
+    execute(*words, "--eos", "x", status=2)
+    del model.graph.output[1]
+    onnx.save(model, path / "m.onnx")
+    unclear(words, "no output is known to be the next 'past_key_values.0.key'; --feedback OUT=past_key_values.0.key")
+    model = decoder("plain")
+    model.graph.output[0].name = model.graph.node[-1].output[0] = "x1"
+    model.graph.output.append(onnx.helper.make_tensor_value_info("embedded", onnx.TensorProto.FLOAT, None))
+    onnx.save(model, path / "m.onnx")
+    unclear(words, "'x1' or 'embedded' may be the logits; --feedback OUT=input_ids names them")
+    tidemark(*words, "--feedback", "x1=input_ids")
+    refused([*words, "--feedback", "embedded=input_ids"], "Gather")
+    del model.graph.output[:]
+    model.graph.output.append(onnx.helper.make_tensor_value_info("tokens_shape", onnx.TensorProto.INT64, [2]))
+    onnx.save(model, path / "m.onnx")
+    unclear(words, "no output is known to be the logits")
+
+
+def test_lengths_of_tokens_grow(path):
+    """A decoder that takes lengths and places as inputs: in a line they follow from its tokens, and then grow."""
+    model = decoder("genai")
+    keep = [node for node in model.graph.node if node.output[0] not in ("seen", "seen_less", "lengths", "total_long", "total_length", "mask_shape")]
+    for node in keep:
+        node.input[:] = [{"lengths": "seqlens_k", "total_length": "total_sequence_length"}.get(name, name) for name in node.input]
+    wanted = printed_tokens_of(path, "genai")
+    del model.graph.node[:]
+    model.graph.node.extend(keep)
+    inputs = [value for value in model.graph.input if value.name != "attention_mask"]
+    del model.graph.input[:]
+    model.graph.input.extend([*inputs, onnx.helper.make_tensor_value_info("seqlens_k", onnx.TensorProto.INT32, ["batch"]),
+                              onnx.helper.make_tensor_value_info("total_sequence_length", onnx.TensorProto.INT32, [])])
+    onnx.save(model, path / "m.onnx")
+    assert printed_tokens(path, "--data", path / "p.jsonl", "--generate", STEPS) == wanted
+
+
+def printed_tokens_of(path, style):
+    write(path, style)
+    return printed_tokens(path, "--data", path / "p.jsonl", "--generate", STEPS)
+
+
+def interrupted(words, after):
+    """The exit status, or that it ended before; and seconds from the signal to the end."""
+    process = subprocess.Popen([PROGRAM, *map(str, words)], stderr=subprocess.PIPE, text=True)
+    time.sleep(after)
+    process.send_signal(signal.SIGINT)
+    begin = time.monotonic()
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode in (0, -signal.SIGINT, 130), (process.returncode, said)
+    return process.returncode, time.monotonic() - begin
+
+
+def test_a_long_prompt_is_interrupted_between_steps(path):
+    write(path, prompts=[[1, 2]] * 2, positions=20000)
+    words = ["profile", path / "m.onnx", "--data", path / "p.jsonl", "-o", path / "p.json", "--generate", 19000, "--threads", 1]
+    status, seconds = interrupted(words, 0.5)
+    assert status and seconds < 5 and not (path / "p.json").exists(), (status, seconds)
+
+
+def test_interrupted_runs_resume_to_the_same_profile(path):
+    write(path, prompts=PROMPTS * 8)
+    words = ["profile", path / "m.onnx", "--data", path / "p.jsonl", "--quiet", "--generate", STEPS]
+    begin = time.monotonic()
+    tidemark(*words, "-o", path / "whole.json")
+    whole, times, resumed = time.monotonic() - begin, 0, 0
+    words += ["-o", path / "p.json", "--checkpoint", path / "c", "--every", "10s"]
+    while interrupted(words, whole * (0.2 + 0.1 * times))[0] and times < 20:
+        resumed += (path / "c").exists()
+        times += 1
+    if not (path / "p.json").exists():
+        tidemark(*words)
+    assert (path / "p.json").read_bytes() == (path / "whole.json").read_bytes()
+    return f"interrupted {times} times, resumed {resumed} times"
+
+
+main({**{name: test for name, test in globals().copy().items() if name.startswith("test_")}, **each_style(tokens_and_ranges),
+      **each_style(threads_shards_and_checkpoints_give_one_profile)})
