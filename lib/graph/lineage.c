@@ -375,41 +375,6 @@ void tmk_lineage_end(struct tmk_lineage *lineage, struct tmk_value *value, const
     }
 }
 
-/* ---- the same graph in other memory ---- */
-
-struct numbered {
-    struct tmk_value **values;
-    uint32_t n;
-};
-
-static void list_values(struct tmk_graph *graph, void *context) {
-    struct numbered *list = context;
-    for (uint32_t i = 0; i < graph->n_values; i++)
-        if (tmk_value_alive(graph->values[i]) && graph->values[i]->index < list->n)
-            list->values[graph->values[i]->index] = graph->values[i];
-}
-
-enum tmk_status tmk_lineage_follow(struct tmk_lineage *lineage, struct tmk_graph *graph,
-                                   struct tmk_graph *copy, struct tmk_diag *diag) {
-    struct numbered list = {.n = tmk_graph_number(copy)};
-    if (tmk_graph_number(graph) != list.n)
-        return tmk_fail(diag, TMK_GRAPH, "a copy of the graph has other values");
-    list.values = calloc((size_t)list.n + 1, sizeof(struct tmk_value *));
-    if (!list.values)
-        return tmk_nomem(diag);
-    tmk_graph_each(copy, list_values, &list);
-    for (uint32_t i = 0; i < lineage->n; i++) {
-        struct tmk_value *old = lineage->origins[i].value;
-        if (!old)
-            continue;
-        struct tmk_value *value = list.values[old->index];
-        lineage->origins[i].value = value;
-        value->origins = old->origins;
-    }
-    free(list.values);
-    return TMK_OK;
-}
-
 /* Lineage checked, and lineage as it prints. */
 
 /* ---- audit ---- */

@@ -79,12 +79,6 @@ TMK_NODISCARD enum tmk_status tmk_lineage_audit(const struct tmk_lineage *lineag
 void tmk_lineage_put(const struct tmk_lineage *lineage, const struct tmk_value *value,
                      struct tmk_text *text);
 
-/* Points all entries to the values of `copy` that have the same number as theirs in `graph`: copy
- * is graph's clone, or its text form parsed back. TMK_GRAPH when they are not alike. */
-TMK_NODISCARD enum tmk_status tmk_lineage_follow(struct tmk_lineage *lineage,
-                                                 struct tmk_graph *graph, struct tmk_graph *copy,
-                                                 struct tmk_diag *diag);
-
 /* ---- changing: for graph/rewrite.c alone ---- */
 
 /* All originals of `from` are now had from `to`: how(numbers of from) = numbers of to. NULL: equal.

@@ -91,7 +91,86 @@ static uint64_t load_bits(const void *from, size_t size) {
     return bits;
 }
 
-/* ---- writing ---- */
+/* ---- strings and names ---- */
+
+static bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
+static bool begins_word(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
+static bool in_word(char c) {
+    return begins_word(c) || is_digit(c);
+}
+
+static size_t word_length(const char *text, bool dotted) {
+    if (!begins_word(text[0]))
+        return 0;
+    size_t n = 1;
+    while (in_word(text[n]) || (dotted && text[n] == '.' && begins_word(text[n + 1])))
+        n++;
+    return n;
+}
+
+/* The length of the well-formed sequence at p (Unicode, table 3-7), 0 for anything else and for the
+ * C1 controls. */
+static size_t utf8_length(const unsigned char *p, size_t n) {
+    static const struct {
+        unsigned char first, last, low, high; /* lead bytes; bounds of the byte after them */
+        size_t length;
+    } rows[] = {
+        {0xc2, 0xc2, 0xa0, 0xbf, 2}, {0xc3, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3},
+        {0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3},
+        {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        if (p[0] < rows[i].first || p[0] > rows[i].last)
+            continue;
+        if (n < rows[i].length || p[1] < rows[i].low || p[1] > rows[i].high)
+            return 0;
+        for (size_t k = 2; k < rows[i].length; k++)
+            if ((p[k] & 0xc0) != 0x80)
+                return 0;
+        return rows[i].length;
+    }
+    return 0;
+}
+
+void tmk_literal_put_escaped(struct tmk_text *text, const char *bytes, size_t n) {
+    const unsigned char *p = (const unsigned char *)bytes;
+    for (size_t i = 0; i < n;) {
+        size_t length = p[i] >= 0x20 && p[i] < 0x7f ? 1 : utf8_length(p + i, n - i);
+        if (p[i] == '"' || p[i] == '\\') {
+            tmk_text_printf(text, "\\%c", p[i++]);
+        } else if (length) {
+            tmk_text_append(text, bytes + i, length);
+            i += length;
+        } else if (p[i] == '\n') {
+            tmk_text_puts(text, "\\n");
+            i++;
+        } else {
+            tmk_text_printf(text, "\\x%02x", p[i++]);
+        }
+    }
+}
+
+void tmk_literal_put_string(struct tmk_text *text, const char *bytes, size_t n) {
+    tmk_text_puts(text, "\"");
+    tmk_literal_put_escaped(text, bytes, n);
+    tmk_text_puts(text, "\"");
+}
+
+void tmk_literal_put_name(struct tmk_text *text, const char *name, bool dotted) {
+    size_t n = word_length(name, dotted);
+    if (n && !name[n])
+        tmk_text_append(text, name, n);
+    else
+        tmk_literal_put_string(text, name, strlen(name));
+}
+
+/* ---- types and elements ---- */
 
 static bool is_optional(enum tmk_type_kind kind) {
     return kind == TMK_TYPE_OPTIONAL || kind == TMK_TYPE_OPTIONAL_SEQUENCE;
@@ -114,7 +193,7 @@ void tmk_literal_put_type(struct tmk_text *text, const struct tmk_type *type) {
             int64_t dim = type->shape.dim[i];
             tmk_text_puts(text, i ? "," : "");
             if (symbol)
-                tmk_lex_put_string(text, symbol, strlen(symbol));
+                tmk_literal_put_string(text, symbol, strlen(symbol));
             if (dim >= 0)
                 tmk_text_printf(text, "%s%lld", symbol ? "=" : "", (long long)dim);
             else if (!symbol)
@@ -221,240 +300,6 @@ void tmk_literal_put_elements(struct tmk_text *text, const struct tmk_tensor *te
         tmk_text_puts(text, is_complex(tensor->dtype) ? ")" : "");
     }
     tmk_text_puts(text, "}");
-}
-
-/* ---- reading ---- */
-
-static enum tmk_status read_dtype(struct tmk_lex *lex, enum tmk_dtype *out) {
-    if (tmk_lex_take(lex, '?')) {
-        *out = TMK_UNDEFINED;
-        return TMK_OK;
-    }
-    const char *at = (tmk_lex_peek(lex), lex->at), *name;
-    TMK_TRY(tmk_lex_word(lex, false, "a type", &name));
-    *out = TMK_UNDEFINED;
-    for (size_t i = 0; i < TMK_COUNT(elements); i++)
-        if (strcmp(elements[i].name, name) == 0)
-            *out = elements[i].dtype;
-    if (*out == TMK_UNDEFINED)
-        return tmk_lex_fail(lex, at,
-                            "'%.40s' is no type; types are f32, i64, bool and so on, ? where it is "
-                            "not known",
-                            name);
-    return TMK_OK;
-}
-
-static enum tmk_status read_dim(struct tmk_lex *lex, struct tmk_type *type) {
-    int32_t i = type->shape.rank;
-    if (i == TMK_MAX_RANK)
-        return tmk_lex_fail(lex, lex->at, "a shape has at most %d dimensions", TMK_MAX_RANK);
-    type->shape.dim[i] = -1;
-    bool sized = !tmk_lex_take(lex, '?');
-    if (sized && tmk_lex_peek(lex) == '"') {
-        TMK_TRY(tmk_lex_name(lex, "a dimension's name", &type->symbol[i]));
-        sized = tmk_lex_take(lex, '=');
-    }
-    if (sized)
-        TMK_TRY(tmk_lex_signed(lex, 0, INT64_MAX, "a dimension", &type->shape.dim[i]));
-    type->shape.rank++;
-    return TMK_OK;
-}
-
-enum tmk_status tmk_literal_type(struct tmk_lex *lex, struct tmk_type *out) {
-    struct tmk_type type = {.kind = TMK_TYPE_TENSOR};
-    bool optional = tmk_lex_take_word(lex, "optional");
-    if (optional)
-        TMK_TRY(tmk_lex_need(lex, '('));
-    bool sequence = tmk_lex_take_word(lex, "sequence");
-    if (sequence)
-        TMK_TRY(tmk_lex_need(lex, '('));
-    if (optional)
-        type.kind = sequence ? TMK_TYPE_OPTIONAL_SEQUENCE : TMK_TYPE_OPTIONAL;
-    else if (sequence)
-        type.kind = TMK_TYPE_SEQUENCE;
-    TMK_TRY(read_dtype(lex, &type.dtype));
-    type.origin = type.dtype;
-    if (tmk_lex_take(lex, '<')) {
-        TMK_TRY(read_dtype(lex, &type.origin));
-        TMK_TRY(tmk_lex_need(lex, '>'));
-    }
-    if (tmk_lex_take(lex, '[')) {
-        type.has_shape = true;
-        if (!tmk_lex_take(lex, ']')) {
-            do
-                TMK_TRY(read_dim(lex, &type));
-            while (tmk_lex_take(lex, ','));
-            TMK_TRY(tmk_lex_need(lex, ']'));
-        }
-    }
-    for (int open = optional + sequence; open > 0; open--)
-        TMK_TRY(tmk_lex_need(lex, ')'));
-    *out = type;
-    return TMK_OK;
-}
-
-static enum tmk_status read_digits(struct tmk_lex *lex, enum spelling spelling, size_t length,
-                                   uint64_t *out) {
-    const char *begin = lex->at;
-    char *end;
-    float value = 0;
-    if (spelling == DOUBLE) {
-        double wide = strtod(begin, &end);
-        memcpy(out, &wide, sizeof wide);
-    } else {
-        uint32_t bits;
-        value = strtof(begin, &end);
-        memcpy(&bits, &value, sizeof bits);
-        *out = spelling == HALF    ? tmk_to_half(value)
-               : spelling == BRAIN ? tmk_to_bfloat16(value)
-                                   : bits;
-    }
-    int shown = length < 40 ? (int)length : 40;
-    if (end != begin + length)
-        return tmk_lex_fail(lex, begin, "'%.*s' is not a number", shown, begin);
-    if (magnitude_of(&formats[spelling], *out) >= formats[spelling].infinity)
-        return tmk_lex_fail(lex, begin, "%.*s is too large for its type; infinity is inf", shown,
-                            begin);
-    lex->at = end;
-    return TMK_OK;
-}
-
-/* `suffix`: finite numbers end in f. */
-static enum tmk_status read_float(struct tmk_lex *lex, enum spelling spelling, bool suffix,
-                                  uint64_t *out) {
-    const struct format *format = &formats[spelling];
-    if (tmk_lex_take_word(lex, "nan")) {
-        *out = format->quiet_nan;
-        if (*lex->at != ':')
-            return TMK_OK;
-        lex->at++;
-        const char *at = lex->at;
-        TMK_TRY(tmk_lex_bits(lex, format->largest, out));
-        if (magnitude_of(format, *out) <= format->infinity)
-            return tmk_lex_fail(lex, at, "these are not the bits of a NaN of this type");
-        return TMK_OK;
-    }
-    bool positive = tmk_lex_take_word(lex, "inf");
-    if (positive || tmk_lex_take_word(lex, "-inf")) {
-        *out = positive ? format->infinity
-                        : format->infinity | (format->largest ^ format->largest >> 1);
-        return TMK_OK;
-    }
-    size_t length = tmk_lex_number_length(lex);
-    if (!length)
-        return tmk_lex_expected(lex, "a number");
-    if (!suffix)
-        return read_digits(lex, spelling, length, out);
-    if (lex->at[length - 1] != 'f')
-        return tmk_lex_fail(lex, lex->at, "a float ends in f here, like 0.5f");
-    TMK_TRY(read_digits(lex, spelling, length - 1, out));
-    lex->at++;
-    return TMK_OK;
-}
-
-enum tmk_status tmk_literal_float(struct tmk_lex *lex, float *out) {
-    uint64_t bits;
-    TMK_TRY(read_float(lex, SINGLE, true, &bits));
-    memcpy(out, low_bytes(&bits, sizeof *out), sizeof *out);
-    return TMK_OK;
-}
-
-static enum tmk_status read_part(struct tmk_lex *lex, enum tmk_dtype dtype, enum spelling spelling,
-                                 char *to, size_t size) {
-    uint64_t bits, largest = UINT64_MAX >> (64 - size * 8);
-    int64_t number;
-    switch (spelling) {
-    case BITS:
-        TMK_TRY(tmk_lex_bits(lex, largest, &bits));
-        break;
-    case SIGNED:
-        number = (int64_t)(largest >> 1);
-        TMK_TRY(tmk_lex_signed(lex, -number - 1, number, tmk_literal_dtype(dtype), &number));
-        bits = (uint64_t)number;
-        break;
-    case UNSIGNED:
-        TMK_TRY(tmk_lex_unsigned(lex, largest, tmk_literal_dtype(dtype), &bits));
-        break;
-    default:
-        TMK_TRY(read_float(lex, spelling, false, &bits));
-    }
-    memcpy(to, low_bytes(&bits, size), size);
-    return TMK_OK;
-}
-
-static enum tmk_status read_elements(struct tmk_lex *lex, struct tmk_tensor *tensor) {
-    enum tmk_dtype dtype = tensor->dtype;
-    enum spelling spelling = element_of(dtype).spelling;
-    size_t n = tmk_tensor_count(tensor), size = part_size(dtype), i = 0;
-    char *to = tensor->data;
-    const char *open = lex->at - 1;
-    while (tmk_lex_peek(lex) != '}') {
-        if (i == n)
-            return tmk_lex_fail(lex, lex->at, "more elements than the shape holds, %zu", n);
-        if (i++)
-            TMK_TRY(tmk_lex_need(lex, ','));
-        if (is_complex(dtype)) {
-            TMK_TRY(tmk_lex_need(lex, '('));
-            TMK_TRY(read_part(lex, dtype, spelling, to, size));
-            TMK_TRY(tmk_lex_need(lex, ','));
-            to += size;
-        }
-        TMK_TRY(read_part(lex, dtype, spelling, to, size));
-        to += size;
-        if (is_complex(dtype))
-            TMK_TRY(tmk_lex_need(lex, ')'));
-    }
-    lex->at++;
-    if (i != n)
-        return tmk_lex_fail(lex, open, "%zu elements, but the shape asks for %zu", i, n);
-    return TMK_OK;
-}
-
-enum tmk_status tmk_literal_elements(struct tmk_lex *lex, const char *type_at,
-                                     const struct tmk_type *type, const struct tmk_pool *pool,
-                                     struct tmk_tensor *out) {
-    size_t count, size = tmk_dtype_size(type->dtype);
-    if (type->kind != TMK_TYPE_TENSOR || !size)
-        return tmk_lex_fail(lex, type_at, "no tensor of this type can be given here");
-    if (!type->has_shape || !tmk_shape_count(&type->shape, &count))
-        return tmk_lex_fail(lex, type_at,
-                            "a tensor's shape is a number for each dimension, [] for "
-                            "a scalar, and not too large");
-    if (tmk_lex_take(lex, '#')) {
-        const char *at = lex->at;
-        uint64_t k;
-        TMK_TRY(tmk_lex_unsigned(lex, UINT64_MAX, "a number in the pool of tensors", &k));
-        if (!pool || k >= pool->n)
-            return tmk_lex_fail(lex, at,
-                                "no tensor #%llu; the pool that came with this text has %zu",
-                                (unsigned long long)k, pool ? pool->n : 0);
-        const struct tmk_tensor *held = &pool->tensors[k];
-        if (held->dtype != type->dtype || !tmk_shape_equal(&held->shape, &type->shape)) {
-            char shape[256];
-            return tmk_lex_fail(lex, at, "tensor #%llu of the pool has another type: %s%s",
-                                (unsigned long long)k, tmk_literal_dtype(held->dtype),
-                                tmk_shape_text(&held->shape, shape, sizeof shape));
-        }
-        tmk_tensor_share(out, held);
-        out->origin = type->origin;
-        return TMK_OK;
-    }
-    if (tmk_lex_take_word(lex, "..."))
-        return tmk_lex_fail(lex, lex->at - 3,
-                            "the elements were left out; print with a pool to read it back");
-    TMK_TRY(tmk_lex_need(lex, '{'));
-    if (strnlen(lex->at, count) <
-        count) /* an element takes a character: nothing is allocated for a lie */
-        return tmk_lex_fail(lex, lex->at - 1, "fewer elements than the shape asks for, %zu", count);
-    struct tmk_tensor tensor;
-    TMK_TRY(tmk_tensor_init(&tensor, type->dtype, &type->shape, lex->diag));
-    tensor.origin = type->origin;
-    enum tmk_status status = read_elements(lex, &tensor);
-    if (status == TMK_OK)
-        *out = tensor;
-    else
-        tmk_tensor_finish(&tensor);
-    return status;
 }
 
 /* ---- the pool ---- */

@@ -20,7 +20,7 @@ static void put_text(struct printer *p, const char *string) {
 }
 
 static void put_string(struct printer *p, const char *string) {
-    tmk_lex_put_string(p->text, string, strlen(string));
+    tmk_literal_put_string(p->text, string, strlen(string));
 }
 
 static void begin_line(struct printer *p) {
@@ -89,7 +89,7 @@ static void put_item(struct printer *p, const struct tmk_attr *attr, size_t i) {
         tmk_literal_put_float(p->text, attr->floats[i]);
         break;
     case TMK_ATTR_STRING:
-        tmk_lex_put_string(p->text, attr->s, attr->n);
+        tmk_literal_put_string(p->text, attr->s, attr->n);
         break;
     case TMK_ATTR_STRINGS:
         put_string(p, attr->strings[i]);
@@ -110,7 +110,7 @@ static void put_item(struct printer *p, const struct tmk_attr *attr, size_t i) {
 }
 
 static void put_attr(struct printer *p, const struct tmk_attr *attr) {
-    tmk_lex_put_name(p->text, attr->name, false);
+    tmk_literal_put_name(p->text, attr->name, false);
     put_text(p, "=");
     if (attr->kind < TMK_ATTR_INTS || attr->kind == TMK_ATTR_TYPE) {
         put_item(p, attr, 0);
@@ -147,10 +147,10 @@ static void put_node(struct printer *p, const struct tmk_node *node) {
     }
     put_text(p, node->n_outputs ? " = " : "= ");
     if (node->domain[0]) {
-        tmk_lex_put_name(p->text, node->domain, true);
+        tmk_literal_put_name(p->text, node->domain, true);
         put_text(p, "::");
     }
-    tmk_lex_put_name(p->text, node->op, false);
+    tmk_literal_put_name(p->text, node->op, false);
     if (node->version != tmk_graph_opset(node->graph, node->domain))
         tmk_text_printf(p->text, ".%lld", (long long)node->version);
     put_text(p, "(");
@@ -261,7 +261,7 @@ struct drawing {
 
 static void put_line(struct drawing *d, const char *string) {
     tmk_text_puts(d->text, "\\n");
-    tmk_lex_put_escaped(d->text, string, strlen(string));
+    tmk_literal_put_escaped(d->text, string, strlen(string));
 }
 
 /* What is known of a value: its ID and type. */
@@ -271,7 +271,7 @@ static void put_facts(struct drawing *d, const struct tmk_value *value) {
         tmk_text_printf(d->text, "p%lld ", (long long)value->profile_id);
     tmk_literal_put_type(&type, &value->type);
     if (type.data)
-        tmk_lex_put_escaped(d->text, type.data, type.len);
+        tmk_literal_put_escaped(d->text, type.data, type.len);
     if (type.failed)
         d->text->failed = true;
     tmk_text_finish(&type);
@@ -294,7 +294,7 @@ static void put_source(struct drawing *d, const struct tmk_value *value, const c
 
 static void put_box(struct drawing *d, const struct tmk_node *node) {
     tmk_text_printf(d->text, "n%u [shape=box, label=\"", node->mark);
-    tmk_lex_put_escaped(d->text, node->op, strlen(node->op));
+    tmk_literal_put_escaped(d->text, node->op, strlen(node->op));
     if (node->name[0])
         put_line(d, node->name);
     char note[TMK_DOT_NOTE];
@@ -309,7 +309,7 @@ static void put_boxes(struct drawing *d, const struct tmk_graph *graph);
 static void put_cluster(struct tmk_graph *graph, void *context) {
     struct drawing *d = context;
     tmk_text_printf(d->text, "subgraph cluster_%u {\nlabel=", d->clusters++);
-    tmk_lex_put_string(d->text, graph->name, strlen(graph->name));
+    tmk_literal_put_string(d->text, graph->name, strlen(graph->name));
     tmk_text_puts(d->text, ";\n");
     put_boxes(d, graph);
     tmk_text_puts(d->text, "}\n");
@@ -327,7 +327,7 @@ static void put_boxes(struct drawing *d, const struct tmk_graph *graph) {
     }
     for (uint32_t i = 0; i < graph->n_outputs; i++) {
         tmk_text_printf(d->text, "o%u [shape=ellipse, label=\"", d->outputs++);
-        tmk_lex_put_escaped(d->text, graph->outputs[i]->name, strlen(graph->outputs[i]->name));
+        tmk_literal_put_escaped(d->text, graph->outputs[i]->name, strlen(graph->outputs[i]->name));
         tmk_text_puts(d->text, "\"];\n");
     }
 }
@@ -366,7 +366,7 @@ void tmk_graph_dot(struct tmk_graph *graph, const struct tmk_dot_notes *notes,
     tmk_graph_number(tmk_graph_root(graph));
     tmk_graph_each(tmk_graph_root(graph), mark_nodes, &marks);
     tmk_text_puts(text, "digraph ");
-    tmk_lex_put_string(text, graph->name, strlen(graph->name));
+    tmk_literal_put_string(text, graph->name, strlen(graph->name));
     tmk_text_puts(text, " {\n");
     put_boxes(&d, graph);
     d.outputs = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The graph as text: for people, for tests, and for printing and parsing back between passes.
+/* The graph as text: for people, and for tests, which read it back (tests/graph_text).
  *
  * One line a node:
  *
@@ -41,8 +41,8 @@
  *
  * Elements of tensors: {1, 2} in row-major order; complex ones are pairs (1,2), bool is 0 or 1, the
  * 8- and 4-bit floats are bits like 0x7f. Beyond a limit `#k`: entry k of a pool of tensors that
- * print fills and parse reads. Floats read back to the same bits; NaN other than the usual quiet
- * one shows its bits: nan:0xffc00001.
+ * print fills and the reader takes from. Floats read back to the same bits; NaN other than the
+ * usual quiet one shows its bits: nan:0xffc00001.
  *
  * Strings hold UTF-8; \" \\ \n and \xHH stand for what would not print, and for bytes that are no
  * UTF-8.
@@ -63,20 +63,13 @@ void tmk_pool_finish(struct tmk_pool *pool);
 
 /* Appends the text form (of a sub-graph too, but only a root's reads back), and numbers the values
  * anew. Tensors of more than `inline_limit` elements go to the pool; with pool NULL they print as
- * `...` (for people; such a text does not parse). text->failed: out of memory. */
+ * `...` (for people; such a text cannot be read back). text->failed: out of memory. */
 void tmk_graph_print(struct tmk_graph *graph, size_t inline_limit, struct tmk_pool *pool,
                      struct tmk_text *text);
 
 /* The same for people, with what each value stands for in the place of its ID: tmk_lineage_put. */
 void tmk_graph_print_lineage(struct tmk_graph *graph, size_t inline_limit,
                              const struct tmk_lineage *lineage, struct tmk_text *text);
-
-enum { TMK_MAX_NESTING = 32 }; /* of graphs in a text, the root included */
-
-/* Reads the text form of a root. Errors are TMK_FORMAT with "line:column" in front; the pool may be
- * NULL. The graph is verified, rows are unbound, fingerprints zero. */
-TMK_NODISCARD enum tmk_status tmk_graph_parse(const char *text, const struct tmk_pool *pool,
-                                              struct tmk_graph **out, struct tmk_diag *diag);
 
 enum { TMK_DOT_NOTE = 64 };
 /* A line more in the boxes of some nodes, which are filled. */

@@ -4,9 +4,9 @@
  *
  * x becomes s * x for each channel: the weights and the bias of the convolution before it take the
  * factors, those of the convolution that reads it their inverses. The value's original is then
- * affine: value = s * original. Factors are powers of two, so that outputs keep their bits (unless a
- * weight leaves the normal numbers). With M the largest magnitude of the value, m that of a channel,
- * w and W those of the weights that read the channel, and of all of them:
+ * affine: value = s * original. Factors are powers of two, so that outputs keep their bits (unless
+ * a weight leaves the normal numbers). With M the largest magnitude of the value, m that of a
+ * channel, w and W those of the weights that read the channel, and of all of them:
  *
  * - the reader is depthwise, so that its weights have a scale for each channel: s = M / m / 4, not
  *   below 1. Two bits are left for samples that go beyond those that were observed.

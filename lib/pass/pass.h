@@ -33,20 +33,17 @@ struct tmk_pass_options {
     size_t n_pinned;
     const struct tmk_channel_ranges *ranges; /* [n_ranges] by original; NULL: none are known */
     uint32_t n_ranges;
-    /* After each pass the graph is printed, parsed and bound again, and replaced by the result:
-     * nothing may depend on what the text omits. For tests; debug builds always do. */
-    bool reimage;
     /* Called after each pass. NULL: never. */
     void (*after)(void *context, const char *pass, bool progress, struct tmk_graph *graph,
                   const struct tmk_lineage *lineage);
     void *context;
 };
 
-/* Runs the passes in order over *graph, which `lineage` was made of, and which `reimage` replaces.
- * Nodes that are not bound are bound; TMK_UNSUPPORTED names those that can't be. options may be
- * NULL. *progress (may be NULL): any pass changed anything. On failure the graph and the lineage
- * are of no use but to be destroyed. */
-TMK_NODISCARD enum tmk_status tmk_passes_run(struct tmk_graph **graph, struct tmk_lineage *lineage,
+/* Runs the passes in order over the graph that `lineage` was made of. Nodes that are not bound are
+ * bound; TMK_UNSUPPORTED names those that can't be. options may be NULL. *progress (may be NULL):
+ * any pass changed anything. On failure the graph and the lineage are of no use but to be
+ * destroyed. */
+TMK_NODISCARD enum tmk_status tmk_passes_run(struct tmk_graph *graph, struct tmk_lineage *lineage,
                                              const struct tmk_pass *const *passes, size_t n,
                                              const struct tmk_pass_options *options, bool *progress,
                                              struct tmk_diag *diag);

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/diag.h"
-#include "graph/print.h"
 #include "ops/ops.h"
 #include "ops/shapes.h"
 
@@ -49,35 +48,10 @@ static enum tmk_status finish_passes(struct tmk_graph *graph, const struct tmk_l
     return tmk_lineage_audit(lineage, graph, diag);
 }
 
-/* The graph through its text form. */
-static enum tmk_status reparse_graph(struct tmk_graph **graph, struct tmk_lineage *lineage,
-                                     struct tmk_diag *diag) {
-    enum { INLINE = 8 };
-    struct tmk_text text = {0};
-    struct tmk_pool pool = {0};
-    struct tmk_graph *copy = NULL;
-    tmk_graph_print(*graph, INLINE, &pool, &text);
-    enum tmk_status status = text.failed ? tmk_nomem(diag) : TMK_OK;
-    if (status == TMK_OK)
-        status = tmk_graph_parse(text.data, &pool, &copy, diag);
-    if (status == TMK_OK)
-        status = tmk_lineage_follow(lineage, *graph, copy, diag);
-    if (status == TMK_OK) {
-        tmk_graph_destroy(graph);
-        *graph = copy;
-        copy = NULL;
-        status = finish_passes(*graph, lineage, diag);
-    }
-    tmk_graph_destroy(&copy);
-    tmk_pool_finish(&pool);
-    tmk_text_finish(&text);
-    return status;
-}
-
-static enum tmk_status run_one(const struct tmk_pass *pass, struct tmk_graph **graph,
+static enum tmk_status run_one(const struct tmk_pass *pass, struct tmk_graph *graph,
                                struct tmk_lineage *lineage, const struct tmk_pass_options *options,
                                bool *progress, struct tmk_diag *diag) {
-    struct tmk_rewrite rw = {.graph = *graph,
+    struct tmk_rewrite rw = {.graph = graph,
                              .lineage = lineage,
                              .pass = pass->name,
                              .ranges = options->ranges,
@@ -89,16 +63,9 @@ static enum tmk_status run_one(const struct tmk_pass *pass, struct tmk_graph **g
     if (status == TMK_OK)
         status = pass->run(&rw);
     if (status == TMK_OK)
-        status = finish_passes(*graph, lineage, diag);
+        status = finish_passes(graph, lineage, diag);
     *progress = rw.progress;
     tmk_rewrite_finish(&rw);
-#ifdef NDEBUG
-    const bool always = false;
-#else
-    const bool always = true;
-#endif
-    if (status == TMK_OK && (options->reimage || always))
-        status = reparse_graph(graph, lineage, diag);
     return tmk_in(diag, status, "pass %s", pass->name);
 }
 
@@ -115,21 +82,21 @@ static enum tmk_status bind_all(struct tmk_graph *graph, struct tmk_diag *diag) 
     return unbound ? tmk_ops_bind(graph, diag) : TMK_OK;
 }
 
-enum tmk_status tmk_passes_run(struct tmk_graph **graph, struct tmk_lineage *lineage,
+enum tmk_status tmk_passes_run(struct tmk_graph *graph, struct tmk_lineage *lineage,
                                const struct tmk_pass *const *passes, size_t n,
                                const struct tmk_pass_options *options, bool *progress,
                                struct tmk_diag *diag) {
     static const struct tmk_pass_options plain;
     options = options ? options : &plain;
     bool any = false;
-    TMK_TRY(bind_all(*graph, diag));
-    TMK_TRY(tmk_fill_types(*graph, diag));
+    TMK_TRY(bind_all(graph, diag));
+    TMK_TRY(tmk_fill_types(graph, diag));
     for (size_t i = 0; i < n; i++) {
         bool changed = false;
         TMK_TRY(run_one(passes[i], graph, lineage, options, &changed, diag));
         any = any || changed;
         if (options->after)
-            options->after(options->context, passes[i]->name, changed, *graph, lineage);
+            options->after(options->context, passes[i]->name, changed, graph, lineage);
     }
     if (progress)
         *progress = any;

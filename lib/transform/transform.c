@@ -172,7 +172,7 @@ static enum tmk_status run_passes(struct transforming *t) {
     TMK_TRY(tmk_graph_clone(t->original, &t->graph, t->diag));
     TMK_TRY(tmk_lineage_create(t->graph, &t->lineage, t->diag));
     tmk_graph_each(t->graph, count_nodes, &t->report.nodes_before);
-    TMK_TRY(tmk_passes_run(&t->graph, t->lineage, t->passes, t->n_passes, &options,
+    TMK_TRY(tmk_passes_run(t->graph, t->lineage, t->passes, t->n_passes, &options,
                            &t->report.progress, t->diag));
     tmk_graph_each(t->graph, count_nodes, &t->report.nodes_after);
     return t->failed ? tmk_nomem(t->diag) : TMK_OK;

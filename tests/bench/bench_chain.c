@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "base/size.h"
-#include "graph/print.h"
+#include "graph_text/read.h"
 #include "kernel/chain.h"
 
 enum { BLOCK = 16, ROUNDS = 60, OPERANDS = 6, MEMBERS = 3 };
@@ -127,8 +127,8 @@ static void bench(const struct tmk_shape *space, uint32_t block, const char *tai
              "  input %%v : f32[%lld]\n  %%n = BatchNormalization(%%x, %%s, %%b, %%m, %%v)\n%s"
              "  output %%y\n}\n",
              shape, shape, (long long)c, (long long)c, (long long)c, (long long)c, tail);
-    if (tmk_graph_parse(text, NULL, &graph, &diag) != TMK_OK ||
-        tmk_ops_bind(graph, &diag) != TMK_OK || !tmk_blocked_count(space, block, &job.n)) {
+    if (parse_graph(text, NULL, &graph, &diag) != TMK_OK || tmk_ops_bind(graph, &diag) != TMK_OK ||
+        !tmk_blocked_count(space, block, &job.n)) {
         fprintf(stderr, "%s\n", diag.text);
         exit(1);
     }

@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "base/size.h"
-#include "graph/print.h"
+#include "graph_text/read.h"
 #include "kernel/onednn.h"
 
 enum { RUNS = 15 };
@@ -265,7 +265,7 @@ static void measure(const struct layer *layer, bool plain, struct total *total) 
     struct bench b = {0};
     char text[512];
     snprintf(text, sizeof text, "graph \"g\" opset 17 {\n%s output %%y\n}\n", layer->text);
-    stop(tmk_graph_parse(text, NULL, &graph, &diag), &diag);
+    stop(parse_graph(text, NULL, &graph, &diag), &diag);
     stop(tmk_ops_bind(graph, &diag), &diag);
     b.node = graph->first;
     struct tmk_tensor known[3];

@@ -4,7 +4,7 @@
  * meet no unknown operators. */
 #include "base/diag.h"
 #include "fuzz.h"
-#include "graph/lineage.h"
+#include "graph_text/read.h"
 #include "model/onnx.h"
 #include "pass/pass.h"
 
@@ -21,10 +21,11 @@ FUZZ_TARGET(passes) {
     while (passes[n])
         n++;
     bool all = !one || one > n;
-    const struct tmk_pass_options options = {.reimage = how & 64};
+    passes += all ? 0 : one - 1;
+    n = all ? n : 1;
     if (fuzz_ok(tmk_lineage_create(graph, &lineage, &diag), &diag))
-        (void)fuzz_ok(tmk_passes_run(&graph, lineage, all ? passes : passes + one - 1, all ? n : 1,
-                                     &options, NULL, &diag),
+        (void)fuzz_ok(how & 64 ? run_passes_reparsed(&graph, lineage, passes, n, NULL, NULL, &diag)
+                               : tmk_passes_run(graph, lineage, passes, n, NULL, NULL, &diag),
                       &diag);
     tmk_lineage_destroy(&lineage);
     tmk_graph_destroy(&graph);

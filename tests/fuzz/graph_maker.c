@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph_maker_parts.h"
+#include "graph_text/read.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -353,7 +354,7 @@ static bool try_item(struct maker *m) {
     struct tmk_diag diag = {0};
     uint32_t n;
     item_alone(m, &text, inputs, &n);
-    bool good = tmk_graph_parse(text.data, &m->made->pool, &graph, &diag) == TMK_OK &&
+    bool good = parse_graph(text.data, &m->made->pool, &graph, &diag) == TMK_OK &&
                 tmk_ops_bind(graph, &diag) == TMK_OK;
     if (good) {
         tmk_graph_number(graph);

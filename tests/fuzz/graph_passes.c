@@ -9,6 +9,7 @@
 #include "graph/lineage.h"
 #include "graph/literal.h"
 #include "graph_run.h"
+#include "graph_text/read.h"
 #include "ops/stack.h"
 #include "pass/pass.h"
 
@@ -126,11 +127,12 @@ static bool run_passes(struct check *c, struct outputs *o, const struct tmk_tens
     for (size_t i = 0; i < n; i++)
         used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? "," : "",
                                  picked[i]->name);
-    const struct tmk_pass_options options = {.reimage = how >> 4 & 1};
-    bool good = GOES(tmk_graph_clone(c->scene.bare, &graph, &diag)) &&
-                GOES(tmk_lineage_create(graph, &lineage, &diag)) &&
-                (GOES(tmk_passes_run(&graph, lineage, picked, n, &options, &progress, &diag)) ||
-                 says(c, "(%s)", names));
+    bool good =
+        GOES(tmk_graph_clone(c->scene.bare, &graph, &diag)) &&
+        GOES(tmk_lineage_create(graph, &lineage, &diag)) &&
+        (GOES(how >> 4 & 1 ? run_passes_reparsed(&graph, lineage, picked, n, NULL, &progress, &diag)
+                           : tmk_passes_run(graph, lineage, picked, n, NULL, &progress, &diag)) ||
+         says(c, "(%s)", names));
     if (good && progress) {
         c->tally->passes++;
         good = run_plain(c, graph, inputs, o->passed) || says(c, "(after %s)", names);
@@ -158,7 +160,7 @@ bool passes_agree(struct check *c) {
         struct tmk_tensor off[MOST_MADE_INPUTS];
         made_inputs(c->scene.made, 0, off);
         nudge_inputs(off, c->scene.made->n_inputs);
-        sure = sure && tmk_graph_parse(nudged.text.data, &nudged.pool, &graph, &diag) == TMK_OK &&
+        sure = sure && parse_graph(nudged.text.data, &nudged.pool, &graph, &diag) == TMK_OK &&
                tmk_ops_bind(graph, &diag) == TMK_OK && run_plain(&quiet, graph, off, o.nudged);
         for (uint32_t i = 0; i < c->scene.made->n_inputs; i++)
             tmk_tensor_finish(&off[i]);

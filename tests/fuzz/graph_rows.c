@@ -2,6 +2,7 @@
 /* Any operator of the table, by the sample that its row has: names and operands are exchanged for
  * the graph's own. */
 #include "graph_maker_parts.h"
+#include "graph_text/read.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -113,7 +114,7 @@ static void copy_sample(struct maker *m, const struct tmk_op *row) {
     struct tmk_graph *graph = NULL;
     struct tmk_diag diag = {0};
     struct renaming *r = calloc(1, sizeof *r);
-    if (!r || tmk_graph_parse(op_sample(row), NULL, &graph, &diag) != TMK_OK) {
+    if (!r || parse_graph(op_sample(row), NULL, &graph, &diag) != TMK_OK) {
         fprintf(stderr, "%s: %s\n", row->name, diag.text);
         abort();
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "graph_run.h"
+#include "graph_text/read.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -45,7 +46,7 @@ static bool open_scene(struct check *c) {
         s->first[b] = samples;
         samples += s->made->samples[b];
     }
-    if (!GOES(tmk_graph_parse(s->made->text.data, &s->made->pool, &s->bare, &diag)) ||
+    if (!GOES(parse_graph(s->made->text.data, &s->made->pool, &s->bare, &diag)) ||
         !GOES(tmk_graph_sort(s->bare, &diag)) || !GOES(tmk_ops_bind(s->bare, &diag)) ||
         !GOES(tmk_graph_identify(s->bare, NULL, &diag)) ||
         !GOES(tmk_graph_clone(s->bare, &s->graph, &diag)) ||

@@ -14,6 +14,7 @@
 #include "exec/worker.h"
 #include "graph_bytes.h"
 #include "graph_maker.h"
+#include "graph_text/read.h"
 #include "model/onnx.h"
 
 enum { MOST_ENTRIES = 256 };
@@ -21,7 +22,7 @@ enum { MOST_ENTRIES = 256 };
 static enum tmk_status read_back(const struct made_graph *made, const char *path,
                                  struct tmk_diag *diag) {
     struct tmk_graph *graph = NULL;
-    enum tmk_status status = tmk_graph_parse(made->text.data, &made->pool, &graph, diag);
+    enum tmk_status status = parse_graph(made->text.data, &made->pool, &graph, diag);
     if (status == TMK_OK)
         status = tmk_ops_bind(graph, diag);
     if (status == TMK_OK)

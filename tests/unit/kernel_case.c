@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/size.h"
-#include "graph/print.h"
+#include "graph_text/read.h"
 
 enum { GUARD = 64, RUNS = 3 };
 
@@ -48,7 +48,7 @@ static void free_guarded(unsigned char *bytes, size_t size) {
 
 bool set_up(struct fixture *f, const char *text, unsigned constants) {
     *f = (struct fixture){0};
-    must(tmk_graph_parse(text, NULL, &f->graph, DIAG));
+    must(parse_graph(text, NULL, &f->graph, DIAG));
     must(tmk_ops_bind(f->graph, DIAG));
     f->node = f->graph->first;
     for (uint32_t i = 0; i < f->node->n_inputs; i++) {

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "graph/print.h"
+#include "graph_text/read.h"
 #include "ops/ops.h"
 
 enum { CASE_TENSORS = 8 };
@@ -27,7 +27,7 @@ static inline enum tmk_status case_run(int opset, const char *body, struct tmk_t
                  opset, body);
     assert_true(length > 0 && (size_t)length < sizeof text);
     *diag = (struct tmk_diag){0};
-    if (tmk_graph_parse(text, NULL, &graph, diag) != TMK_OK)
+    if (parse_graph(text, NULL, &graph, diag) != TMK_OK)
         fail_msg("%s: %s", body, diag->text);
     enum tmk_status status = tmk_ops_bind(graph, diag);
     if (status == TMK_OK) {

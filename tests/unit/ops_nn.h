@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "graph/print.h"
+#include "graph_text/read.h"
 #include "ops/ops.h"
 
 enum { OPERANDS = 9 };
@@ -25,7 +25,7 @@ static inline enum tmk_status run_node(int version, const char *body, struct tmk
     snprintf(text, sizeof text, "graph \"t\" opset %d {\n%s\noutput %%y\n}\n", version, body);
     *diag = (struct tmk_diag){0};
     memset(out, 0, OPERANDS * sizeof *out);
-    if (tmk_graph_parse(text, NULL, &graph, diag) != TMK_OK || tmk_ops_bind(graph, diag) != TMK_OK)
+    if (parse_graph(text, NULL, &graph, diag) != TMK_OK || tmk_ops_bind(graph, diag) != TMK_OK)
         fail_msg("%s: %s", body, diag->text);
     const struct tmk_node *node = graph->first;
     const struct tmk_tensor *in[OPERANDS];

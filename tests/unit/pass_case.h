@@ -14,7 +14,7 @@
 
 #include "base/map.h"
 #include "graph/identify.h"
-#include "graph/print.h"
+#include "graph_text/read.h"
 #include "ops/ops.h"
 #include "pass/pass.h"
 
@@ -26,7 +26,7 @@ struct pass_case {
 
 static inline void pass_begin(struct pass_case *c, const char *text) {
     *c = (struct pass_case){0};
-    must(tmk_graph_parse(text, NULL, &c->before, DIAG));
+    must(parse_graph(text, NULL, &c->before, DIAG));
     must(tmk_graph_sort(c->before, DIAG));
     must(tmk_ops_bind(c->before, DIAG));
     must(tmk_graph_identify(c->before, NULL, DIAG));
@@ -53,9 +53,8 @@ static inline void pass_run_pinned(struct pass_case *c, const char *list, const 
         if (!passes[n++])
             fail_msg("there is no pass %s", name);
     }
-    const struct tmk_pass_options options = {
-        .reimage = true, .pinned = pinned, .n_pinned = n_pinned};
-    must(tmk_passes_run(&c->after, c->lineage, passes, n, &options, &c->progress, DIAG));
+    const struct tmk_pass_options options = {.pinned = pinned, .n_pinned = n_pinned};
+    must(run_passes_reparsed(&c->after, c->lineage, passes, n, &options, &c->progress, DIAG));
 }
 
 static inline void pass_run(struct pass_case *c, const char *list) {

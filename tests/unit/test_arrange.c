@@ -11,7 +11,7 @@
 #include "exec/derive.h"
 #include "exec/worker.h"
 #include "graph/identify.h"
-#include "graph/print.h"
+#include "graph_text/read.h"
 #include "ops/ops.h"
 #include "pass/instrument.h"
 
@@ -175,7 +175,7 @@ static struct scene *play(const char *text, enum how how, const struct tmk_shape
                           bool special) {
     struct scene *s = calloc(1, sizeof *s);
     const struct tmk_instrument_options all = {.kind = TMK_OBSERVER_HISTOGRAM};
-    must(tmk_graph_parse(text, NULL, &s->graph, DIAG));
+    must(parse_graph(text, NULL, &s->graph, DIAG));
     must(tmk_ops_bind(s->graph, DIAG));
     must(tmk_graph_identify(s->graph, NULL, DIAG));
     must(tmk_instrument(s->graph, &all, NULL, DIAG));

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/print.h"
+#include "graph_text/read.h"
 #include "plan/batch.h"
 #include "tensor/list.h"
 #include "tools/op_rows.h"
@@ -157,7 +157,7 @@ static struct tmk_batch_independence ask(int opset, const char *body, struct tmk
     int n = snprintf(text, sizeof text, "graph \"g\" opset %d \"com.microsoft\" 1 {\n%s\n}\n",
                      opset, body);
     assert_true(n > 0 && (size_t)n < sizeof text);
-    if (tmk_graph_parse(text, NULL, graph, DIAG) != TMK_OK || tmk_ops_bind(*graph, DIAG) != TMK_OK)
+    if (parse_graph(text, NULL, graph, DIAG) != TMK_OK || tmk_ops_bind(*graph, DIAG) != TMK_OK)
         fail_msg("%s: %s", body, test_diag.text);
     tmk_graph_number(*graph);
     declared_samples(*graph, sample);
@@ -388,7 +388,7 @@ TEST(what_reads_the_batch_is_refused) {
 /* The inputs that are not in `mask` become constants, and no node reads the input any more. */
 static struct tmk_graph *with_samples(const struct tmk_op *row, unsigned mask, uint64_t *random) {
     struct tmk_graph *graph = NULL;
-    must(tmk_graph_parse(op_sample(row), NULL, &graph, DIAG));
+    must(parse_graph(op_sample(row), NULL, &graph, DIAG));
     must(tmk_ops_bind(graph, DIAG));
     for (uint32_t i = 0; i < graph->n_inputs; i++) {
         struct tmk_type type = graph->inputs[i]->type;
@@ -412,7 +412,7 @@ static struct tmk_graph *with_samples(const struct tmk_op *row, unsigned mask, u
 
 static bool can_be_samples(const struct tmk_op *row, uint32_t *n_inputs) {
     struct tmk_graph *graph = NULL;
-    must(tmk_graph_parse(op_sample(row), NULL, &graph, DIAG));
+    must(parse_graph(op_sample(row), NULL, &graph, DIAG));
     bool can = graph->n_inputs > 0 && graph->n_inputs <= MOST_INPUTS;
     for (uint32_t i = 0; can && i < graph->n_inputs; i++) {
         const struct tmk_type *type = &graph->inputs[i]->type;

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "graph/print.h"
+#include "graph_text/read.h"
 #include "kernel/chain.h"
 
 enum { MOST_MEMBERS = 8, MOST_OPERANDS = 48, MOST_INPUTS = 5 };
@@ -64,7 +64,7 @@ static uint32_t number_of(const struct tmk_value *value) {
 static bool set_up(struct fixture *f, const char *text, const struct tmk_shape *space,
                    uint32_t block) {
     *f = (struct fixture){.space = *space, .block = block};
-    must(tmk_graph_parse(text, NULL, &f->graph, DIAG));
+    must(parse_graph(text, NULL, &f->graph, DIAG));
     must(tmk_ops_bind(f->graph, DIAG));
     assert_true(tmk_shape_count(space, &f->count) && tmk_blocked_count(space, block, &f->places));
     for (struct tmk_node *node = f->graph->first; node; node = node->next) {

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "graph/print.h"
+#include "graph_text/read.h"
 #include "kernel/chain.h"
 #include "kernel/chain_loops.h"
 
@@ -74,7 +74,7 @@ static bool takes(const char *text, uint32_t block) {
     static float data[4096];
     char all[1024];
     snprintf(all, sizeof all, "graph \"g\" %s\n  output %%y\n}\n", text);
-    must(tmk_graph_parse(all, NULL, &graph, DIAG));
+    must(parse_graph(all, NULL, &graph, DIAG));
     must(tmk_ops_bind(graph, DIAG));
     const struct tmk_node *node = graph->first;
     const struct tmk_shape *space = NULL;

@@ -16,7 +16,7 @@
 #include "base/file.h"
 #include "data_files.h"
 #include "graph/identify.h"
-#include "graph/print.h"
+#include "graph_text/read.h"
 #include "model/onnx.h"
 #include "ops/ops.h"
 
@@ -28,16 +28,16 @@ static const char *const data[] = {data_x, data_h};
 /* A running maximum, where h is fed back. */
 static void put_model(void) {
     struct tmk_graph *graph = NULL;
-    must(tmk_graph_parse("graph \"g\" opset 17 ir 8 {\n"
-                         "  input %x : f32[1,5] \"x\"\n  input %h : f32[1,5] \"h\"\n"
-                         "  init %w : f32[5,5] = {1, 2, 0, 0, 1, 0, -1, 0.5, 0, 0, 3, 0, 0, "
-                         "1, 1, 0, 0, 1, 0, 0, 2, 0, 0, 0, -2}\n"
-                         "  %m = MatMul(%x, %w) \"m\" : f32[1,5]\n"
-                         "  %r = Relu(%m) \"r\" : f32[1,5]\n"
-                         "  %a = Max(%r, %h) \"a\" : f32[1,5]\n"
-                         "  %t = Tanh(%a) \"t\" : f32[1,5]\n"
-                         "  output %a\n  output %t\n}\n",
-                         NULL, &graph, DIAG));
+    must(parse_graph("graph \"g\" opset 17 ir 8 {\n"
+                     "  input %x : f32[1,5] \"x\"\n  input %h : f32[1,5] \"h\"\n"
+                     "  init %w : f32[5,5] = {1, 2, 0, 0, 1, 0, -1, 0.5, 0, 0, 3, 0, 0, "
+                     "1, 1, 0, 0, 1, 0, 0, 2, 0, 0, 0, -2}\n"
+                     "  %m = MatMul(%x, %w) \"m\" : f32[1,5]\n"
+                     "  %r = Relu(%m) \"r\" : f32[1,5]\n"
+                     "  %a = Max(%r, %h) \"a\" : f32[1,5]\n"
+                     "  %t = Tanh(%a) \"t\" : f32[1,5]\n"
+                     "  output %a\n  output %t\n}\n",
+                     NULL, &graph, DIAG));
     must(tmk_ops_bind(graph, DIAG));
     must(tmk_graph_identify(graph, NULL, DIAG));
     must(tmk_onnx_save(graph, model_file, DIAG));

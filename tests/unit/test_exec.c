@@ -9,7 +9,7 @@
 #include "exec/run.h"
 #include "exec/worker.h"
 #include "graph/identify.h"
-#include "graph/print.h"
+#include "graph_text/read.h"
 #include "ops/ops.h"
 
 /* Batches made up as they are asked for: sample i is a row of `width(i)` numbers. */
@@ -66,7 +66,7 @@ enum { X, TWO, Y, SHAPE, FLOAT_SHAPE, SLOTS };
 
 static struct tmk_graph *load(void) {
     struct tmk_graph *graph = NULL;
-    must(tmk_graph_parse(model, NULL, &graph, DIAG));
+    must(parse_graph(model, NULL, &graph, DIAG));
     must(tmk_ops_bind(graph, DIAG));
     tmk_graph_number(graph);
     return graph;
@@ -294,9 +294,9 @@ TEST(dynamic_values_run_and_are_freed) {
     struct tmk_graph *graph = NULL;
     struct tmk_plan *plan = NULL;
     struct tmk_worker *worker = NULL;
-    must(tmk_graph_parse("graph \"g\" opset 17 {\n input %x : f32[6]\n %i = NonZero(%x)\n"
-                         " %j = Cast(%i) {to=1}\n %k = Neg(%j)\n output %k\n}",
-                         NULL, &graph, DIAG));
+    must(parse_graph("graph \"g\" opset 17 {\n input %x : f32[6]\n %i = NonZero(%x)\n"
+                     " %j = Cast(%i) {to=1}\n %k = Neg(%j)\n output %k\n}",
+                     NULL, &graph, DIAG));
     must(tmk_ops_bind(graph, DIAG));
     tmk_graph_number(graph);
     float x[6] = {0, 1, 0, 2, 3, 0};
@@ -343,7 +343,7 @@ static void play(struct scene *scene, const char *text, const struct tmk_tensor 
     for (int i = 0; i < 16; i++)
         scene->slots[i] =
             (struct tmk_slot_config){.level = TMK_STATS_HISTOGRAM, .label = "a value"};
-    assert_ok(tmk_graph_parse(text, NULL, &scene->graph, diag), diag);
+    assert_ok(parse_graph(text, NULL, &scene->graph, diag), diag);
     assert_ok(tmk_ops_bind(scene->graph, diag), diag);
     tmk_graph_number(scene->graph);
     assert_ok(tmk_plan_create(scene->graph, inputs, &node_by_node, &scene->plan, diag), diag);

@@ -16,7 +16,7 @@
 
 #include "base/size.h"
 #include "exec/worker.h"
-#include "graph/print.h"
+#include "graph_text/read.h"
 #include "kernel/accel.h"
 #include "tools/op_rows.h"
 
@@ -162,7 +162,7 @@ static bool plan_and_run(struct tmk_graph *graph, const struct tmk_tensor *input
 static bool try_changes(const struct tmk_op *row, const struct change *changes, uint32_t n) {
     struct tmk_graph *graph = NULL;
     struct tmk_diag diag = {0};
-    assert_ok(tmk_graph_parse(op_sample(row), NULL, &graph, &diag), &diag);
+    assert_ok(parse_graph(op_sample(row), NULL, &graph, &diag), &diag);
     assert_ok(tmk_ops_bind(graph, &diag), &diag);
     struct tmk_node *node = find(graph, row);
     struct tmk_tensor *inputs = calloc(graph->n_inputs + 1u, sizeof *inputs);
@@ -213,7 +213,7 @@ static bool try_labelled(const struct tmk_op *row, const struct change *changes,
 
 static uint32_t operands_of(const struct tmk_op *row) {
     struct tmk_graph *graph = NULL;
-    must(tmk_graph_parse(op_sample(row), NULL, &graph, DIAG));
+    must(parse_graph(op_sample(row), NULL, &graph, DIAG));
     must(tmk_ops_bind(graph, DIAG));
     uint32_t n = find(graph, row)->n_inputs;
     tmk_graph_destroy(&graph);

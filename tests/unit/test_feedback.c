@@ -9,7 +9,7 @@
 
 #include "exec/queue.h"
 #include "exec/run.h"
-#include "graph/print.h"
+#include "graph_text/read.h"
 #include "ops/ops.h"
 
 /* ---- the queue ---- */
@@ -163,7 +163,7 @@ static enum tmk_status run(const char *model, const struct tmk_loop *loop, struc
                            uint32_t threads, bool guard, struct tmk_exec_result *result,
                            struct tmk_diag *diag) {
     struct tmk_graph *graph = NULL;
-    assert_ok(tmk_graph_parse(model, NULL, &graph, diag), diag);
+    assert_ok(parse_graph(model, NULL, &graph, diag), diag);
     assert_ok(tmk_ops_bind(graph, diag), diag);
     tmk_graph_number(graph);
     m.state = loop->input;

@@ -7,11 +7,11 @@
 #include <string.h>
 
 #include "base/diag.h"
-#include "graph/print.h"
+#include "graph_text/read.h"
 
 static struct tmk_graph *read_graph(const char *text) {
     struct tmk_graph *graph = NULL;
-    if (tmk_graph_parse(text, NULL, &graph, DIAG) != TMK_OK)
+    if (parse_graph(text, NULL, &graph, DIAG) != TMK_OK)
         fail_msg("%s\n%s", test_diag.text, text);
     return graph;
 }

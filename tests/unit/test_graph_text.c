@@ -9,7 +9,7 @@
 
 #include "base/diag.h"
 #include "base/size.h"
-#include "graph/print.h"
+#include "graph_text/read.h"
 
 static const char everything[] =
     "graph \"all of it\" opset 17 \"com.microsoft\" 1 ir 8 producer \"a \\\"tool\\\"\" {\n"
@@ -52,7 +52,7 @@ static char *printed(struct tmk_graph *graph, size_t limit, struct tmk_pool *poo
 
 static struct tmk_graph *parsed(const char *text, const struct tmk_pool *pool) {
     struct tmk_graph *graph = NULL;
-    if (tmk_graph_parse(text, pool, &graph, DIAG) != TMK_OK)
+    if (parse_graph(text, pool, &graph, DIAG) != TMK_OK)
         fail_msg("%s\n%s", test_diag.text, text);
     return graph;
 }
@@ -484,7 +484,7 @@ static void check_refused(const char *text, const char *message) {
     struct tmk_tensor tensor;
     tmk_tensor_borrow(&tensor, TMK_FLOAT32, &(struct tmk_shape){1, {2}}, two);
     struct tmk_pool pool = {&tensor, 1, 1};
-    enum tmk_status status = tmk_graph_parse(text, &pool, &graph, DIAG);
+    enum tmk_status status = parse_graph(text, &pool, &graph, DIAG);
     if (status != TMK_FORMAT || graph || strcmp(test_diag.text, message) != 0)
         fail_msg("%s\n  gave: %d %s\n  want: %s", text, (int)status, test_diag.text, message);
 }
@@ -634,7 +634,7 @@ TEST(wrong_attributes_are_refused) {
 TEST(deep_nesting_is_refused) {
     struct tmk_text text = {0};
     struct tmk_graph *graph = NULL;
-    for (int depth = TMK_MAX_NESTING; depth <= TMK_MAX_NESTING + 1; depth++) {
+    for (int depth = TEXT_MAX_NESTING; depth <= TEXT_MAX_NESTING + 1; depth++) {
         tmk_text_puts(&text, "graph \"g\" {");
         for (int i = 1; i < depth; i++)
             tmk_text_puts(&text, "=C(){a=graph \"s\"{");
@@ -642,8 +642,8 @@ TEST(deep_nesting_is_refused) {
             tmk_text_puts(&text, "}}");
         tmk_text_puts(&text, "}");
         assert_false(text.failed);
-        enum tmk_status status = tmk_graph_parse(text.data, NULL, &graph, DIAG);
-        assert_int_equal(status, depth > TMK_MAX_NESTING ? TMK_FORMAT : TMK_OK);
+        enum tmk_status status = parse_graph(text.data, NULL, &graph, DIAG);
+        assert_int_equal(status, depth > TEXT_MAX_NESTING ? TMK_FORMAT : TMK_OK);
         tmk_graph_destroy(&graph);
         tmk_text_finish(&text);
     }
@@ -657,7 +657,7 @@ static bool try_text(const char *bytes, size_t n) {
     assert_non_null(text);
     memcpy(text, bytes, n);
     text[n] = '\0';
-    enum tmk_status status = tmk_graph_parse(text, NULL, &graph, DIAG);
+    enum tmk_status status = parse_graph(text, NULL, &graph, DIAG);
     free(text);
     assert_true(status == TMK_OK || status == TMK_FORMAT);
     assert_true((status == TMK_OK) == (graph != NULL));

@@ -7,12 +7,12 @@
 
 #include "base/diag.h"
 #include "graph/identify.h"
-#include "graph/print.h"
+#include "graph_text/read.h"
 
 /* Reads, sorts and identifies; *n (may be NULL) receives the number of IDs. */
 static struct tmk_graph *identified(const char *text, uint32_t *n) {
     struct tmk_graph *graph = NULL;
-    if (tmk_graph_parse(text, NULL, &graph, DIAG) != TMK_OK)
+    if (parse_graph(text, NULL, &graph, DIAG) != TMK_OK)
         fail_msg("%s\n%s", test_diag.text, text);
     must(tmk_graph_identify(graph, n, DIAG));
     return graph;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "graph/identify.h"
-#include "graph/print.h"
+#include "graph_text/read.h"
 #include "ops/ops.h"
 #include "pass/instrument.h"
 
@@ -15,7 +15,7 @@ static const char model[] = "graph \"g\" opset 17 {\n input %x : f32[2,3]\n"
 
 static struct tmk_graph *load(const char *text) {
     struct tmk_graph *graph = NULL;
-    must(tmk_graph_parse(text, NULL, &graph, DIAG));
+    must(parse_graph(text, NULL, &graph, DIAG));
     must(tmk_ops_bind(graph, DIAG));
     must(tmk_graph_identify(graph, NULL, DIAG));
     return graph;
@@ -105,11 +105,11 @@ TEST(an_input_that_is_an_output_stays_one) {
 
 TEST(values_inside_subgraphs_are_observed_too) {
     struct tmk_graph *graph = NULL;
-    must(tmk_graph_parse("graph \"g\" opset 17 {\n input %c : bool[]\n input %x : f32[2]\n"
-                         " %y = If(%c) {then_branch=graph \"t\" {\n %a = Relu(%x)\n output %a\n"
-                         " }, else_branch=graph \"e\" {\n %b = Neg(%x)\n output %b\n }}\n"
-                         " output %y\n}",
-                         NULL, &graph, DIAG));
+    must(parse_graph("graph \"g\" opset 17 {\n input %c : bool[]\n input %x : f32[2]\n"
+                     " %y = If(%c) {then_branch=graph \"t\" {\n %a = Relu(%x)\n output %a\n"
+                     " }, else_branch=graph \"e\" {\n %b = Neg(%x)\n output %b\n }}\n"
+                     " output %y\n}",
+                     NULL, &graph, DIAG));
     must(tmk_graph_identify(graph, NULL, DIAG));
     assert_int_equal(instrument(graph, NULL), 5);
     tmk_graph_destroy(&graph);

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "graph/identify.h"
-#include "graph/print.h"
 #include "graph/rewrite.h"
+#include "graph_text/read.h"
 #include "ops/ops.h"
 #include "pass/pass.h"
 
@@ -26,7 +26,7 @@ struct scene {
 
 static void begin(struct scene *s, const char *text) {
     *s = (struct scene){0};
-    must(tmk_graph_parse(text, NULL, &s->graph, DIAG));
+    must(parse_graph(text, NULL, &s->graph, DIAG));
     must(tmk_ops_bind(s->graph, DIAG));
     must(tmk_graph_identify(s->graph, NULL, DIAG));
     must(tmk_lineage_create(s->graph, &s->lineage, DIAG));
@@ -281,9 +281,8 @@ TEST(dead_nodes_go_with_all_that_only_they_needed) {
               " output %f\n}");
     tmk_rewrite_finish(&s.rw);
     const struct tmk_pass *pass = tmk_pass_find("eliminate-dead");
-    const struct tmk_pass_options options = {.reimage = true};
     bool progress = false;
-    must(tmk_passes_run(&s.graph, s.lineage, &pass, 1, &options, &progress, DIAG));
+    must(run_passes_reparsed(&s.graph, s.lineage, &pass, 1, NULL, &progress, DIAG));
     assert_true(progress);
     const char *dead[] = {"d", "e", "u", "g", "t2", "v2"}, *same[] = {"x", "c", "f", "t", "v"};
     for (size_t i = 0; i < sizeof dead / sizeof *dead; i++)
@@ -292,7 +291,7 @@ TEST(dead_nodes_go_with_all_that_only_they_needed) {
         assert_int_equal(origin(&s, same[i])->fate, TMK_LINEAGE_SAME);
     assert_int_equal(origin(&s, "w")->fate, TMK_LINEAGE_CONSTANT);
     assert_string_equal(origin(&s, "w")->pass, "eliminate-dead");
-    must(tmk_passes_run(&s.graph, s.lineage, &pass, 1, NULL, &progress, DIAG));
+    must(tmk_passes_run(s.graph, s.lineage, &pass, 1, NULL, &progress, DIAG));
     assert_false(progress);
     tmk_lineage_destroy(&s.lineage);
     tmk_graph_destroy(&s.graph);

@@ -10,7 +10,7 @@
 #include "base/size.h"
 #include "folder.h"
 #include "graph/identify.h"
-#include "graph/print.h"
+#include "graph_text/read.h"
 #include "model/onnx.h"
 #include "model/wire.h"
 #include "tensor/list.h"
@@ -59,7 +59,7 @@ static void put(const char *path, const char *bytes, size_t len) {
 
 static struct tmk_graph *parse(const char *text) {
     struct tmk_graph *graph = NULL;
-    must(tmk_graph_parse(text, NULL, &graph, DIAG));
+    must(parse_graph(text, NULL, &graph, DIAG));
     must(tmk_graph_identify(graph, NULL, DIAG));
     return graph;
 }

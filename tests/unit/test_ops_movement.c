@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "graph/print.h"
+#include "graph_text/read.h"
 #include "ops/ops.h"
 
 enum { MAX_OPERANDS = 8 };
@@ -19,7 +19,7 @@ static enum tmk_status run(int version, const char *body, struct tmk_tensor out[
     struct tmk_graph *graph = NULL;
     snprintf(text, sizeof text, "graph \"t\" opset %d {\n%s\noutput %%y\n}\n", version, body);
     *diag = (struct tmk_diag){0};
-    if (tmk_graph_parse(text, NULL, &graph, diag) != TMK_OK || tmk_ops_bind(graph, diag) != TMK_OK)
+    if (parse_graph(text, NULL, &graph, diag) != TMK_OK || tmk_ops_bind(graph, diag) != TMK_OK)
         fail_msg("%s: %s", body, diag->text);
     const struct tmk_node *node = graph->first;
     const struct tmk_tensor *in[MAX_OPERANDS];
@@ -278,9 +278,9 @@ TEST(transpose_moves_planes_larger_than_a_tile) {
     enum { A = 3, B = 37, C = 21 };
     struct tmk_graph *graph = NULL;
     struct tmk_tensor in, out;
-    must(tmk_graph_parse("graph \"t\" opset 13 {\n input %x : f32[3,37,21]\n"
-                         " %y = Transpose(%x) {perm=[0,2,1]}\n output %y\n}",
-                         NULL, &graph, DIAG));
+    must(parse_graph("graph \"t\" opset 13 {\n input %x : f32[3,37,21]\n"
+                     " %y = Transpose(%x) {perm=[0,2,1]}\n output %y\n}",
+                     NULL, &graph, DIAG));
     must(tmk_ops_bind(graph, DIAG));
     must(tmk_tensor_init(&in, TMK_FLOAT32, &(struct tmk_shape){3, {A, B, C}}, DIAG));
     for (int i = 0; i < A * B * C; i++)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Convolutions, pools and matrix products: cases worked out by hand, and what must be refused. */
+#include "graph_text/read.h"
 #include "ops_nn.h"
 
 #include <float.h>
@@ -53,10 +54,10 @@ TEST(a_convolution_of_no_channels_is_its_bias) {
 TEST(blocks_of_a_convolution_do_not_show) {
     enum { C = 40, M = 7, H = 11, W = 13, K = 3 };
     struct tmk_graph *graph = NULL;
-    must(tmk_graph_parse("graph \"t\" opset 11 {\ninput %x : f32[1,40,11,13]\n"
-                         "input %w : f32[7,40,3,3]\n"
-                         "%y = Conv(%x, %w) {dilations=[1,2], pads=[1,2,1,2]}\noutput %y\n}\n",
-                         NULL, &graph, DIAG));
+    must(parse_graph("graph \"t\" opset 11 {\ninput %x : f32[1,40,11,13]\n"
+                     "input %w : f32[7,40,3,3]\n"
+                     "%y = Conv(%x, %w) {dilations=[1,2], pads=[1,2,1,2]}\noutput %y\n}\n",
+                     NULL, &graph, DIAG));
     must(tmk_ops_bind(graph, DIAG));
     struct tmk_tensor x, w, y;
     struct tmk_shape xs = {4, {1, C, H, W}}, ws = {4, {M, C, K, K}};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operators along axes: softmax, reductions, cumulative sums, arg and top k; and quantization. */
+#include "graph_text/read.h"
 #include "op_case.h"
 
 #include <stdlib.h>
@@ -112,7 +113,7 @@ TEST(sums_over_any_axes_agree_with_the_naive_way) {
                  "graph \"t\" opset 11 {\ninput %%x : i32[3,9,2,17]\n"
                  "%%y = ReduceSum(%%x) {axes=[%s]}\noutput %%y\n}\n",
                  list);
-        must(tmk_graph_parse(text, NULL, &graph, DIAG));
+        must(parse_graph(text, NULL, &graph, DIAG));
         must(tmk_ops_bind(graph, DIAG));
         for (int is_float = 0; is_float < 2; is_float++) {
             struct tmk_tensor x, y;
@@ -207,7 +208,7 @@ TEST(top_k_agrees_with_sorting) {
                  "graph \"t\" opset 1 {\ninput %%x : f32[257]\n%%y, %%i = TopK(%%x) {k=%d}\n"
                  "output %%y\noutput %%i\n}\n",
                  k);
-        must(tmk_graph_parse(text, NULL, &graph, DIAG));
+        must(parse_graph(text, NULL, &graph, DIAG));
         must(tmk_ops_bind(graph, DIAG));
         const struct tmk_tensor *in[] = {&x};
         must(tmk_op_run(graph->first, in, out, DIAG));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Resize, Upsample and blocks of depth: cases worked out by hand. */
+#include "graph_text/read.h"
 #include "ops_nn.h"
 
 #define X4 "init %x : f32[4] = {0, 10, 20, 30}\n"
@@ -190,9 +191,9 @@ TEST(sizes_that_mean_nothing_are_refused) {
 /* A scale of an input that is not known yet gives no shape, and no error. */
 TEST(unknown_scales_leave_the_shape_open) {
     struct tmk_graph *graph = NULL;
-    must(tmk_graph_parse("graph \"t\" opset 13 {\ninput %x : f32[2]\ninput %s : f32[1]\n"
-                         "%y = Resize(%x, _, %s)\noutput %y\n}\n",
-                         NULL, &graph, DIAG));
+    must(parse_graph("graph \"t\" opset 13 {\ninput %x : f32[2]\ninput %s : f32[1]\n"
+                     "%y = Resize(%x, _, %s)\noutput %y\n}\n",
+                     NULL, &graph, DIAG));
     must(tmk_ops_bind(graph, DIAG));
     struct tmk_shape two = {1, {2}}, one = {1, {1}};
     struct tmk_tensor x, s;

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/size.h"
-#include "graph/print.h"
+#include "graph_text/read.h"
 #include "ops/ops.h"
 
 enum { MOST = 40 * 700 };
@@ -36,7 +36,7 @@ static void run(int opset, const char *body, struct tmk_tensor *out) {
     const struct tmk_tensor *in[3] = {NULL};
     int n = snprintf(text, sizeof text, "graph \"t\" opset %d {\n%s\noutput %%y\n}\n", opset, body);
     assert_true(n > 0 && (size_t)n < sizeof text);
-    must(tmk_graph_parse(text, NULL, &graph, DIAG));
+    must(parse_graph(text, NULL, &graph, DIAG));
     must(tmk_ops_bind(graph, DIAG));
     const struct tmk_node *node = graph->first;
     for (uint32_t i = 0, free = 0; i < node->n_inputs; i++) {

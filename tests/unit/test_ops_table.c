@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/print.h"
+#include "graph_text/read.h"
 #include "tensor/list.h"
 #include "tools/op_rows.h"
 
@@ -147,7 +147,7 @@ static void evaluate(struct sample *s, const struct tmk_node *node) {
 static void open_sample(struct sample *s, const struct tmk_op *row) {
     *s = (struct sample){.row = row};
     snprintf(s->label, sizeof s->label, "%s.%d", row->name, row->since);
-    if (tmk_graph_parse(op_sample(row), NULL, &s->graph, DIAG) != TMK_OK)
+    if (parse_graph(op_sample(row), NULL, &s->graph, DIAG) != TMK_OK)
         fail_msg("%s: the sample does not parse: %s", s->label, test_diag.text);
     if (tmk_ops_bind(s->graph, DIAG) != TMK_OK)
         fail_msg("%s: the sample does not bind: %s", s->label, test_diag.text);

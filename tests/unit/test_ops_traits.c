@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/size.h"
-#include "graph/print.h"
+#include "graph_text/read.h"
 #include "tensor/list.h"
 #include "tools/op_rows.h"
 
@@ -53,7 +53,7 @@ static bool run(const struct tmk_node *node, const struct tmk_tensor *const *in,
 static void open_sample(struct sample *s, const struct tmk_op *row) {
     *s = (struct sample){.row = row};
     snprintf(s->label, sizeof s->label, "%s.%d", row->name, (int)row->since);
-    must(tmk_graph_parse(op_sample(row), NULL, &s->graph, DIAG));
+    must(parse_graph(op_sample(row), NULL, &s->graph, DIAG));
     must(tmk_ops_bind(s->graph, DIAG));
     assert_true(tmk_graph_number(s->graph) <= MAX_VALUES);
     for (uint32_t i = 0; i < s->graph->n_values; i++) {

@@ -7,7 +7,7 @@
 #include "data_files.h"
 #include "feed/internal.h"
 #include "feed/ranges.h"
-#include "graph/print.h"
+#include "graph_text/read.h"
 #include "ops/ops.h"
 
 enum { SAMPLES = 40, WIDTH = 3 };
@@ -113,9 +113,9 @@ static void open_stage(struct stage *stage, uint32_t batch, uint64_t skip) {
     *stage = (struct stage){.data = {in_folder("x.npy")}};
     stage->options = (struct tmk_data_options){
         .sources = stage->data, .n_sources = 1, .batch = batch, .skip = skip};
-    must(tmk_graph_parse("graph \"g\" opset 17 {\n input %x : f32[\"N\",3]\n"
-                         " %y = Neg(%x)\n output %y\n}",
-                         NULL, &stage->graph, DIAG));
+    must(parse_graph("graph \"g\" opset 17 {\n input %x : f32[\"N\",3]\n"
+                     " %y = Neg(%x)\n output %y\n}",
+                     NULL, &stage->graph, DIAG));
     must(tmk_ops_bind(stage->graph, DIAG));
     tmk_graph_number(stage->graph);
     must(tmk_feed_open(stage->graph, &stage->options, 1, &(struct tmk_notices){0}, &stage->feed,

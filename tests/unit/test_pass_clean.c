@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Passes that take out what is not needed. */
+#include "graph_text/read.h"
 #include "pass_case.h"
 
 TEST(what_no_output_needs_goes) {
@@ -38,11 +39,11 @@ static enum tmk_status run_unbound(const char *text, struct tmk_diag *diag) {
     while (passes[n])
         n++;
     *diag = (struct tmk_diag){0};
-    assert_ok(tmk_graph_parse(text, NULL, &graph, diag), diag);
+    assert_ok(parse_graph(text, NULL, &graph, diag), diag);
     assert_ok(tmk_graph_sort(graph, diag), diag);
     assert_ok(tmk_graph_identify(graph, NULL, diag), diag);
     assert_ok(tmk_lineage_create(graph, &lineage, diag), diag);
-    enum tmk_status status = tmk_passes_run(&graph, lineage, passes, n, NULL, NULL, diag);
+    enum tmk_status status = tmk_passes_run(graph, lineage, passes, n, NULL, NULL, diag);
     tmk_lineage_destroy(&lineage);
     tmk_graph_destroy(&graph);
     return status;

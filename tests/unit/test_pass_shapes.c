@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "graph/print.h"
+#include "graph_text/read.h"
 #include "ops/ops.h"
 #include "ops/shapes.h"
 
@@ -15,7 +15,7 @@ struct typed {
 
 static void fill(struct typed *t, const char *text) {
     *t = (struct typed){0};
-    must(tmk_graph_parse(text, NULL, &t->graph, DIAG));
+    must(parse_graph(text, NULL, &t->graph, DIAG));
     must(tmk_ops_bind(t->graph, DIAG));
     must(tmk_fill_types(t->graph, DIAG));
 }
@@ -122,11 +122,11 @@ TEST(what_depends_on_elements_stays_unknown_and_what_follows_a_declaration_goes_
 
 TEST(unknown_operators_make_what_is_declared) {
     struct typed t = {0};
-    must(tmk_graph_parse("graph \"g\" opset 17 \"com.example\" 1 {\n input %x : f32[2,3]\n"
-                         " %a = \"com.example::Foo\"(%x)\n %b = Neg(%a)\n"
-                         " %d = \"com.example::Foo\"(%x) : f32[5,?]\n %e = Neg(%d)\n"
-                         " output %b\n output %e\n}",
-                         NULL, &t.graph, DIAG));
+    must(parse_graph("graph \"g\" opset 17 \"com.example\" 1 {\n input %x : f32[2,3]\n"
+                     " %a = \"com.example::Foo\"(%x)\n %b = Neg(%a)\n"
+                     " %d = \"com.example::Foo\"(%x) : f32[5,?]\n %e = Neg(%d)\n"
+                     " output %b\n output %e\n}",
+                     NULL, &t.graph, DIAG));
     assert_int_equal(tmk_ops_bind(t.graph, NULL), TMK_UNSUPPORTED);
     must(tmk_fill_types(t.graph, DIAG));
     type_is(&t, "b", "undefined");

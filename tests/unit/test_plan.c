@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/print.h"
+#include "graph_text/read.h"
 #include "ops/ops.h"
 #include "plan/plan.h"
 
@@ -72,7 +72,7 @@ struct fixture {
 static enum tmk_status make_plan(struct fixture *f, const char *text,
                                  const struct tmk_shape *shape) {
     *f = (struct fixture){0};
-    must(tmk_graph_parse(text, NULL, &f->graph, DIAG));
+    must(parse_graph(text, NULL, &f->graph, DIAG));
     must(tmk_ops_bind(f->graph, DIAG));
     tmk_graph_number(f->graph);
     struct tmk_tensor input;

@@ -11,7 +11,7 @@
 #include "export/opset.h"
 #include "export/quantized.h"
 #include "graph/identify.h"
-#include "graph/print.h"
+#include "graph_text/read.h"
 #include "ops/ops.h"
 
 struct qdq_case {
@@ -42,7 +42,7 @@ static struct tmk_value *value_of(struct tmk_graph *graph, const char *name) {
 
 static void begin(struct qdq_case *c, const char *text) {
     *c = (struct qdq_case){0};
-    must(tmk_graph_parse(text, NULL, &c->graph, DIAG));
+    must(parse_graph(text, NULL, &c->graph, DIAG));
     must(tmk_graph_sort(c->graph, DIAG));
     must(tmk_ops_bind(c->graph, DIAG));
     must(tmk_graph_identify(c->graph, NULL, DIAG));

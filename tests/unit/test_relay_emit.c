@@ -9,7 +9,7 @@
 
 #include "../tools/relay_equal.h"
 #include "graph/identify.h"
-#include "graph/print.h"
+#include "graph_text/read.h"
 #include "ops/ops.h"
 #include "relay/builder.h"
 #include "relay/relay.h"
@@ -21,7 +21,7 @@ static struct tmk_graph *graph_of(int opset, const char *body, struct tmk_diag *
         snprintf(text, sizeof text, "graph \"t\" opset %d \"ai.tidemark\" 1 {\n%s\noutput %%y\n}\n",
                  opset, body);
     assert_true(length > 0 && (size_t)length < sizeof text);
-    assert_ok(tmk_graph_parse(text, NULL, &graph, diag), diag);
+    assert_ok(parse_graph(text, NULL, &graph, diag), diag);
     assert_ok(tmk_graph_sort(graph, diag), diag);
     assert_ok(tmk_ops_bind(graph, diag), diag);
     assert_ok(tmk_graph_identify(graph, NULL, diag), diag);

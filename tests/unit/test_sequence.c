@@ -9,7 +9,7 @@
 
 #include "exec/run.h"
 #include "exec/worker.h"
-#include "graph/print.h"
+#include "graph_text/read.h"
 #include "ops/ops.h"
 #include "tensor/list.h"
 
@@ -34,7 +34,7 @@ static void read_graph(struct scene *scene, const char *body) {
     int length =
         snprintf(text, sizeof text, "graph \"g\" opset 21 \"ai.tidemark\" 1 {\n%s\n}\n", body);
     assert_true(length > 0 && (size_t)length < sizeof text);
-    if (tmk_graph_parse(text, NULL, &scene->graph, DIAG) != TMK_OK ||
+    if (parse_graph(text, NULL, &scene->graph, DIAG) != TMK_OK ||
         tmk_ops_bind(scene->graph, DIAG) != TMK_OK)
         fail_msg("%s: %s", body, test_diag.text);
     tmk_graph_number(scene->graph);

@@ -11,7 +11,7 @@
 
 #include "data_files.h"
 #include "graph/identify.h"
-#include "graph/print.h"
+#include "graph_text/read.h"
 #include "model/onnx.h"
 #include "ops/ops.h"
 
@@ -48,7 +48,7 @@ static void put_model(const char *name) {
                          "  %t = Tanh(%m3) \"t\" : f32[\"N\",4,4,4]\n"
                          "  output %t\n}\n");
     assert_false(text.failed);
-    must(tmk_graph_parse(text.data, NULL, &graph, DIAG));
+    must(parse_graph(text.data, NULL, &graph, DIAG));
     must(tmk_ops_bind(graph, DIAG));
     must(tmk_graph_identify(graph, NULL, DIAG));
     must(tmk_onnx_save(graph, in_folder(name), DIAG));
