@@ -306,9 +306,11 @@ enum tmk_status tmk_cache_finalize(struct tmk_cache *cache, uint32_t group,
                                    struct tmk_account *accounts, struct tmk_diag *diag) {
     for (struct entry *entry = cache->first; entry; entry = entry->next)
         TMK_TRY(finalize_entry(cache, entry, diag));
-    const struct tmk_account *finalized = cache->finalized[group].accounts;
-    for (uint32_t i = 0; finalized && i < cache->n_slots; i++)
+    struct tmk_account *finalized = cache->finalized[group].accounts;
+    for (uint32_t i = 0; finalized && i < cache->n_slots; i++) {
         TMK_TRY(tmk_account_merge(&accounts[i], &finalized[i], 1, &cache->slots[i], diag));
+        tmk_account_finish(&finalized[i]); /* so that all are there once */
+    }
     drop_finalized(cache, group);
     return TMK_OK;
 }

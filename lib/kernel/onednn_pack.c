@@ -199,6 +199,19 @@ static enum tmk_status fill_gathered(const struct tmk_argument *argument, const 
     return status;
 }
 
+/* Block by block, where its elements are widened or leave a mapped file again. */
+static void copy_as_it_is(const struct tmk_argument *argument, float *to) {
+    const struct tmk_tensor *source = &argument->source;
+    const size_t count = dnnl_memory_desc_get_size(argument->wanted) / sizeof *to;
+    for (size_t i = 0; i < count; i += TMK_ELEMENTS_BLOCK) {
+        const size_t n = count - i < TMK_ELEMENTS_BLOCK ? count - i : (size_t)TMK_ELEMENTS_BLOCK;
+        const float *from = tmk_elements(source, argument->first + i, n, to + i);
+        if (from != to + i)
+            memcpy(to + i, from, n * sizeof *to);
+        tmk_elements_rest(source, argument->first + i, n);
+    }
+}
+
 static enum tmk_status fill_whole(const struct tmk_argument *argument, void *to,
                                   struct tmk_diag *diag) {
     const size_t count = tmk_tensor_count(&argument->source) - argument->first;
@@ -210,8 +223,6 @@ static enum tmk_status fill_whole(const struct tmk_argument *argument, void *to,
     enum tmk_status status = TMK_OK;
     if (argument->gathered.made)
         status = fill_gathered(argument, source, to, diag);
-    else if (argument->as_it_is)
-        memcpy(to, source, dnnl_memory_desc_get_size(argument->wanted));
     else
         status = reorder_once(argument->dn->engine, tmk_layout_md(&argument->outside),
                               argument->wanted, source, to, diag);
@@ -224,8 +235,13 @@ static enum tmk_status fill_pack(void *context, void *to, struct tmk_diag *diag)
     const struct tmk_argument *argument = context;
     if (!tmk_memory_charge(argument->workspace))
         return tmk_memory_fail(diag, argument->workspace, "transforming weights");
-    dnnl_status_t done = argument->gathered.made || argument->as_it_is ? dnnl_unimplemented
-                                                                       : fill_blocks(argument, to);
+    dnnl_status_t done = dnnl_success;
+    if (argument->gathered.made)
+        done = dnnl_unimplemented;
+    else if (argument->as_it_is)
+        copy_as_it_is(argument, to);
+    else
+        done = fill_blocks(argument, to);
     enum tmk_status status =
         done == dnnl_unimplemented ? fill_whole(argument, to, diag) : tmk_dn_ran(done, diag);
     tmk_elements_rest(&argument->source, argument->first,

@@ -15,8 +15,16 @@
 #include "stats/state.h"
 #include "tensor/elements.h"
 
-/* STATE: about what holds a value's statistics, without bins. */
-enum { STATE = 1024, READ_AHEAD_A_WORKER = 3 };
+/* STATE: about what holds a value's statistics, without bins. PLANNED: a value in a plan, a worker
+ * and a profile. RUNNING: what running touches of the program and its libraries. AROUND: bytes that
+ * the system maps with one that is read. */
+enum {
+    STATE = 1024,
+    PLANNED = 1536,
+    READ_AHEAD_A_WORKER = 3,
+    RUNNING = 8 << 20,
+    AROUND = 64 << 10
+};
 
 static uint64_t statistics_of(const struct tmk_plan *plan, const struct tmk_plan_tap *taps,
                               uint32_t n, const struct tmk_slot_config *slots, uint64_t times) {
@@ -34,10 +42,31 @@ static uint64_t statistics_of(const struct tmk_plan *plan, const struct tmk_plan
     return bytes;
 }
 
+/* What a step reads of a weight in a mapped file: the rows that Gather asks for, or all. */
+static uint64_t bytes_read(const struct tmk_plan *plan, const struct tmk_plan_step *step,
+                           uint32_t input, const struct tmk_tensor *weight, uint64_t calls) {
+    const bool lazy = tmk_tensor_is_lazy(weight);
+    const size_t element = tmk_dtype_size(lazy ? weight->origin : weight->dtype);
+    const uint64_t all = tmk_tensor_count(weight) * element;
+    const uint32_t by = step->n_in > 1 ? plan->refs[step->first_in + 1] : TMK_NO_VALUE;
+    size_t rows = 0;
+    uint64_t bytes;
+    if (step->kind != TMK_STEP_NODE || !(step->node->row->lazy >> input & 1) || !all ||
+        by == TMK_NO_VALUE || plan->values[by].place == TMK_PLACE_DYNAMIC ||
+        tmk_node_int(step->node, "axis", 0) != 0)
+        return all;
+    (void)tmk_shape_count(&plan->values[by].shape, &rows);
+    const uint64_t row = AROUND + all / (uint64_t)weight->shape.dim[0];
+    return __builtin_mul_overflow(rows, calls, &bytes) ||
+                   __builtin_mul_overflow(bytes, row, &bytes) || bytes > all
+               ? all
+               : bytes;
+}
+
 /* Weights that steps read themselves, as they lie in the file or widened: pages of those that are
  * packed leave memory again; copies of others the process holds by now. */
-static enum tmk_status add_weights(const struct tmk_plan *plan, struct tmk_memory_plan *m,
-                                   struct tmk_diag *diag) {
+static enum tmk_status add_weights(const struct tmk_plan *plan, uint64_t calls,
+                                   struct tmk_memory_plan *m, struct tmk_diag *diag) {
     bool *seen = calloc(plan->n_values + 1u, sizeof *seen);
     if (!seen)
         return tmk_nomem(diag);
@@ -50,7 +79,7 @@ static enum tmk_status add_weights(const struct tmk_plan *plan, struct tmk_memor
                 continue;
             const struct tmk_tensor *weight = &plan->values[at].constant;
             seen[at] = true;
-            m->model += tmk_buf_is_mapped(weight->buf) ? tmk_tensor_bytes(weight) : 0;
+            m->model += tmk_elements_mapped(weight) ? bytes_read(plan, step, i, weight, calls) : 0;
             m->packed += tmk_tensor_is_opened(weight) ? tmk_tensor_bytes(weight) : 0;
         }
     }
@@ -130,8 +159,10 @@ static uint64_t per_sample_bytes(const struct tmk_memory_request *r, const struc
 static enum tmk_status measure_plan(const struct tmk_memory_request *r, const struct tmk_feed *feed,
                                     const struct tmk_batch *batch, const struct tmk_plan *plan,
                                     struct tmk_memory_plan *m, struct tmk_diag *diag) {
-    TMK_TRY(add_weights(plan, m, diag));
+    const uint64_t calls = tmk_feed_batches(feed);
     uint64_t bytes = 0;
+    m->program += (uint64_t)PLANNED * plan->n_values;
+    TMK_TRY(add_weights(plan, calls, m, diag));
     for (uint32_t i = 0; i < plan->n_steps; i++)
         bytes += plan->steps[i].accel ? tmk_accel_bytes(plan->steps[i].accel) : 0;
     for (uint32_t i = 0; i < plan->n_values; i++)
@@ -142,9 +173,9 @@ static enum tmk_status measure_plan(const struct tmk_memory_request *r, const st
     m->worker = plan->arena_bytes + plan->scratch_bytes;
     for (uint32_t i = 0; i < batch->n_inputs; i++)
         m->read_ahead += READ_AHEAD_A_WORKER * tmk_tensor_bytes(&batch->inputs[i]);
-    const uint64_t calls = tmk_feed_batches(feed);
-    m->statistics = statistics_of(plan, plan->taps, plan->n_taps, r->slots, calls) +
-                    statistics_of(plan, plan->input_taps, plan->n_input_taps, r->slots, calls);
+    const uint64_t own = (calls + m->threads - 1) / m->threads; /* of a worker */
+    m->statistics = statistics_of(plan, plan->taps, plan->n_taps, r->slots, own) +
+                    statistics_of(plan, plan->input_taps, plan->n_input_taps, r->slots, own);
     m->constants = statistics_of(plan, plan->constant_taps, plan->n_constant_taps, r->slots, 1);
     const uint64_t strata = strata_of(r->options);
     m->whole = strata > 1 ? m->statistics + m->constants : 0;
@@ -174,7 +205,7 @@ static enum tmk_status plan_once(const struct tmk_memory_request *r,
     struct tmk_feed *source = NULL;
     struct tmk_batch batch = {0};
     bool more = true;
-    struct tmk_memory_plan m = {.program = held};
+    struct tmk_memory_plan m = {.program = held + RUNNING};
     TMK_TRY(tmk_feed_open_batched(r->graph, &options->data, r->threads, &options->notices, &source,
                                   m.batch_why, diag));
     m.threads = tmk_feed_workers(source, r->threads);

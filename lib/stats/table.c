@@ -20,18 +20,33 @@ enum {
 
 static const size_t table_bytes = TMK_TABLE * sizeof(uint64_t);
 
-/* Estimated memory that a table of bins touches for a tensor of this size, as measured on
- * ResNet-50, DenseNet-121 and BERT over 256 samples. */
-static size_t estimate_table_bytes(size_t elements) {
-    enum { MOST = 160 << 10, PAGE = 4096 };
-    return elements < MOST / PAGE - 1 ? PAGE * (elements + 1) : MOST;
+/* Estimates, as measured on convolutional networks and transformers of 2 to 2048 thousand elements
+ * a value: each doubling of the elements reaches an octave more of either sign, and half a page. */
+
+static unsigned log2_of(uint64_t n) {
+    return n ? 63u - (unsigned)__builtin_clzll(n) : 0;
 }
 
+static size_t estimate_table_bytes(uint64_t elements) {
+    enum { PAGE = 4096, FIRST = 8 };
+    const size_t most = PAGE * (FIRST + log2_of(elements) / 2);
+    return elements < most / PAGE ? PAGE * ((size_t)elements + 1) : most;
+}
+
+static size_t estimate_wide_bytes(uint64_t elements) {
+    enum { OCTAVE_BYTES = 2 * TMK_OCTAVE * (int)sizeof(struct tmk_wide), RARE = 5 };
+    return elements > TMK_FEW ? (size_t)OCTAVE_BYTES * (log2_of(elements) - RARE)
+                              : (size_t)elements * sizeof(struct tmk_wide);
+}
+
+/* Wide counters are made when the table is full, or goes. */
 size_t tmk_stats_bins_bytes(size_t elements, uint64_t times) {
     uint64_t all;
-    if (__builtin_mul_overflow((uint64_t)elements, times, &all) || all > TMK_FEW)
-        return estimate_table_bytes(elements);
-    return (size_t)all * sizeof(struct tmk_wide);
+    if (__builtin_mul_overflow((uint64_t)elements, times, &all))
+        all = UINT64_MAX;
+    const size_t table = all > TMK_FEW ? estimate_table_bytes(elements) : 0,
+                 wide = estimate_wide_bytes(all);
+    return all > TMK_PACK_MAX ? table + wide : table > wide ? table : wide;
 }
 
 /* NULL: no memory. */
