@@ -194,13 +194,14 @@ struct tmk_search_result {
     uint32_t n_points;
 };
 
-/* First by groups: what calibrate leaves float by default, all at once; then patterns, operators
- * and blocks of values, each in 16 bits and in float. Then by values (with those that share their
- * scale) in the order of tmk_model_rank: auto or minmax, 16 bits, float. docs/simulate.md has what a
- * change must gain. Groups take at most half of the budget. On at most run->limit samples (0:
- * TMK_SEARCH_SAMPLES). The setting "search" of *out tells what was done. TMK_MISMATCH: the profile
- * and the config make other encodings; there are no labels that the goal asks for. End *out with
- * tmk_encodings_destroy. */
+/* First by groups: what calibrate leaves float by default, all at once, also with its default
+ * method; then patterns, operators and blocks of values, each in 16 bits and in float. Then by
+ * values (with those that share their scale) in the order of tmk_model_rank: auto or minmax, 16
+ * bits, float. Where a goal is reached, products that had 8 bits get them again, as long as it
+ * still is. docs/simulate.md has what a change must gain. Groups take at most half of the budget.
+ * On at most run->limit samples (0: TMK_SEARCH_SAMPLES). The setting "search" of *out tells what
+ * was done. TMK_MISMATCH: the profile and the config make other encodings; there are no labels that
+ * the goal asks for. End *out with tmk_encodings_destroy. */
 TMK_API TMK_NODISCARD enum tmk_status
 tmk_model_search(struct tmk_model *model, const struct tmk_encodings *encodings,
                  const struct tmk_run_options *run, const struct tmk_search_options *options,

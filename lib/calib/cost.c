@@ -2,7 +2,6 @@
 #include "calib/cost.h"
 
 #include "base/diag.h"
-#include "calib/net.h"
 #include "traits/traits.h"
 
 static double elements_of(const struct tmk_profile_tensor *t) {
@@ -41,17 +40,26 @@ static bool has_8_bits(const struct tmk_net *net, const struct tmk_encodings *en
     return e && tmk_dtype_bits(e->dtype) <= 8;
 }
 
+double tmk_products_of(const struct tmk_net *net, uint32_t node) {
+    const struct tmk_net_node *n = &net->nodes[node];
+    const struct tmk_traits *traits = tmk_traits_of(n->domain, n->op);
+    const uint32_t y = tmk_net_output(net, node, 0);
+    return traits->class == TMK_OP_MACC && y != TMK_NET_NONE && net->varies[y]
+               ? elements_of(&net->profile->tensors[y]) * terms_of(net, node, traits)
+               : 0;
+}
+
+bool tmk_is_8_bit_product(const struct tmk_net *net, const struct tmk_encodings *encodings,
+                          uint32_t node) {
+    return has_8_bits(net, encodings, node, 0) && has_8_bits(net, encodings, node, 1);
+}
+
 static double share_of(const struct tmk_net *net, const struct tmk_encodings *encodings) {
     double all = 0, small = 0;
     for (uint32_t i = 0; i < net->n_nodes; i++) {
-        const struct tmk_net_node *n = &net->nodes[i];
-        const struct tmk_traits *traits = tmk_traits_of(n->domain, n->op);
-        const uint32_t y = tmk_net_output(net, i, 0);
-        if (traits->class != TMK_OP_MACC || y == TMK_NET_NONE || !net->varies[y])
-            continue;
-        const double products = elements_of(&net->profile->tensors[y]) * terms_of(net, i, traits);
+        const double products = tmk_products_of(net, i);
         all += products;
-        if (has_8_bits(net, encodings, i, 0) && has_8_bits(net, encodings, i, 1))
+        if (tmk_is_8_bit_product(net, encodings, i))
             small += products;
     }
     return all > 0 ? small / all : 1;

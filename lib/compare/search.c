@@ -100,14 +100,22 @@ static bool is_member(const struct tmk_encoding *e, const struct tmk_encoding *o
     return e->id == of->id || (of->group && e->group == of->group);
 }
 
-enum tmk_status tmk_search_members(const struct tmk_search *s, const struct tmk_encoding *of,
-                                   struct tmk_unit *unit) {
-    *unit = (struct tmk_unit){.ids = malloc(((size_t)s->current->n_items + 1) * sizeof(uint32_t))};
-    if (!unit->ids)
-        return tmk_nomem(s->diag);
-    for (uint32_t i = 0; i < s->current->n_items; i++) {
-        const struct tmk_encoding *e = &s->current->items[i];
-        if (is_member(e, of) && (!unit->n_ids || unit->ids[unit->n_ids - 1] != e->id))
+bool tmk_has_id(const struct tmk_unit *unit, uint32_t id) {
+    for (uint32_t i = 0; i < unit->n_ids; i++)
+        if (unit->ids[i] == id)
+            return true;
+    return false;
+}
+
+enum tmk_status tmk_search_members(const struct tmk_encodings *all, const struct tmk_encoding *of,
+                                   struct tmk_unit *unit, struct tmk_diag *diag) {
+    uint32_t *ids = realloc(unit->ids, ((size_t)unit->n_ids + all->n_items + 1) * sizeof *ids);
+    if (!ids)
+        return tmk_nomem(diag);
+    unit->ids = ids;
+    for (uint32_t i = 0; i < all->n_items; i++) {
+        const struct tmk_encoding *e = &all->items[i];
+        if (is_member(e, of) && !tmk_has_id(unit, e->id))
             unit->ids[unit->n_ids++] = e->id;
     }
     return TMK_OK;
@@ -168,14 +176,14 @@ const struct tmk_encoding *tmk_search_item(const struct tmk_encodings *e, uint32
 static enum tmk_status try_value(struct tmk_search *s, uint32_t id) {
     const struct tmk_encoding *of = tmk_search_item(s->current, id);
     struct tmk_attempt attempts[MOST_TRIES] = {0};
-    struct tmk_unit unit;
+    struct tmk_unit unit = {.key = NULL};
     uint32_t n = 0, tried = 0;
     char name[300];
     if (!of || of->role == TMK_ENCODING_BIAS)
         return TMK_OK;
     snprintf(name, sizeof name, "p%u '%s'%s", of->id, of->name,
              of->group ? " and what shares its scale" : "");
-    enum tmk_status status = tmk_search_members(s, of, &unit);
+    enum tmk_status status = tmk_search_members(s->current, of, &unit, s->diag);
     if (status == TMK_OK)
         status = prepare_all(s, of, &unit, attempts, &n);
     if (status == TMK_OK)
@@ -202,7 +210,7 @@ static enum tmk_status probe_values(struct tmk_search *s, const struct tmk_sensi
         gains[i] = false;
         if (!e || e->role == TMK_ENCODING_BIAS)
             continue;
-        status = tmk_search_members(s, e, &unit);
+        status = tmk_search_members(s->current, e, &unit, s->diag);
         if (status == TMK_OK)
             status =
                 tmk_attempt_init(s, &unit, TMK_CHANGE_FLOAT, NULL, &attempts[n_attempts], &worth);
@@ -251,8 +259,8 @@ static enum tmk_status search_values(struct tmk_search *s) {
 
 /* ---- all of it ---- */
 
-/* From the config at hand. */
-static enum tmk_status search_stages(struct tmk_search *s) {
+/* From the config at hand, which makes `start`. */
+static enum tmk_status run_stages(struct tmk_search *s, const struct tmk_encodings *start) {
     const struct tmk_encodings *one = s->current;
     const uint32_t budget = s->options->budget;
     const bool goal = s->options->goal != TMK_GOAL_NONE;
@@ -268,8 +276,18 @@ static enum tmk_status search_stages(struct tmk_search *s) {
     s->budget = budget;
     if (goal && !tmk_search_is_over(s))
         TMK_TRY(tmk_search_goal(s));
+    if (goal && s->loss.at_goal)
+        TMK_TRY(tmk_search_back(s, start));
     s->result.out_of_time = tmk_search_is_late(s);
     return TMK_OK;
+}
+
+static enum tmk_status search_stages(struct tmk_search *s) {
+    struct tmk_encodings *start = NULL;
+    TMK_TRY(tmk_search_calibrate(s, s->config, &start, s->diag));
+    const enum tmk_status status = run_stages(s, start);
+    tmk_encodings_destroy(&start);
+    return status;
 }
 
 /* The same search, that has one half of the samples only. */
@@ -329,30 +347,32 @@ static enum tmk_status open_search(struct tmk_search *s, const struct tmk_encodi
 
 enum { FEWEST_HALVED = 4 }; /* samples */
 
-/* What calibrate makes of the config at hand, and with what it leaves float by default; the better
- * one. Nothing is chosen by samples but this. */
+/* The best of what calibrate makes: of the config at hand, and by default. Nothing is chosen by
+ * samples but this. */
 static enum tmk_status find_unsearched(struct tmk_search *s, struct tmk_attempt *out) {
-    struct tmk_attempt other;
-    bool worth;
-    *out = (struct tmk_attempt){.config = cJSON_Duplicate(s->config, true)};
-    if (!out->config)
-        return tmk_nomem(s->diag);
-    TMK_TRY(tmk_search_calibrate(s, out->config, &out->encodings, s->diag));
-    TMK_TRY(tmk_attempt_init(s, NULL, TMK_CHANGE_DEFAULT, NULL, &other, &worth));
-    if (!worth)
-        return tmk_search_losses(s, (const struct tmk_encodings *[]){out->encodings}, 1,
-                                 &out->loss);
-    const struct tmk_encodings *both[] = {out->encodings, other.encodings};
-    struct tmk_search_loss losses[2];
-    const enum tmk_status status = tmk_search_losses(s, both, 2, losses);
-    out->loss = losses[0];
-    other.loss = losses[1];
-    if (status == TMK_OK && other.loss.lost < out->loss.lost) {
-        struct tmk_attempt worse = *out;
-        *out = other;
-        other = worse;
+    enum { MOST = 1 + TMK_SEARCH_DEFAULTS };
+    struct tmk_attempt list[MOST] = {{.config = cJSON_Duplicate(s->config, true)}};
+    const struct tmk_encodings *all[MOST];
+    struct tmk_search_loss losses[MOST];
+    uint32_t more = 0, best = 0;
+    enum tmk_status status = list[0].config ? TMK_OK : tmk_nomem(s->diag);
+    if (status == TMK_OK)
+        status = tmk_search_calibrate(s, list[0].config, &list[0].encodings, s->diag);
+    if (status == TMK_OK)
+        status = tmk_search_defaults(s, &list[1], &more);
+    for (uint32_t i = 0; i <= more; i++)
+        all[i] = list[i].encodings;
+    if (status == TMK_OK)
+        status = tmk_search_losses(s, all, 1 + more, losses);
+    for (uint32_t i = 0; status == TMK_OK && i <= more; i++) {
+        list[i].loss = losses[i];
+        if (losses[i].lost < losses[best].lost)
+            best = i;
     }
-    tmk_attempt_finish(&other);
+    for (uint32_t i = 0; i <= more; i++)
+        if (status != TMK_OK || i != best)
+            tmk_attempt_finish(&list[i]);
+    *out = list[best];
     return status;
 }
 
@@ -382,7 +402,8 @@ static enum tmk_status keep_unsearched(struct tmk_search *s, struct tmk_attempt 
     result->n_points = 1;
     tmk_search_take(s, unsearched);
     if (result->chosen) {
-        tmk_text_puts(&s->done, "; what stays float by default: float");
+        tmk_text_printf(&s->done, "; %s: %s", tmk_search_default_name(unsearched),
+                        unsearched->what);
         tmk_attempt_choose(s, NULL, NULL);
     }
     return TMK_OK;

@@ -45,7 +45,13 @@ struct tmk_search {
 };
 
 /* What values are tried with. */
-enum tmk_change { TMK_CHANGE_METHOD, TMK_CHANGE_16_BITS, TMK_CHANGE_FLOAT, TMK_CHANGE_DEFAULT };
+enum tmk_change {
+    TMK_CHANGE_METHOD,
+    TMK_CHANGE_16_BITS,
+    TMK_CHANGE_FLOAT,
+    TMK_CHANGE_DEFAULT, /* what calibrate does without options, for all values */
+    TMK_CHANGE_BACK     /* what unit->as has */
+};
 
 /* One change of the encodings at hand. */
 struct tmk_attempt {
@@ -61,9 +67,12 @@ struct tmk_attempt {
 struct tmk_unit {
     const char *key; /* "op", "pattern"; NULL: values */
     const char *name;
-    uint32_t *ids; /* values: these, ascending */
+    uint32_t *ids; /* values: these, each once */
     uint32_t n_ids;
+    const struct tmk_encodings *as; /* with TMK_CHANGE_BACK */
 };
+
+bool tmk_has_id(const struct tmk_unit *unit, uint32_t id);
 
 /* The search's config, with these rules more, calibrated. *worth: the encodings differ from those
  * at hand; else there is nothing to be dropped. A method that the profile has no histogram for is
@@ -115,13 +124,26 @@ TMK_NODISCARD enum tmk_status tmk_search_verdict(struct tmk_search *s,
 
 /* NULL: it has no encoding. */
 const struct tmk_encoding *tmk_search_item(const struct tmk_encodings *e, uint32_t id);
-/* The value and those that share its scale; free unit->ids. */
-TMK_NODISCARD enum tmk_status tmk_search_members(const struct tmk_search *s,
+/* The value and those that share its scale in `all`, behind those that unit->ids has; free
+ * unit->ids. */
+TMK_NODISCARD enum tmk_status tmk_search_members(const struct tmk_encodings *all,
                                                  const struct tmk_encoding *of,
-                                                 struct tmk_unit *unit);
+                                                 struct tmk_unit *unit, struct tmk_diag *diag);
+/* What calibrate does by default: what it leaves float then, and that with its method of
+ * activations; *n of both differ from what is at hand. */
+enum { TMK_SEARCH_DEFAULTS = 2 };
+TMK_NODISCARD enum tmk_status tmk_search_defaults(const struct tmk_search *s,
+                                                  struct tmk_attempt list[TMK_SEARCH_DEFAULTS],
+                                                  uint32_t *n);
+/* Of such an attempt, for people. */
+const char *tmk_search_default_name(const struct tmk_attempt *attempt);
 /* Where what is worth its cost did not reach the goal: as many values as it takes, those that cost
  * most first, in 16 bits or in float (search_goal.c). */
 TMK_NODISCARD enum tmk_status tmk_search_goal(struct tmk_search *s);
+/* Where the goal is reached: operands of products that had 8 bits in `start` get them again, as
+ * long as it still is (search_back.c). */
+TMK_NODISCARD enum tmk_status tmk_search_back(struct tmk_search *s,
+                                              const struct tmk_encodings *start);
 /* By groups: what stays float by default, patterns, operators, blocks (search_groups.c). */
 TMK_NODISCARD enum tmk_status tmk_search_groups(struct tmk_search *s);
 

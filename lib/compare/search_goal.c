@@ -7,36 +7,17 @@
 #include "base/diag.h"
 #include "compare/search.h"
 
-static int by_id(const void *a, const void *b) {
-    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* The first values of the ranking, with those that share their scales. */
 static enum tmk_status unit_of(const struct tmk_search *s, const struct tmk_ranking *ranking,
                                uint32_t n, struct tmk_unit *out) {
-    const uint32_t most = s->current->n_items;
-    *out = (struct tmk_unit){.ids = calloc((size_t)most * most + 1, sizeof *out->ids)};
-    enum tmk_status status = out->ids ? TMK_OK : tmk_nomem(s->diag);
+    enum tmk_status status = TMK_OK;
+    *out = (struct tmk_unit){.key = NULL};
     for (uint32_t i = 0; status == TMK_OK && i < n; i++) {
         const struct tmk_encoding *e = tmk_search_item(s->current, ranking->values[i].id);
-        struct tmk_unit members;
-        if (!e || e->role == TMK_ENCODING_BIAS)
-            continue;
-        status = tmk_search_members(s, e, &members);
-        for (uint32_t k = 0; status == TMK_OK && k < members.n_ids; k++)
-            out->ids[out->n_ids++] = members.ids[k];
-        free(members.ids);
+        if (e && e->role != TMK_ENCODING_BIAS)
+            status = tmk_search_members(s->current, e, out, s->diag);
     }
-    if (status != TMK_OK)
-        return status;
-    qsort(out->ids, out->n_ids, sizeof *out->ids, by_id);
-    uint32_t unique = 0;
-    for (uint32_t i = 0; i < out->n_ids; i++)
-        if (!i || out->ids[i] != out->ids[i - 1])
-            out->ids[unique++] = out->ids[i];
-    out->n_ids = unique;
-    return TMK_OK;
+    return status;
 }
 
 /* *reached: the goal, by the first n values. What is tried replaces *best if it is better, or

@@ -162,18 +162,22 @@ static enum tmk_status choose_best(struct tmk_search *s, struct groups *g, uint3
 }
 
 /* What calibrate leaves float by default, where it was quantized: all of it at once, since single
- * parts show no effect while others lose everything. */
-static enum tmk_status try_default(struct tmk_search *s) {
-    struct tmk_attempt attempt;
-    bool worth;
-    uint32_t tried;
-    TMK_TRY(tmk_attempt_init(s, NULL, TMK_CHANGE_DEFAULT, NULL, &attempt, &worth));
-    if (!worth)
-        return TMK_OK;
-    enum tmk_status status = tmk_attempts_run(s, &attempt, 1, &tried);
-    if (status == TMK_OK && tried && tmk_is_better(&attempt.loss, &s->loss, default_gain))
-        tmk_attempt_choose(s, &attempt, "what stays float by default");
-    tmk_attempt_finish(&attempt);
+ * parts show no effect while others lose everything. And all that it does by default, where a
+ * method was given. */
+static enum tmk_status try_defaults(struct tmk_search *s) {
+    struct tmk_attempt list[TMK_SEARCH_DEFAULTS], *best = NULL;
+    uint32_t n = 0, tried = 0;
+    enum tmk_status status = tmk_search_defaults(s, list, &n);
+    if (status == TMK_OK)
+        status = tmk_attempts_run(s, list, n, &tried);
+    for (uint32_t i = 0; status == TMK_OK && i < tried; i++)
+        if (tmk_is_better(&list[i].loss, &s->loss, default_gain) &&
+            (!best || list[i].loss.lost < best->loss.lost))
+            best = &list[i];
+    if (best)
+        tmk_attempt_choose(s, best, tmk_search_default_name(best));
+    for (uint32_t i = 0; i < n; i++)
+        tmk_attempt_finish(&list[i]);
     return status;
 }
 
@@ -181,7 +185,7 @@ enum tmk_status tmk_search_groups(struct tmk_search *s) {
     struct groups *g = calloc(1, sizeof *g);
     if (!g)
         return tmk_nomem(s->diag);
-    enum tmk_status status = try_default(s);
+    enum tmk_status status = try_defaults(s);
     if (status == TMK_OK && !tmk_search_is_over(s))
         status = find_groups(s, g);
     bool any = g->n > 0;

@@ -38,13 +38,19 @@ static const char *wide_type(enum tmk_dtype dtype) {
     return dtype == TMK_UINT8 || dtype == TMK_UINT4 ? "uint16" : "int16";
 }
 
+/* `as`: what the value becomes again; NULL: a->change says what. */
 static bool add_rule(cJSON *rules, const char *key, const char *value, const char *kind,
-                     const struct tmk_attempt *a, enum tmk_dtype dtype) {
+                     const struct tmk_attempt *a, enum tmk_dtype dtype,
+                     const struct tmk_encoding *as) {
     cJSON *rule = cJSON_CreateObject();
     cJSON *match = rule ? cJSON_AddObjectToObject(rule, "match") : NULL;
     bool ok = match && cJSON_AddStringToObject(match, key, value) &&
               (!kind || cJSON_AddStringToObject(match, "kind", kind));
-    if (a->change == TMK_CHANGE_METHOD)
+    if (as)
+        ok = ok && cJSON_AddTrueToObject(rule, "quantize") &&
+             cJSON_AddStringToObject(rule, "dtype", tmk_dtype_name(as->dtype)) &&
+             (!tmk_method_find(as->method) || cJSON_AddStringToObject(rule, "method", as->method));
+    else if (a->change == TMK_CHANGE_METHOD)
         ok = ok && cJSON_AddStringToObject(rule, "method", a->what);
     else if (a->change == TMK_CHANGE_16_BITS)
         ok = ok && cJSON_AddStringToObject(rule, "dtype", wide_type(dtype)) &&
@@ -59,29 +65,40 @@ static bool add_rule(cJSON *rules, const char *key, const char *value, const cha
 }
 
 static enum tmk_dtype type_of(const struct tmk_encodings *all, uint32_t id) {
-    const struct tmk_encoding *found = NULL;
-    for (uint32_t i = 0; !found && i < all->n_items; i++)
-        if (all->items[i].id == id)
-            found = &all->items[i];
+    const struct tmk_encoding *found = tmk_search_item(all, id);
     return found ? found->dtype : TMK_UINT8;
 }
 
-static bool add_rules(const struct tmk_search *s, const struct tmk_unit *unit,
+/* A rule before all others, so that what the caller's say of single values holds. */
+static bool add_default_method(cJSON *rules, const char *method) {
+    cJSON *rule = cJSON_CreateObject();
+    cJSON *match = rule ? cJSON_AddObjectToObject(rule, "match") : NULL;
+    if (match && cJSON_AddStringToObject(match, "kind", "activation") &&
+        cJSON_AddStringToObject(rule, "method", method) && cJSON_InsertItemInArray(rules, 0, rule))
+        return true;
+    cJSON_Delete(rule);
+    return false;
+}
+
+static bool add_rules(const struct tmk_search *s, const struct tmk_unit *unit, const char *method,
                       struct tmk_attempt *a) {
     cJSON *rules = cJSON_GetObjectItemCaseSensitive(a->config, "rules");
     const enum tmk_dtype usual = s->base.activations.dtype;
     bool ok = rules != NULL;
     if (a->change == TMK_CHANGE_DEFAULT) {
         cJSON_DeleteItemFromObjectCaseSensitive(a->config, "sensitive");
-        return cJSON_AddStringToObject(a->config, "sensitive", "float") != NULL;
+        return ok && cJSON_AddStringToObject(a->config, "sensitive", "float") &&
+               (!method || add_default_method(rules, method));
     }
     if (unit->key)
-        return ok && add_rule(rules, unit->key, unit->name,
-                              a->change == TMK_CHANGE_16_BITS ? "activation" : NULL, a, usual);
+        return ok &&
+               add_rule(rules, unit->key, unit->name,
+                        a->change == TMK_CHANGE_16_BITS ? "activation" : NULL, a, usual, NULL);
     for (uint32_t i = 0; ok && i < unit->n_ids; i++) {
         char id[16];
         snprintf(id, sizeof id, "p%u", unit->ids[i]);
-        ok = add_rule(rules, "id", id, NULL, a, type_of(s->current, unit->ids[i]));
+        ok = add_rule(rules, "id", id, NULL, a, type_of(s->current, unit->ids[i]),
+                      unit->as ? tmk_search_item(unit->as, unit->ids[i]) : NULL);
     }
     return ok;
 }
@@ -93,12 +110,13 @@ enum tmk_status tmk_attempt_init(const struct tmk_search *s, const struct tmk_un
         [TMK_CHANGE_16_BITS] = "16 bits",
         [TMK_CHANGE_FLOAT] = "float",
         [TMK_CHANGE_DEFAULT] = "float",
+        [TMK_CHANGE_BACK] = "8 bits",
     };
     struct tmk_diag ignored = {0};
     *out = (struct tmk_attempt){.change = change, .config = cJSON_Duplicate(s->config, true)};
     snprintf(out->what, sizeof out->what, "%s", method ? method : names[change]);
     *worth = false;
-    if (!out->config || !add_rules(s, unit, out)) {
+    if (!out->config || !add_rules(s, unit, method, out)) {
         tmk_attempt_finish(out);
         return tmk_nomem(s->diag);
     }
@@ -107,6 +125,23 @@ enum tmk_status tmk_attempt_init(const struct tmk_search *s, const struct tmk_un
     if (!*worth)
         tmk_attempt_finish(out);
     return status == TMK_NOMEM ? tmk_nomem(s->diag) : TMK_OK;
+}
+
+enum tmk_status tmk_search_defaults(const struct tmk_search *s,
+                                    struct tmk_attempt list[TMK_SEARCH_DEFAULTS], uint32_t *n) {
+    const char *const methods[TMK_SEARCH_DEFAULTS] = {NULL, (*tmk_method_list())->name};
+    bool worth;
+    *n = 0;
+    for (int i = 0; i < TMK_SEARCH_DEFAULTS; i++) {
+        TMK_TRY(tmk_attempt_init(s, NULL, TMK_CHANGE_DEFAULT, methods[i], &list[*n], &worth));
+        *n += worth;
+    }
+    return TMK_OK;
+}
+
+const char *tmk_search_default_name(const struct tmk_attempt *attempt) {
+    return tmk_method_find(attempt->what) ? "what calibrate does by default"
+                                          : "what stays float by default";
 }
 
 void tmk_attempt_finish(struct tmk_attempt *attempt) {

@@ -94,7 +94,7 @@ def test_search_improves_the_encodings(path):
 
 
 def test_search_starts_with_groups_and_judges_each_half_by_the_other(path):
-    encodings, better, config = start(path, "--method", "mse"), path / "better.json", path / "found.json"
+    encodings, better, config = start(path), path / "better.json", path / "found.json"
     words = ["--search", "--profile", path / "p.json", "-o", better, "--write-config", config]
     done = tidemark("simulate", DIGITS, encodings, "--data", PICTURES, "--limit", 64, *words)
     done.expect(DONE, "what stays float by default: float", "8-bit products", "by the first half of the samples alone",
@@ -167,6 +167,31 @@ def test_search_ends_at_a_goal_and_takes_samples_of_its_own(path):
     for text in ("-3dB", "high", "30 percent", "accuracy", "accuracy+1%", "accuracy-0.5", "0dB"):
         simulate(encodings, *words, "--goal", text).refuses(WRONG_CALL, "accuracy-0.5%")
     simulate(encodings, "--goal", "30dB").refuses(WRONG_CALL, "go with --search")
+
+
+def test_search_for_a_goal_returns_products_to_8_bits(path):
+    encodings, better = start(path, "--method", "mse"), path / "better.json"
+    words = ["--search", "--profile", path / "p.json", "-o", better, "--search-data", PICTURES, "--goal", "62.5dB", "--json"]
+    found = json.loads(simulate(encodings, *words).expect(DONE).out)
+    first, last = (json.loads(file.read_text()) for file in (encodings, better))
+    shares = [point["share8"] for point in found["points"]]
+    assert found["after"] >= 62.5 and shares[-1] > min(shares) and "; operands of " in last["settings"]["search"], found
+    types = {item["id"]: item["dtype"] for item in first["encodings"]}
+    for item in last["encodings"]:
+        assert item["dtype"] in (types[item["id"]], "uint16", "int16", "int32"), item
+
+
+def test_search_knows_what_calibrate_does_by_default(path):
+    encodings, better = start(path, "--method", "percentile", "--percentile", 90), path / "better.json"
+    words = ["--search", "--profile", path / "p.json", "-o", better, "--write-config", path / "found.json", "--json"]
+    found = json.loads(simulate(encodings, *words, "--budget", 2).expect(DONE).out)
+    assert "what calibrate does by default: auto" in json.loads(better.read_text())["settings"]["search"]
+    tidemark("calibrate", path / "p.json", "-q", "-o", path / "default.json").expect(DONE)
+    default = [value["sqnr"] for value in read(path / "default.json")["values"] if value["output"]]
+    assert found["before"] < default[0] - 1 and abs(found["after"] - default[0]) < 1e-6, (found, default)
+    tidemark("calibrate", path / "p.json", "-q", "--config", path / "found.json", "-o", path / "again.json").expect(DONE)
+    one, two = (json.loads(file.read_text())["encodings"] for file in (path / "default.json", path / "again.json"))
+    assert one == two
 
 
 def test_search_ends_when_its_time_is_spent(path):
