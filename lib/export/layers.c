@@ -152,14 +152,16 @@ float tmk_export_weight_magnitude(const struct tmk_export_layer *layer, uint32_t
     const struct tmk_encoding *by = layer->by;
     uint32_t c = by->axis < 0 ? 0 : channel;
     float most = fmaxf(-by->low[c], by->high[c]);
-    most = most > 0 ? most : fmaxf(-by->clip_min[c], by->clip_max[c]);
+    return most > 0 ? most : fmaxf(-by->clip_min[c], by->clip_max[c]);
+}
+
+float tmk_export_norm_factor(const struct tmk_export_layer *layer, uint32_t channel) {
     if (!layer->norm)
-        return most;
+        return 1;
     const float *scale = norm_input(layer->norm, 1, layer->channels),
                 *variance = norm_input(layer->norm, 4, layer->channels);
-    const float factor = fabsf(scale[channel]) /
-                         sqrtf(variance[channel] + tmk_node_float(layer->norm, "epsilon", 1e-5f));
-    return factor > 0 ? most * factor : most; /* of zeros any will do */
+    return scale[channel] /
+           sqrtf(variance[channel] + tmk_node_float(layer->norm, "epsilon", 1e-5f));
 }
 
 const char *tmk_export_layer_name(const struct tmk_export_job *job,

@@ -40,9 +40,10 @@ void tmk_export_layer_skip(const struct tmk_export_job *job, const struct tmk_ex
 
 /* The constant behind a value: an initializer's data, or a Constant node's; NULL: it is none. */
 const struct tmk_tensor *tmk_export_constant(const struct tmk_value *value);
-/* Largest magnitude of the weights of an output channel as the encoding has it, times what `norm`
- * multiplies them by; > 0. */
+/* Largest magnitude of the weights of an output channel as the encoding has it; > 0. */
 float tmk_export_weight_magnitude(const struct tmk_export_layer *layer, uint32_t channel);
+/* What `norm` multiplies the weights of an output channel by; 1 without one. */
+float tmk_export_norm_factor(const struct tmk_export_layer *layer, uint32_t channel);
 /* What a consumer calls the layer: the map's name of its output, before or behind the activation,
  * or (originals) the node's name or the output's. NULL: none. */
 const char *tmk_export_layer_name(const struct tmk_export_job *job,

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ncnn-int8: the .param and .bin that ncnn2int8 would make of the template and our table: a
- * quantized layer has its codes under the tag of int8, its bias, the scales of its weights and of
- * its input, and 8=2 (grouped convolutions: 8=1) in its line. */
+ * quantized layer has its codes under the tag of int8, what else it keeps, the scales of its
+ * weights and of its input, and in its line 8=2 (grouped convolutions: 8=1; embeddings and
+ * attention: 18=2).
+ */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,16 +14,15 @@
 #include "export/ncnn.h"
 #include "export/pair.h"
 
-enum { TAG_INT8 = 0x000d4b38 };
-
 struct writing {
     const struct tmk_export_job *job;
     struct tmk_ncnn_model model;
     struct tmk_export_layers layers;
     struct tmk_map by_blob; /* the consumer's name of an output -> struct tmk_export_layer */
+    struct tmk_ncnn_match *matches;
     struct tmk_text param, bin;
     size_t n;
-    bool six_bits;
+    struct tmk_ncnn_settings settings;
     struct tmk_diag *diag;
 };
 
@@ -34,94 +35,100 @@ static void put_bytes(struct writing *w, const void *bytes, size_t len) {
     tmk_text_append(&w->bin, bytes, len);
 }
 
-static void put_codes(struct writing *w, const float *weights, uint64_t count,
-                      const struct tmk_ncnn_scales *scales) {
+static void put_codes(struct writing *w, const float *weights, uint64_t count, const float *scales,
+                      uint64_t n) {
     static const char zeros[3];
-    const uint32_t tag = TAG_INT8;
-    uint64_t each = count / scales->n;
+    const uint32_t tag = TMK_NCNN_CODES;
     put_bytes(w, &tag, sizeof tag);
     for (uint64_t i = 0; i < count; i++) {
-        signed char q = int8_code(weights[i] * scales->weights[i / each]);
+        signed char q = int8_code(weights[i] * scales[i / (count / n)]);
         put_bytes(w, &q, 1);
     }
     put_bytes(w, zeros, (size_t)(-count & 3));
 }
 
-static enum tmk_status put_quantized(struct writing *w, const struct tmk_ncnn_layer *layer,
-                                     const struct tmk_ncnn_scales *scales) {
-    size_t all;
-    if (!tmk_add_size((size_t)layer->weights, (size_t)layer->bias, &all))
-        return tmk_nomem(w->diag);
-    float *numbers = calloc(all + 1, sizeof *numbers);
+static void put_part(struct writing *w, const struct tmk_ncnn_part *part) {
+    put_bytes(w, (const char *)tmk_buf_data(w->model.bin) + part->offset, part->size);
+}
+
+static enum tmk_status put_quantized_part(struct writing *w, const struct tmk_ncnn_part *part,
+                                          const float *scales) {
+    float *numbers = tmk_ncnn_numbers(&w->model, part);
     if (!numbers)
         return tmk_nomem(w->diag);
-    tmk_ncnn_numbers(&w->model, layer, numbers, numbers + layer->weights);
-    put_codes(w, numbers, layer->weights, scales);
-    put_bytes(w, numbers + layer->weights, (size_t)layer->bias * sizeof *numbers);
+    put_codes(w, numbers, part->count, scales, part->scales);
+    free(numbers);
+    return TMK_OK;
+}
+
+/* The line, with `key`=`value` behind it, where key is not 0. */
+static void put_line(struct writing *w, const struct tmk_ncnn_layer *layer, int key, int value) {
+    tmk_text_append(&w->param, layer->line, layer->len);
+    if (key)
+        tmk_text_printf(&w->param, " %d=%d", key, value);
+    tmk_text_puts(&w->param, "\n");
+}
+
+static enum tmk_status put_static(struct writing *w, const struct tmk_ncnn_layer *layer,
+                                  const struct tmk_ncnn_scales *scales) {
+    TMK_TRY(put_quantized_part(w, &layer->parts[0], scales->weights));
+    for (size_t i = 1; i < layer->n_parts; i++)
+        put_part(w, &layer->parts[i]);
     put_bytes(w, scales->weights, scales->n * sizeof *scales->weights);
     put_bytes(w, &scales->input, sizeof scales->input);
-    tmk_text_append(&w->param, layer->line, layer->len);
-    tmk_text_puts(&w->param,
-                  strcmp(layer->type, "ConvolutionDepthWise") == 0 ? " 8=1\n" : " 8=2\n");
-    free(numbers);
+    put_line(w, layer, 8, strcmp(layer->type, "ConvolutionDepthWise") == 0 ? 1 : 2);
     w->n++;
     return TMK_OK;
 }
 
 static void put_as_it_is(struct writing *w, const struct tmk_ncnn_layer *layer) {
-    put_bytes(w, (const char *)tmk_buf_data(w->model.bin) + layer->offset, layer->size);
-    tmk_text_append(&w->param, layer->line, layer->len);
-    tmk_text_puts(&w->param, "\n");
+    for (size_t i = 0; i < layer->n_parts; i++)
+        put_part(w, &layer->parts[i]);
+    put_line(w, layer, 0, 0);
 }
 
-/* Not the layer that we know by this name: NULL, or why. */
-static const char *difference_of(const struct tmk_ncnn_layer *theirs,
-                                 const struct tmk_export_layer *ours) {
-    bool grouped = strcmp(theirs->type, "ConvolutionDepthWise") == 0;
-    if (tmk_tensor_count(tmk_export_constant(ours->weight)) != theirs->weights)
-        return "ncnn's layer has another number of weights";
-    return grouped == (ours->group > 1) ? NULL : "ncnn's layer has other groups";
-}
-
-/* A BatchNormalization that ncnn has as a layer of its own changes no weights. */
-static bool is_before_norm(const struct writing *w, const struct tmk_ncnn_layer *theirs,
-                           const struct tmk_export_layer *ours) {
-    const struct tmk_value *own = ours->node->outputs[0];
-    const char *name = tmk_export_name(w->job, (uint32_t)own->profile_id, own->name);
-    return ours->norm && name && strcmp(name, theirs->top) == 0;
-}
-
-static enum tmk_status put_layer(struct writing *w, const struct tmk_ncnn_layer *layer) {
-    const struct tmk_export_layer *ours =
-        layer->quantizable && layer->top ? tmk_map_get(&w->by_blob, layer->top) : NULL;
-    struct tmk_export_layer alone;
-    if (ours && is_before_norm(w, layer, ours)) {
-        alone = *ours;
-        alone.norm = NULL;
-        ours = &alone;
+static enum tmk_status put_dynamic(struct writing *w, const struct tmk_ncnn_layer *layer) {
+    const bool other =
+        strcmp(layer->type, "Embed") == 0 || strcmp(layer->type, "MultiHeadAttention") == 0;
+    float *scales[TMK_NCNN_PARTS] = {NULL};
+    enum tmk_status status = TMK_OK;
+    for (size_t i = 0; i < layer->n_parts && status == TMK_OK; i++) {
+        const struct tmk_ncnn_part *part = &layer->parts[i];
+        scales[i] = part->scales ? tmk_ncnn_dynamic_scales(&w->model, part) : NULL;
+        if (!part->scales)
+            put_part(w, part);
+        else
+            status = scales[i] ? put_quantized_part(w, part, scales[i]) : tmk_nomem(w->diag);
     }
-    const char *why = ours ? difference_of(layer, ours) : NULL;
+    for (size_t i = 0; i < layer->n_parts; i++) {
+        put_bytes(w, scales[i], scales[i] ? layer->parts[i].scales * sizeof *scales[i] : 0);
+        free(scales[i]);
+    }
+    put_line(w, layer, other ? 18 : 8, 2);
+    return status;
+}
+
+static enum tmk_status put_layer(struct writing *w, const struct tmk_ncnn_layer *layer,
+                                 const struct tmk_ncnn_match *match) {
+    const struct tmk_export_layer *ours = match->ours;
+    const char *why = ours ? tmk_ncnn_unfit(ours, match->factors) : NULL;
     struct tmk_ncnn_scales scales;
-    if (ours && !why)
-        why = tmk_ncnn_unfit(ours);
+    if (layer->int8 == TMK_NCNN_DYNAMIC && w->settings.dynamic)
+        return put_dynamic(w, layer);
     if (ours && why)
         tmk_export_layer_skip(w->job, ours, why);
-    if (layer->quantizable && !ours)
-        tmk_export_remark(w->job, "'%s' stays float: no value of ours is called '%s'", layer->name,
-                          layer->top ? layer->top : "");
     if (!ours || why) {
         put_as_it_is(w, layer);
         return TMK_OK;
     }
-    TMK_TRY(tmk_ncnn_scales_make(ours, w->six_bits, &scales, w->diag));
-    enum tmk_status status = put_quantized(w, layer, &scales);
+    TMK_TRY(tmk_ncnn_scales_make(ours, match->factors, w->settings.six_bits, &scales, w->diag));
+    enum tmk_status status = put_static(w, layer, &scales);
     tmk_ncnn_scales_finish(&scales);
     tmk_export_layer_wrote(w->job, ours);
     return status;
 }
 
-/* A layer is found by its output, before or behind the activation that ncnn may have put into it.
- */
+/* By its output, before or behind the activation that ncnn may have put into it. */
 static enum tmk_status name_layers(struct writing *w) {
     for (size_t i = 0; i < w->layers.n; i++) {
         const struct tmk_export_layer *layer = &w->layers.items[i];
@@ -137,9 +144,16 @@ static enum tmk_status name_layers(struct writing *w) {
 }
 
 static enum tmk_status put_all(struct writing *w) {
+    for (size_t i = 0; i < w->layers.n; i++)
+        tmk_export_layer_skip(w->job, &w->layers.items[i],
+                              w->job->names
+                                  ? "ncnn's layer of this name has other weights, or there is none"
+                                  : "no Convolution or InnerProduct of the template has its "
+                                    "weights");
     tmk_text_append(&w->param, w->model.head, w->model.head_len);
     for (size_t i = 0; i < w->model.n; i++)
-        TMK_TRY(put_layer(w, &w->model.layers[i]));
+        TMK_TRY(put_layer(w, &w->model.layers[i], &w->matches[i]));
+    tmk_ncnn_remark(w->job, &w->model, w->matches);
     if (!w->n)
         return tmk_fail(w->diag, TMK_NOTFOUND,
                         "no layer of %s could be quantized; nothing was "
@@ -150,15 +164,19 @@ static enum tmk_status put_all(struct writing *w) {
 
 static enum tmk_status write_int8(const struct tmk_export_job *job, struct tmk_diag *diag) {
     struct writing w = {.job = job, .diag = diag};
-    TMK_TRY(tmk_ncnn_six_bits(job, &w.six_bits, diag));
+    TMK_TRY(tmk_ncnn_settings_read(job, &w.settings, diag));
     TMK_TRY(tmk_ncnn_model_read(job->template, &w.model, diag));
     enum tmk_status status = tmk_export_layers_make(job, true, &w.layers, diag);
-    if (status == TMK_OK)
+    if (status == TMK_OK && job->names)
         status = name_layers(&w);
+    if (status == TMK_OK)
+        status = tmk_ncnn_matches_make(&w.model, &w.layers, job->names ? &w.by_blob : NULL,
+                                       &w.matches, diag);
     if (status == TMK_OK)
         status = put_all(&w);
     if (status == TMK_OK)
         status = tmk_export_write_pair(job, ".param", &w.param, &w.bin, diag);
+    tmk_ncnn_matches_finish(w.matches, w.model.n);
     tmk_map_finish(&w.by_blob);
     tmk_export_layers_finish(&w.layers);
     tmk_ncnn_model_finish(&w.model);
@@ -170,7 +188,7 @@ static enum tmk_status write_int8(const struct tmk_export_job *job, struct tmk_d
 const struct tmk_exporter tmk_exporter_ncnn_int8 = {
     .name = "ncnn-int8",
     .consumer = "ncnn: OUT.param and OUT.bin in int8, from --template NAME.param with its .bin",
-    .settings = "winograd=8bit|6bit",
+    .settings = TMK_NCNN_SETTINGS,
     .needs_graph = true,
     .needs_template = true,
     .limits = {.activations = TMK_EXPORT_8,

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ncnn-table: what ncnn2int8 reads: for each layer NAME_param_0 with a scale for each
- * output channel, and NAME with the scale of its input. A blank line would end the reader's work,
- * and one of the two without the other leaves every layer float, both without a word. */
+/* ncnn-table: what ncnn2int8 reads: for each layer NAME_param_0 with a scale for each output
+ * channel, and NAME with the scale of its input; of layers whose inputs ncnn measures itself
+ * NAME_param_0, NAME_param_1, ... A blank line would end the reader's work. One of a layer's lines
+ * without the other ends it for all layers of the type, as a missing layer of the latter kind does,
+ * and names that the .param does not have are passed over, all without a word. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/diag.h"
@@ -24,14 +27,26 @@ static const char *unfit_name(const char *name) {
 struct writing {
     const struct tmk_export_job *job;
     struct tmk_map names;
-    struct tmk_text weights, inputs;
-    bool six_bits;
+    struct tmk_text weights, inputs, others;
+    struct tmk_ncnn_settings settings;
+    struct tmk_ncnn_model model; /* of the template */
     struct tmk_diag *diag;
 };
 
-static enum tmk_status put_layer(struct writing *w, const struct tmk_export_layer *layer) {
-    const char *name = tmk_export_layer_name(w->job, layer);
-    const char *why = tmk_ncnn_unfit(layer);
+static void put_scales(struct tmk_text *out, const char *name, unsigned i, const float *scales,
+                       size_t n) {
+    tmk_text_printf(out, "%s_param_%u", name, i);
+    for (size_t k = 0; k < n; k++) {
+        tmk_text_puts(out, " ");
+        tmk_json_float_text(out, scales[k]);
+    }
+    tmk_text_puts(out, "\n");
+}
+
+/* factors: NULL, or as the template has them. */
+static enum tmk_status put_layer(struct writing *w, const struct tmk_export_layer *layer,
+                                 const char *name, tmk_ncnn_factors *factors) {
+    const char *why = tmk_ncnn_unfit(layer, factors);
     struct tmk_ncnn_scales scales;
     if (!why)
         why = !name ? "ncnn's name of the layer is not known" : unfit_name(name);
@@ -43,13 +58,8 @@ static enum tmk_status put_layer(struct writing *w, const struct tmk_export_laye
     }
     if (!tmk_map_put(&w->names, name, (void *)layer))
         return tmk_nomem(w->diag);
-    TMK_TRY(tmk_ncnn_scales_make(layer, w->six_bits, &scales, w->diag));
-    tmk_text_printf(&w->weights, "%s_param_0", name);
-    for (uint32_t i = 0; i < scales.n; i++) {
-        tmk_text_puts(&w->weights, " ");
-        tmk_json_float_text(&w->weights, scales.weights[i]);
-    }
-    tmk_text_puts(&w->weights, "\n");
+    TMK_TRY(tmk_ncnn_scales_make(layer, factors, w->settings.six_bits, &scales, w->diag));
+    put_scales(&w->weights, name, 0, scales.weights, scales.n);
     tmk_text_printf(&w->inputs, "%s ", name);
     tmk_json_float_text(&w->inputs, scales.input);
     tmk_text_puts(&w->inputs, "\n");
@@ -58,31 +68,96 @@ static enum tmk_status put_layer(struct writing *w, const struct tmk_export_laye
     return TMK_OK;
 }
 
-static enum tmk_status put_layers(struct writing *w, const struct tmk_export_layers *layers) {
+/* ---- by the template ---- */
+
+/* Weights alone: their largest magnitudes. */
+static enum tmk_status put_dynamic(struct writing *w, const struct tmk_ncnn_layer *layer) {
+    const char *why = unfit_name(layer->name);
+    if (why || !w->settings.dynamic) {
+        tmk_export_remark(w->job, "'%s' (%s) and all others of its type stay float: %s",
+                          layer->name, layer->type, why ? why : "dynamic=float");
+        return TMK_OK;
+    }
+    for (size_t i = 0, param = 0; i < layer->n_parts; i++) {
+        if (!layer->parts[i].scales)
+            continue;
+        float *scales = tmk_ncnn_dynamic_scales(&w->model, &layer->parts[i]);
+        if (!scales)
+            return tmk_nomem(w->diag);
+        put_scales(&w->others, layer->name, (unsigned)param++, scales, layer->parts[i].scales);
+        free(scales);
+    }
+    return TMK_OK;
+}
+
+static enum tmk_status put_matches(struct writing *w, const struct tmk_export_layers *layers,
+                                   const struct tmk_ncnn_match *matches) {
     for (size_t i = 0; i < layers->n; i++)
-        TMK_TRY(put_layer(w, &layers->items[i]));
+        tmk_export_layer_skip(w->job, &layers->items[i],
+                              "no Convolution or InnerProduct of the template has its weights");
+    for (size_t i = 0; i < w->model.n; i++) {
+        const struct tmk_ncnn_layer *layer = &w->model.layers[i];
+        if (layer->int8 == TMK_NCNN_DYNAMIC)
+            TMK_TRY(put_dynamic(w, layer));
+        else if (matches[i].ours)
+            TMK_TRY(put_layer(w, matches[i].ours, layer->name, matches[i].factors));
+    }
+    tmk_ncnn_remark(w->job, &w->model, matches);
+    return TMK_OK;
+}
+
+static enum tmk_status put_template(struct writing *w, const struct tmk_export_layers *layers) {
+    struct tmk_ncnn_match *matches = NULL;
+    TMK_TRY(tmk_ncnn_model_read(w->job->template, &w->model, w->diag));
+    enum tmk_status status = tmk_ncnn_matches_make(&w->model, layers, NULL, &matches, w->diag);
+    if (status == TMK_OK)
+        status = put_matches(w, layers, matches);
+    tmk_ncnn_matches_finish(matches, w->model.n);
+    tmk_ncnn_model_finish(&w->model);
+    return status;
+}
+
+/* ---- without it ---- */
+
+static enum tmk_status put_by_name(struct writing *w, const struct tmk_export_layers *layers) {
+    for (size_t i = 0; i < layers->n; i++)
+        TMK_TRY(put_layer(w, &layers->items[i], tmk_export_layer_name(w->job, &layers->items[i]),
+                          NULL));
+    if (!w->job->names)
+        tmk_export_remark(w->job,
+                          "layers have the names of the model's nodes: ncnn2int8 silently leaves "
+                          "float what has another name in its .param, as after pnnx; "
+                          "--template NAME.param finds its names");
+    return TMK_OK;
+}
+
+static enum tmk_status put_all(struct writing *w, const struct tmk_export_layers *layers) {
+    TMK_TRY(w->job->template ? put_template(w, layers) : put_by_name(w, layers));
     tmk_text_append(&w->weights, w->inputs.data ? w->inputs.data : "", w->inputs.len);
-    w->weights.failed = w->weights.failed || w->inputs.failed;
+    tmk_text_append(&w->weights, w->others.data ? w->others.data : "", w->others.len);
+    w->weights.failed = w->weights.failed || w->inputs.failed || w->others.failed;
     return tmk_export_write(w->job, &w->weights, w->diag);
 }
 
 static enum tmk_status write_table(const struct tmk_export_job *job, struct tmk_diag *diag) {
     struct writing w = {.job = job, .diag = diag};
     struct tmk_export_layers layers = {0};
-    TMK_TRY(tmk_ncnn_six_bits(job, &w.six_bits, diag));
+    TMK_TRY(tmk_ncnn_settings_read(job, &w.settings, diag));
     TMK_TRY(tmk_export_layers_make(job, true, &layers, diag));
-    enum tmk_status status = put_layers(&w, &layers);
+    enum tmk_status status = put_all(&w, &layers);
     tmk_export_layers_finish(&layers);
     tmk_map_finish(&w.names);
     tmk_text_finish(&w.weights);
     tmk_text_finish(&w.inputs);
+    tmk_text_finish(&w.others);
     return status;
 }
 
 const struct tmk_exporter tmk_exporter_ncnn_table = {
     .name = "ncnn-table",
-    .consumer = "ncnn2int8; --names has ncnn's name of a layer under the value that it makes",
-    .settings = "winograd=8bit|6bit",
+    .consumer = "ncnn2int8; --template NAME.param names its layers, or --names under the value "
+                "that each makes",
+    .settings = TMK_NCNN_SETTINGS,
     .needs_graph = true,
     .limits = {.activations = TMK_EXPORT_8,
                .weights = TMK_EXPORT_8,

@@ -7,7 +7,7 @@ import struct
 # First: it leaves the test out where packages are missing.
 import oracle
 from oracle import folder
-from twoconv import EXAMPLES, MODEL, RANGES, export
+from twoconv import EXAMPLES, MODEL, RANGES, encodings, export
 
 import numpy as np
 import onnx
@@ -125,6 +125,61 @@ def test_ncnn_table_folds_batch_norm(path):
     assert sorted(tables[0]) == sorted(tables[1]) == ["conv0", "conv0_param_0", "conv1", "conv1_param_0"], tables
     for name, numbers in tables[0].items():
         assert np.allclose(numbers, tables[1][name], rtol=1e-5), (name, numbers, tables[1][name])
+
+
+def ncnn_model(path, layers):
+    """NAME.param and its .bin: (line, tagged weights in half precision, plain numbers) of each layer."""
+    blobs = len(layers)
+    path.write_text(f"7767517\n{len(layers)} {blobs}\n" + "".join(line + "\n" for line, _, _ in layers))
+    kept = b""
+    for _, weights, plain in layers:
+        for part in weights:
+            kept += struct.pack("<I", 0x01306b47) + part.astype("<f2").tobytes()
+            kept += b"\0" * (-len(kept) % 4)
+        kept += plain.astype("<f4").tobytes()
+    path.with_suffix(".bin").write_bytes(kept)
+
+
+def test_ncnn_template_finds_layers_by_weights(path):
+    """Names that pnnx makes up, in half precision, one convolution with its BatchNormalization folded and one without; a layer of ours
+    and a layer of theirs that nobody else has; an LSTM, whose weights alone have scales."""
+    none, rng = np.zeros(0), np.random.default_rng(5)
+    np.save(path / "x.npy", np.random.default_rng(4).standard_normal((16, 3, 9, 9)).astype(np.float32))
+    stored = {}
+    for folded in (True, False):
+        batch_norms(path / "model.onnx", folded)
+        stored[folded] = {t.name: onnx.numpy_helper.to_array(t) for t in onnx.load(path / "model.onnx").graph.initializer}
+    oracle.profile(path / "model.onnx", path / "x.npy", path / "profile.json")
+    oracle.tidemark("calibrate", path / "profile.json", "--quiet", "--method", "minmax", "--dtype", "int8", "--scheme", "symmetric",
+                    "-o", path / "enc.json")
+    cell = [rng.standard_normal(shape).astype(np.float16).astype(np.float32) for shape in ((24, 5), (24,), (24, 6))]
+    layers = [("Input in0 0 1 in0", [], none),
+              ("Convolution conv_7 1 1 in0 7 0=8 1=3 5=1 6=216", [stored[True]["w0"]], stored[True]["b0"]),
+              ("Convolution w1 1 1 7 c0 0=5 1=3 6=360", [stored[False]["w1"]], none),
+              ("Convolution conv0 1 1 c0 9 0=5 1=1 6=25", [rng.standard_normal((5, 5))], none),
+              ("LSTM lstm_0 1 1 9 out0 0=6 1=120", cell, none)]
+    ncnn_model(path / "m.param", layers)
+    words_of = ("export", path / "enc.json", "--model", path / "model.onnx", "--to")
+    template = ("--template", path / "m.param")
+    told = json.loads(oracle.tidemark(*words_of, "ncnn-table", *template, "-o", path / "table", "--json"))
+    table = {row[0]: np.array(row[1:], np.float32) for row in words(path / "table")}
+    assert list(table) == ["conv_7_param_0", "w1_param_0", "conv_7", "w1", "lstm_0_param_0", "lstm_0_param_1"], list(table)
+    def scales(array):
+        return 127 / np.abs(array.reshape(len(array), -1)).max(1)
+    for name, array in (("conv_7", stored[True]["w0"]), ("w1", stored[False]["w1"]), ("lstm_0", cell[0])):
+        assert np.allclose(table[name + "_param_0"], scales(array), rtol=1e-5), name
+    assert np.allclose(table["lstm_0_param_1"], scales(cell[2]), rtol=1e-5)
+    assert any("'conv0'" in remark and "stays float" in remark for remark in told["remarks"]), told
+    oracle.tidemark(*words_of, "ncnn-int8", *template, "-o", path / "q.param")
+    marks = [line.split()[-1] for line in (path / "q.param").read_text().splitlines()[2:]]
+    assert marks == ["in0", "8=2", "8=2", "6=25", "8=2"], marks
+    oracle.tidemark(*words_of, "ncnn-table", *template, "-o", path / "table", "--set", "dynamic=float")
+    assert not any("lstm" in row[0] for row in words(path / "table"))
+
+
+def test_ncnn_table_without_a_template_says_whose_names_it_has(path):
+    told = json.loads(oracle.tidemark("export", encodings(path), "--to", "ncnn-table", "--model", MODEL, "-o", path / "out", "--json"))
+    assert any("--template" in remark for remark in told["remarks"]), told
 
 
 def test_ncnn_int8_bytes(path):

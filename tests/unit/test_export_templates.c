@@ -116,18 +116,21 @@ TEST(test_an_ncnn_model) {
     static const unsigned char bin[16 + 4 + 8 + 4] = {
         [16] = 0x47, 0x6b, 0x30, 0x01, 0x00, 0x3c, 0x00, 0xc0, 0x00, 0x38, [31] = 0x40};
     struct tmk_ncnn_model model;
-    float weights[3], bias[1];
     must(read_ncnn("7767517\n3 3\r\nInput x 0 1 x 0=8\n\nBatchNorm n 1 1 x b 0=1\r\n"
                    "InnerProduct fc 1 1 b y 0=1 1=1 2=3 -23310=1,0.5\n",
                    bin, sizeof bin, &model, DIAG));
     assert_int_equal(model.n, 3);
     assert_string_equal(model.layers[2].top, "y");
-    assert_int_equal(model.layers[2].offset, 16);
-    assert_int_equal(model.layers[2].size, 16);
-    assert_true(model.layers[2].quantizable);
-    assert_false(model.layers[1].quantizable);
-    tmk_ncnn_numbers(&model, &model.layers[2], weights, bias);
+    const struct tmk_ncnn_part *parts = model.layers[2].parts;
+    assert_int_equal(parts[0].offset, 16);
+    assert_int_equal(parts[0].size + parts[1].size, 16);
+    assert_int_equal(model.layers[2].int8, TMK_NCNN_STATIC);
+    assert_int_equal(model.layers[1].int8, TMK_NCNN_FLOAT);
+    float *weights = tmk_ncnn_numbers(&model, &parts[0]);
+    float *bias = tmk_ncnn_numbers(&model, &parts[1]);
     assert_true(weights[0] == 1 && weights[1] == -2 && weights[2] == 0.5f && bias[0] == 2);
+    free(weights);
+    free(bias);
     tmk_ncnn_model_finish(&model);
 }
 
@@ -147,7 +150,13 @@ TEST(test_what_is_no_ncnn_model) {
         {"7767517\n1 1\nBatchNorm x 0 1 x 0=9223372036854775807\n", TMK_FORMAT},
         {"7767517\n1 1\nConvolution x 0 1 x 6=9223372036854775807\n", TMK_FORMAT},
         {"7767517\n1 1\nMemoryData x 0 1 x 0=3037000500 1=3037000500\n", TMK_FORMAT},
-        {"7767517\n1 1\nLSTM x 0 1 x\n", TMK_UNSUPPORTED},
+        {"7767517\n1 1\nUnknown x 0 1 x\n", TMK_UNSUPPORTED},
+        {"7767517\n1 1\nLSTM x 0 1 x 0=1 1=4\n", TMK_FORMAT},
+        {"7767517\n1 1\nLSTM x 0 1 x 0=4611686018427387904 1=4\n", TMK_FORMAT},
+        {"7767517\n1 1\nGRU x 0 1 x 0=-1 1=4\n", TMK_FORMAT},
+        {"7767517\n1 1\nGRU x 0 1 x 0=1 1=4 8=2\n", TMK_UNSUPPORTED},
+        {"7767517\n1 1\nMultiHeadAttention x 0 1 x 0=0 2=1\n", TMK_FORMAT},
+        {"7767517\n1 1\nGemm x 0 1 x 6=1 10=5\n", TMK_FORMAT},
         {"7767517\n1 1\nInput x 0 1 x\n", TMK_FORMAT},
     };
     static const unsigned char bin[8];
