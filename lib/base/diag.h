@@ -33,4 +33,11 @@ bool tmk_nomem_by_limit(struct tmk_diag *diag);
             return tmk_try_status_;                                                                \
     } while (0)
 
+/* Returns tmk_nomem(diag) from the calling function unless the allocations gave something. */
+#define TMK_TRY_ALLOC(allocated, diag)                                                             \
+    do {                                                                                           \
+        if (!(allocated))                                                                          \
+            return tmk_nomem(diag);                                                                \
+    } while (0)
+
 #endif

@@ -35,8 +35,7 @@ static enum tmk_status read_whole(const char *path, int fd, size_t size, struct 
                                   struct tmk_diag *diag) {
     const struct tmk_infile file = {.fd = fd, .size = size};
     struct tmk_buf *buf = tmk_buf_create(size);
-    if (!buf)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(buf, diag);
     enum tmk_status status =
         tmk_in(diag, tmk_infile_read(&file, 0, tmk_buf_data(buf), size, diag), "%s", path);
     if (status == TMK_OK)
@@ -179,8 +178,7 @@ static void take_sha256(void *hash, const void *bytes, size_t n) {
 
 enum tmk_status tmk_file_sha256(const char *path, char hex[TMK_SHA256_HEX], struct tmk_diag *diag) {
     struct tmk_sha256 *hash = tmk_sha256_create();
-    if (!hash)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(hash, diag);
     enum tmk_status status = read_all(path, NULL, take_sha256, hash, diag);
     char digest[TMK_SHA256_HEX];
     tmk_sha256_finish(&hash, digest);
@@ -196,8 +194,7 @@ static void take_hash128(void *hash, const void *bytes, size_t n) {
 enum tmk_status tmk_file_hash128(const char *path, const atomic_bool *stop,
                                  char hex[TMK_HASH128_HEX], struct tmk_diag *diag) {
     struct tmk_hash128 *hash = tmk_hash128_create();
-    if (!hash)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(hash, diag);
     enum tmk_status status = read_all(path, stop, take_hash128, hash, diag);
     char digest[TMK_HASH128_HEX];
     tmk_hash128_finish(&hash, digest);

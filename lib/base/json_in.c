@@ -223,8 +223,7 @@ static enum tmk_status next_key(struct tmk_json_scan *scan, char **key, struct t
                    (size_t)(start - scan->begin)));
     *key = strdup(item->valuestring);
     cJSON_Delete(item);
-    if (!*key)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(*key, diag);
     at = skip_blank(at, scan->end);
     if (at == scan->end || *at != ':') {
         syntax_error(scan, at, diag, "a member's name without ':' after it");

@@ -15,8 +15,7 @@
 
 enum tmk_status tmk_locale_begin(locale_t out[2], struct tmk_diag *diag) {
     locale_t plain = newlocale(LC_NUMERIC_MASK, "C", (locale_t)0);
-    if (!plain)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(plain, diag);
     out[0] = uselocale(plain);
     out[1] = plain;
     return TMK_OK;
@@ -137,8 +136,7 @@ enum tmk_status tmk_json_finish(struct tmk_json_out *from, struct tmk_text *out,
     char *line = from->failed ? NULL : cJSON_PrintUnformatted(from->item);
     cJSON_Delete(from->item);
     from->item = NULL;
-    if (!line)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(line, diag);
     tmk_text_puts(out, line);
     cJSON_free(line);
     return out->failed ? tmk_nomem(diag) : TMK_OK;

@@ -326,8 +326,7 @@ static void end_temporary(struct tmk_outfile *out) {
 enum tmk_status tmk_outfile_begin(const char *path, struct tmk_outfile *out,
                                   struct tmk_diag *diag) {
     struct tmk_outfile file = {.path = strdup(path), .fd = -1, .folder = -1};
-    if (!file.path)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(file.path, diag);
     if (begin_temporary(path, &file)) {
         *out = file;
         return TMK_OK;
