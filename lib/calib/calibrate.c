@@ -101,8 +101,7 @@ static enum tmk_status fill_header(struct calibrate *c) {
     enum { MOST_SETTINGS = 18 };
     struct tmk_encodings *all = c->encodings;
     all->settings = tmk_encodings_make(all, MOST_SETTINGS, sizeof *all->settings);
-    if (!all->settings)
-        return tmk_nomem(c->diag);
+    TMK_TRY_ALLOC(all->settings, c->diag);
     TMK_TRY(tmk_encodings_keep(all, c->profile->model.file, &all->model.file, c->diag));
     TMK_TRY(tmk_encodings_keep(all, c->profile->model.sha256, &all->model.sha256, c->diag));
     TMK_TRY(tmk_encodings_keep(all, c->profile->model.format, &all->model.format, c->diag));
@@ -168,8 +167,7 @@ static enum tmk_status keep_all(struct calibrate *c) {
     uint32_t pick = 0;
     all->items = tmk_encodings_make(all, c->selection.n_picks, sizeof *all->items);
     all->left = tmk_encodings_make(all, c->profile->n_tensors, sizeof *all->left);
-    if (!all->items || !all->left)
-        return tmk_nomem(c->diag);
+    TMK_TRY_ALLOC(all->items && all->left, c->diag);
     for (uint32_t v = 0; v < c->profile->n_tensors; v++) {
         const char *reason = c->selection.reason[v];
         for (; pick < c->selection.n_picks && c->selection.picks[pick].value == v; pick++) {
@@ -293,8 +291,7 @@ static enum tmk_status run_steps(struct calibrate *c) {
         .context = c->options->context,
         .diag = c->diag,
     };
-    if (!c->make.items || !c->make.dropped)
-        return tmk_nomem(c->diag);
+    TMK_TRY_ALLOC(c->make.items && c->make.dropped, c->diag);
     remark_on_rules(c);
     TMK_TRY(tmk_make_items(&c->make));
     TMK_TRY(keep_all(c));

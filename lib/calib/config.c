@@ -233,14 +233,12 @@ static enum tmk_status get_except_op(struct tmk_config *config, const cJSON *mat
         return TMK_OK;
     TMK_TRY(tmk_json_array(match, "except_op", &array, diag));
     *out = tmk_arena_array(&config->arena, (size_t)cJSON_GetArraySize(array) + 1, sizeof **out);
-    if (!*out)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(*out, diag);
     cJSON_ArrayForEach(item, array) {
         if (!cJSON_IsString(item))
             return tmk_fail(diag, TMK_FORMAT, "'except_op' is not a list of operator types");
         (*out)[n] = tmk_arena_strdup(&config->arena, item->valuestring);
-        if (!(*out)[n++])
-            return tmk_nomem(diag);
+        TMK_TRY_ALLOC((*out)[n++], diag);
     }
     return TMK_OK;
 }
@@ -308,8 +306,7 @@ static enum tmk_status get_rules(struct tmk_config *config, const cJSON *tree,
     TMK_TRY(tmk_json_array(tree, "rules", &array, diag));
     config->rules =
         tmk_arena_array(&config->arena, (size_t)cJSON_GetArraySize(array), sizeof *config->rules);
-    if (!config->rules)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(config->rules, diag);
     cJSON_ArrayForEach(item, array) {
         struct tmk_config_rule *rule = &config->rules[config->n_rules];
         TMK_TRY(tmk_in(diag, get_rule(config, item, rule, diag), "rules[%" PRIu32 "]",

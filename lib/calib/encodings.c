@@ -29,8 +29,7 @@ const char *tmk_encoding_role_name(enum tmk_encoding_role role) {
 
 enum tmk_status tmk_encodings_create(struct tmk_encodings **out, struct tmk_diag *diag) {
     struct tmk_encodings *made = calloc(1, sizeof *made);
-    if (!made)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(made, diag);
     made->arena = calloc(1, sizeof *made->arena);
     if (!made->arena) {
         free(made);
@@ -103,12 +102,10 @@ enum tmk_status tmk_encoding_allocate(struct tmk_encodings *encodings, struct tm
     float **const floats[] = {&e->scale, &e->low, &e->high, &e->clip_min, &e->clip_max};
     for (size_t i = 0; i < TMK_COUNT(floats); i++) {
         *floats[i] = tmk_encodings_make(encodings, n, sizeof **floats[i]);
-        if (!*floats[i])
-            return tmk_nomem(diag);
+        TMK_TRY_ALLOC(*floats[i], diag);
     }
     e->zero_point = tmk_encodings_make(encodings, n, sizeof *e->zero_point);
-    if (!e->zero_point)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(e->zero_point, diag);
     e->n = n;
     return TMK_OK;
 }
@@ -160,8 +157,7 @@ void tmk_encoding_set_clip(struct tmk_encoding *e) {
 enum tmk_status tmk_encodings_keep(struct tmk_encodings *encodings, const char *text,
                                    const char **out, struct tmk_diag *diag) {
     const char *kept = tmk_encodings_text(encodings, text);
-    if (!kept)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(kept, diag);
     *out = kept;
     return TMK_OK;
 }
@@ -341,8 +337,7 @@ static enum tmk_status check_groups(const struct tmk_encodings *all, struct tmk_
     const struct tmk_encoding **tied = malloc(((size_t)all->n_items + 1) * sizeof *tied);
     uint32_t n = 0;
     enum tmk_status status = TMK_OK;
-    if (!tied)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(tied, diag);
     for (uint32_t i = 0; i < all->n_items; i++)
         if (all->items[i].group)
             tied[n++] = &all->items[i];

@@ -173,8 +173,7 @@ static enum tmk_status copy_absent(struct tmk_field_reader *r, float **out, cons
     if (*out)
         return TMK_OK;
     *out = tmk_encodings_make(r->owner, n, sizeof **out);
-    if (!*out)
-        return tmk_nomem(r->diag);
+    TMK_TRY_ALLOC(*out, r->diag);
     memcpy(*out, from, n * sizeof **out);
     return TMK_OK;
 }
@@ -183,8 +182,7 @@ static enum tmk_status finalize_ranges(struct tmk_field_reader *r, struct tmk_en
     float *const given[] = {e->clip_min, e->clip_max};
     e->clip_min = tmk_encodings_make(r->owner, e->n, sizeof *e->clip_min);
     e->clip_max = tmk_encodings_make(r->owner, e->n, sizeof *e->clip_max);
-    if (!e->clip_min || !e->clip_max)
-        return tmk_nomem(r->diag);
+    TMK_TRY_ALLOC(e->clip_min && e->clip_max, r->diag);
     tmk_encoding_set_clip(e);
     e->clip_min = given[0] ? given[0] : e->clip_min;
     e->clip_max = given[1] ? given[1] : e->clip_max;
@@ -217,8 +215,7 @@ static enum tmk_status finalize_zero_points(struct tmk_field_reader *r, struct t
     if (!e->symmetric)
         return fail_expected(r, "zero_point", "a list of integers");
     e->zero_point = tmk_encodings_make(r->owner, e->n, sizeof *e->zero_point);
-    if (!e->zero_point)
-        return tmk_nomem(r->diag);
+    TMK_TRY_ALLOC(e->zero_point, r->diag);
     for (uint32_t i = 0; i < e->n; i++)
         e->zero_point[i] = tmk_encoding_middle(e->dtype);
     return TMK_OK;
@@ -325,8 +322,7 @@ static enum tmk_status get_settings(struct tmk_field_reader *r, const cJSON *ite
     if (!cJSON_IsObject(item))
         return tmk_fail(r->diag, TMK_FORMAT, "not an object");
     e->settings = tmk_encodings_make(e, (size_t)cJSON_GetArraySize(item), sizeof *e->settings);
-    if (!e->settings)
-        return tmk_nomem(r->diag);
+    TMK_TRY_ALLOC(e->settings, r->diag);
     cJSON_ArrayForEach(setting, item) {
         struct tmk_encodings_setting *out = &e->settings[e->n_settings++];
         if (!cJSON_IsString(setting))

@@ -75,8 +75,7 @@ enum tmk_status tmk_excess_make(const struct tmk_spread *spread, bool negative,
         made.first = bin_of(fmax(least, made.most * TMK_EXCESS_MIN));
         made.n = (uint32_t)(bin_of(made.most) - made.first + 1);
         made.bins = calloc(made.n, sizeof *made.bins);
-        if (!made.bins)
-            return tmk_nomem(diag);
+        TMK_TRY_ALLOC(made.bins, diag);
         add_up(&walk, &made);
     }
     *out = made;

@@ -102,8 +102,7 @@ static enum tmk_status spread_of(const struct tmk_make *make, const uint32_t *pi
     enum tmk_status status = TMK_OK;
     bool all = true;
     *out = (struct tmk_spread){.min = INFINITY, .max = -INFINITY};
-    if (!stats)
-        return tmk_nomem(make->diag);
+    TMK_TRY_ALLOC(stats, make->diag);
     for (uint32_t i = 0; i < n; i++) {
         struct tmk_summary facts;
         stats[i] = numbers_of(make, picks[i])->stats;

@@ -42,8 +42,7 @@ static enum tmk_status add_node(struct build *b, const char *name, const char *o
                                 const char *domain, uint32_t *out) {
     struct tmk_net_node *moved =
         tmk_grown(b->net->nodes, b->net->n_nodes, &b->size, sizeof *b->net->nodes);
-    if (!moved)
-        return tmk_nomem(b->diag);
+    TMK_TRY_ALLOC(moved, b->diag);
     b->net->nodes = moved;
     moved[b->net->n_nodes] = (struct tmk_net_node){.name = name, .op = op, .domain = domain};
     *out = b->net->n_nodes++;
@@ -53,16 +52,14 @@ static enum tmk_status add_node(struct build *b, const char *name, const char *o
 static enum tmk_status node_by_name(struct build *b, const char *name, const char *op,
                                     const char *domain, uint32_t *out) {
     const char *key = key_of(b, name, op);
-    if (!key)
-        return tmk_nomem(b->diag);
+    TMK_TRY_ALLOC(key, b->diag);
     const uint32_t *found = tmk_map_get(&b->named, key);
     if (found) {
         *out = *found;
         return TMK_OK;
     }
     uint32_t *number = tmk_arena_alloc(&b->net->arena, sizeof *number);
-    if (!number)
-        return tmk_nomem(b->diag);
+    TMK_TRY_ALLOC(number, b->diag);
     TMK_TRY(add_node(b, name, op, domain, number));
     *out = *number;
     return tmk_map_put(&b->named, key, number) ? TMK_OK : tmk_nomem(b->diag);
@@ -77,8 +74,7 @@ static enum tmk_status set_port(struct build *b, uint32_t **list, uint32_t *n, u
     if (at >= *n) {
         uint32_t size = at + 1 > 2 * *n ? at + 1 : 2 * *n;
         uint32_t *moved = tmk_arena_array(&b->net->arena, size, sizeof *moved);
-        if (!moved)
-            return tmk_nomem(b->diag);
+        TMK_TRY_ALLOC(moved, b->diag);
         for (uint32_t i = 0; i < size; i++)
             moved[i] = i < *n ? (*list)[i] : TMK_NET_NONE;
         *list = moved;
@@ -121,8 +117,7 @@ static enum tmk_status make_nodes(struct build *b) {
             TMK_TRY(node_by_name(b, t->producer.node, t->producer.op, t->producer.domain, &node));
         } else if (!is_of_last(b, last, v)) {
             char *name = tmk_arena_alloc(&net->arena, 16);
-            if (!name)
-                return tmk_nomem(b->diag);
+            TMK_TRY_ALLOC(name, b->diag);
             snprintf(name, 16, "p%" PRIu32, t->id);
             TMK_TRY(add_node(b, name, t->producer.op, t->producer.domain, &node));
             last = node;
@@ -162,8 +157,7 @@ static enum tmk_status list_unnamed(struct build *b) {
             for (uint32_t v = 0; v < profile->n_tensors; v++)
                 b->first[v + 1] += b->first[v];
             b->unnamed = calloc((size_t)b->first[profile->n_tensors] + 1, sizeof *b->unnamed);
-            if (!b->unnamed)
-                return tmk_nomem(b->diag);
+            TMK_TRY_ALLOC(b->unnamed, b->diag);
         } else {
             memmove(b->first + 1, b->first, profile->n_tensors * sizeof *b->first);
             b->first[0] = 0;
@@ -294,8 +288,7 @@ static enum tmk_status make_uses(struct build *b) {
         net->first_use[v + 1] += net->first_use[v];
     net->uses = tmk_arena_array(&net->arena, net->first_use[n_values], sizeof *net->uses);
     uint32_t *at = tmk_arena_array(&net->arena, n_values, sizeof *at);
-    if (!net->uses || !at)
-        return tmk_nomem(b->diag);
+    TMK_TRY_ALLOC(net->uses && at, b->diag);
     for (uint32_t i = 0; i < net->n_nodes; i++)
         for (uint32_t k = 0; k < net->nodes[i].n_inputs; k++) {
             uint32_t v = net->nodes[i].inputs[k];

@@ -153,8 +153,7 @@ enum tmk_status tmk_patterns_init(struct tmk_patterns *patterns, const struct tm
     patterns->instance = tmk_arena_array(&patterns->arena, n, sizeof *patterns->instance);
     f.marked = tmk_arena_array(&patterns->arena, n, sizeof *f.marked);
     f.state = tmk_arena_array(&patterns->arena, n, sizeof *f.state);
-    if (!patterns->of || !patterns->instance || !f.marked || !f.state)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(patterns->of && patterns->instance && f.marked && f.state, diag);
     tmk_find_fronts(&f);
     tmk_find_norms(&f);
     tmk_find_gates(&f);
@@ -197,8 +196,7 @@ static uint32_t first_result(const struct tmk_net *net, uint32_t node) {
 static enum tmk_status list_nodes(const struct tmk_net *net, const struct tmk_patterns *patterns,
                                   struct tmk_pattern_node **out, size_t *n, struct tmk_diag *diag) {
     struct tmk_pattern_node *list = calloc((size_t)net->n_nodes + 1, sizeof *list);
-    if (!list)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(list, diag);
     *n = 0;
     for (uint32_t i = 0; i < net->n_nodes; i++) {
         const uint32_t v = first_result(net, i);

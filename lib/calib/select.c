@@ -59,8 +59,7 @@ static enum tmk_status fused_values(const struct tmk_net *net, const struct tmk_
         snprintf(text, sizeof text, "%s computes %s and %s in one step, without codes between them",
                  target->name, net->nodes[i].op, next->op);
         reason[v] = tmk_arena_strdup(arena, text);
-        if (!reason[v])
-            return tmk_nomem(diag);
+        TMK_TRY_ALLOC(reason[v], diag);
     }
     return TMK_OK;
 }
@@ -423,8 +422,7 @@ static enum tmk_status finalize_value(struct select *s, struct found *f, uint32_
         pick->general = i == general;
         pick->rank = i == general ? UINT32_MAX : i;
         pick->uses = tmk_arena_array(&s->out->arena, pick->general ? 0 : n, sizeof *pick->uses);
-        if (!pick->uses)
-            return tmk_nomem(s->diag);
+        TMK_TRY_ALLOC(pick->uses, s->diag);
         for (uint32_t k = 0; !pick->general && k < n; k++)
             if (f->of_use[k] == i)
                 pick->uses[pick->n_uses++] = &net->uses[first + k];
@@ -483,8 +481,7 @@ static enum tmk_status pick_all(struct select *s) {
     for (uint32_t v = 0; v < n; v++)
         most = tmk_net_readers(net, v) > most ? tmk_net_readers(net, v) : most;
     f.of_use = calloc((size_t)most + 1, sizeof *f.of_use);
-    if (!f.of_use)
-        return tmk_nomem(s->diag);
+    TMK_TRY_ALLOC(f.of_use, s->diag);
     for (uint32_t v = 0; status == TMK_OK && v < n; v++)
         status = pick_value(s, &f, v);
     free(f.of_use);
@@ -525,10 +522,10 @@ enum tmk_status tmk_select(const struct tmk_net *net, const struct tmk_config *c
     bool *first = tmk_arena_array(arena, net->n_nodes, sizeof *first),
          *last = tmk_arena_array(arena, net->n_nodes, sizeof *last);
     uint32_t *beside = tmk_arena_array(arena, net->n_nodes, sizeof *beside);
-    if (!out->picks || !out->general || !out->use_pick || !out->reason || !out->bias_of ||
-        !out->accumulates || !out->matched || !s.is_bias_add || !s.unusable || !s.role || !first ||
-        !last || !beside)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(out->picks && out->general && out->use_pick && out->reason && out->bias_of &&
+                      out->accumulates && out->matched && s.is_bias_add && s.unusable && s.role &&
+                      first && last && beside,
+                  diag);
     s.match = (struct tmk_match){net,  config,      s.is_bias_add, first,
                                  last, &s.patterns, beside,        out->matched};
     enum tmk_status status = tmk_patterns_init(&s.patterns, net, diag);

@@ -110,8 +110,7 @@ enum tmk_status tmk_spread_take_samples(struct tmk_spread *spread, const float *
         float *both = n <= SIZE_MAX / 2 && tmk_mul_size((size_t)n * 2, sizeof *both, &size)
                           ? malloc(size)
                           : NULL;
-        if (!both)
-            return tmk_nomem(diag);
+        TMK_TRY_ALLOC(both, diag);
         for (uint64_t i = 0; i < 2 * n; i++)
             both[i] = NAN;
         spread->sample_min = both;

@@ -158,8 +158,7 @@ static enum tmk_status add_rows(struct tmk_target *target, const cJSON *tree, co
         if (tmk_target_find_row(target, op->valuestring))
             return tmk_fail(diag, TMK_FORMAT, "%s has an entry already", op->valuestring);
         row.op = tmk_arena_strdup(&target->arena, op->valuestring);
-        if (!row.op)
-            return tmk_nomem(diag);
+        TMK_TRY_ALLOC(row.op, diag);
         target->rows[target->n_rows++] = row;
     }
     return TMK_OK;
@@ -188,8 +187,7 @@ static enum tmk_status get_operators(struct tmk_target *target, const cJSON *tre
     }
     target->rows =
         tmk_arena_array(&target->arena, n + TMK_COUNT(no_operators), sizeof *target->rows);
-    if (!target->rows)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(target->rows, diag);
     cJSON_ArrayForEach(entry, array) {
         TMK_TRY(tmk_in(diag, add_rows(target, tree, entry, diag), "operators[%" PRIu32 "]", at));
         at++;
@@ -210,8 +208,7 @@ static enum tmk_status get_pair(struct tmk_target *target, const cJSON *tree, co
         if (cJSON_GetArraySize(ops) != 2 || !cJSON_IsString(op))
             return tmk_fail(diag, TMK_FORMAT, "'op' is not a list of two operator types");
         target->fused[target->n_fused][i] = tmk_arena_strdup(&target->arena, op->valuestring);
-        if (!target->fused[target->n_fused][i])
-            return tmk_nomem(diag);
+        TMK_TRY_ALLOC(target->fused[target->n_fused][i], diag);
     }
     target->n_fused++;
     return TMK_OK;
@@ -225,8 +222,7 @@ static enum tmk_status get_fused(struct tmk_target *target, const cJSON *tree,
     TMK_TRY(tmk_json_array(tree, "fused", &array, diag));
     target->fused =
         tmk_arena_array(&target->arena, (size_t)cJSON_GetArraySize(array), sizeof *target->fused);
-    if (!target->fused)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(target->fused, diag);
     cJSON_ArrayForEach(entry, array) {
         TMK_TRY(tmk_in(diag, get_pair(target, tree, entry, diag), "fused[%" PRIu32 "]",
                        target->n_fused));
@@ -242,14 +238,12 @@ static enum tmk_status get_exports(struct tmk_target *target, const cJSON *tree,
         return tmk_fail(diag, TMK_FORMAT, "'exports' names no format");
     target->exports =
         tmk_arena_array(&target->arena, (size_t)cJSON_GetArraySize(array), sizeof *target->exports);
-    if (!target->exports)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(target->exports, diag);
     cJSON_ArrayForEach(item, array) {
         if (!cJSON_IsString(item))
             return tmk_fail(diag, TMK_FORMAT, "'exports' is not a list of formats");
         target->exports[target->n_exports] = tmk_arena_strdup(&target->arena, item->valuestring);
-        if (!target->exports[target->n_exports++])
-            return tmk_nomem(diag);
+        TMK_TRY_ALLOC(target->exports[target->n_exports++], diag);
     }
     return TMK_OK;
 }
@@ -288,8 +282,7 @@ static enum tmk_status get_target(struct tmk_target *target, const cJSON *tree,
 static enum tmk_status make_target(const cJSON *tree, struct tmk_target **out,
                                    struct tmk_diag *diag) {
     struct tmk_target *target = calloc(1, sizeof *target);
-    if (!target)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(target, diag);
     enum tmk_status status = get_target(target, tree, diag);
     if (status == TMK_OK)
         *out = target;

@@ -186,9 +186,9 @@ enum tmk_status tmk_ties_init(struct tmk_ties *ties, const struct tmk_selection 
     ties->takes = tmk_arena_array(&ties->arena, n, sizeof *ties->takes);
     ties->numbers = tmk_arena_array(&ties->arena, n, sizeof *ties->numbers);
     ties->rule = tmk_arena_array(&ties->arena, n, sizeof *ties->rule);
-    if (!ties->parent || !ties->covered || !ties->unit || !ties->takes || !ties->numbers ||
-        !ties->rule)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(ties->parent && ties->covered && ties->unit && ties->takes && ties->numbers &&
+                      ties->rule,
+                  diag);
     for (uint32_t i = 0; i < n; i++) {
         ties->parent[i] = i;
         ties->takes[i] = TMK_NET_NONE;

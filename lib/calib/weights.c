@@ -291,8 +291,7 @@ static enum tmk_status fill_weight(struct tmk_make *make, uint32_t pick, struct 
         return tmk_fail(make->diag, TMK_MISMATCH, "p%" PRIu32 " '%s': %" PRIu32 " channels", e->id,
                         e->name, e->n);
     w->numbers = malloc((tmk_tensor_count(w->real) + 1) * sizeof *w->numbers);
-    if (!w->numbers)
-        return tmk_nomem(make->diag);
+    TMK_TRY_ALLOC(w->numbers, make->diag);
     enum tmk_status status = choose_ranges(make, pick, w);
     free(w->numbers);
     return status;
