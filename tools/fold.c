@@ -33,12 +33,10 @@ static enum tmk_status name_file(struct folded *out, const char *path, struct tm
 
 static enum tmk_status write_folded(struct tmk_model *model, const char *path, bool *fewer,
                                     struct tmk_diag *diag) {
-    const struct tmk_transform_options options = {
-        .passes = passes, .n_passes = sizeof passes / sizeof *passes, .keep_types = true};
-    struct tmk_lineage_record *lineage = NULL;
+    const struct tmk_transform_options options = {.passes = passes,
+                                                  .n_passes = sizeof passes / sizeof *passes};
     struct tmk_transform_report report = {0};
-    enum tmk_status status = tmk_model_transform(model, &options, path, &lineage, &report, diag);
-    tmk_lineage_record_destroy(&lineage);
+    enum tmk_status status = tmk_model_transform(model, &options, path, NULL, &report, diag);
     *fewer = report.nodes_after < report.nodes_before;
     return status;
 }

@@ -119,9 +119,6 @@ struct tmk_transform_options {
     /* Of a Relay module the file for its weights, as relay.save_param_dict writes it; NULL: they go
      * to its metadata section. */
     const char *params_path;
-    /* Inputs and outputs of an ONNX file keep types that are float32 inside (float16 and the like),
-     * with Cast behind and before them. There is no lineage then: *out becomes NULL. */
-    bool keep_types;
     /* After each pass that is run: its name, whether it changed anything, and the graph as text
      * with what each value stands for. NULL: never. */
     void (*after)(void *context, const char *pass, bool progress, const char *text);
@@ -139,7 +136,8 @@ struct tmk_transform_report {
 
 /* Runs passes over a copy of the model, writes it to `path` (whole or not at all), and answers with
  * what became of each value; end with tmk_lineage_record_destroy. Originals are those of the model
- * without its observers. report may be NULL. TMK_ARGUMENT: there is no such pass.
+ * without its observers. out and report may be NULL. Inputs and outputs of an ONNX file keep types
+ * that are float32 inside (float16 and the like), with Cast behind and before them. TMK_ARGUMENT: there is no such pass.
  *
  * A path that ends in ".relay" becomes Relay text, without observers. Values of the graph that
  * have no expression in the text are CONSTANT where they depend on no input, else DEAD.

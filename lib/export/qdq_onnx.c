@@ -129,7 +129,7 @@ static enum tmk_status write_upgraded(const struct tmk_export_job *job, struct t
     TMK_TRY(tmk_quantize_graph(graph, job->encodings, &options, &made, diag));
     enum tmk_status status = job->encodings->n_items ? tmk_export_ready(job, diag) : TMK_OK;
     if (status == TMK_OK)
-        status = tmk_onnx_save_as_declared(made.graph, job->path, diag);
+        status = tmk_onnx_save(made.graph, job->path, diag);
     if (status == TMK_OK)
         remark_on_precision(job, made.graph);
     tmk_quantized_finish(&made);

@@ -44,19 +44,19 @@ TMK_NODISCARD enum tmk_status tmk_onnx_load(const char *path,
 
 /* Export. Names of values, and those of nodes, are made unique where they collide; nameless values
  * get names. Observers keep running in any ONNX runtime: the model brings ai.tidemark::EdgeObserver
- * along as a model-local function that forwards its input. What was widened stays float32.
+ * along as a model-local function that forwards its input. What was widened stays float32, but the
+ * model's inputs and outputs have the types of the file that the graph was read from, with Cast
+ * behind and before them.
  *
  * Where the weights take more than 2,000,000,000 bytes (a protobuf ends at 2 GiB) those of 1 KiB
  * and more go to `path`.data, which is written first. */
 TMK_NODISCARD enum tmk_status tmk_onnx_save(const struct tmk_graph *graph, const char *path,
                                             struct tmk_diag *diag);
-/* The same, and inputs and outputs have the types of the file that the graph was read from, with
- * Cast behind and before them. */
-TMK_NODISCARD enum tmk_status tmk_onnx_save_as_declared(const struct tmk_graph *graph,
-                                                        const char *path, struct tmk_diag *diag);
 /* tmk_onnx_save with another limit, in bytes. */
 TMK_NODISCARD enum tmk_status tmk_onnx_save_split(const struct tmk_graph *graph, const char *path,
                                                   size_t limit, struct tmk_diag *diag);
+/* So many nodes stand before the graph's own in its file: a Cast for each such input. */
+uint32_t tmk_onnx_leading_casts(const struct tmk_graph *graph);
 /* Appends the model, weights and all, to `out`. */
 TMK_NODISCARD enum tmk_status tmk_onnx_encode(const struct tmk_graph *graph, struct tmk_text *out,
                                               struct tmk_diag *diag);

@@ -143,6 +143,13 @@ static bool is_widened(const struct tmk_value *value) {
            type->origin != type->dtype && tmk_onnx_widened(type->origin) == type->dtype;
 }
 
+uint32_t tmk_onnx_leading_casts(const struct tmk_graph *graph) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < graph->n_inputs; i++)
+        n += is_widened(graph->inputs[i]);
+    return n;
+}
+
 /* Its name goes to the value of the former type, and nodes get another one. */
 static enum tmk_status declare_end(struct tmk_onnx_writer *w, struct tmk_onnx_names *names,
                                    const struct tmk_value *value) {
@@ -237,7 +244,7 @@ static enum tmk_status write_body(struct tmk_onnx_writer *w, const struct tmk_gr
     if (!pb->node)
         return tmk_nomem(w->diag);
     TMK_TRY(tmk_onnx_name_values(w, graph, names));
-    if (w->as_declared && !names->outer)
+    if (!names->outer)
         TMK_TRY(declare_ends(w, graph, names));
     pb->input = tmk_arena_array(&w->arena, graph->n_inputs, sizeof *pb->input);
     if (!pb->input)
@@ -553,9 +560,9 @@ static enum tmk_status write_file(const TmkPb__Model *model, struct tmk_outfile 
     return sink.status;
 }
 
-static enum tmk_status save_model(const struct tmk_graph *graph, const char *path, size_t limit,
-                                  bool as_declared, struct tmk_diag *diag) {
-    struct tmk_onnx_writer w = {.as_declared = as_declared, .diag = diag};
+enum tmk_status tmk_onnx_save_split(const struct tmk_graph *graph, const char *path, size_t limit,
+                                    struct tmk_diag *diag) {
+    struct tmk_onnx_writer w = {.diag = diag};
     struct tmk_outfile files[2] = {{0}}, *out = &files[0], *data = &files[1];
     struct tmk_text data_path = {0};
     TmkPb__Model *model = NULL;
@@ -577,16 +584,6 @@ static enum tmk_status save_model(const struct tmk_graph *graph, const char *pat
     tmk_text_finish(&data_path);
     onnx_writer_finish(&w);
     return status;
-}
-
-enum tmk_status tmk_onnx_save_split(const struct tmk_graph *graph, const char *path, size_t limit,
-                                    struct tmk_diag *diag) {
-    return save_model(graph, path, limit, false, diag);
-}
-
-enum tmk_status tmk_onnx_save_as_declared(const struct tmk_graph *graph, const char *path,
-                                          struct tmk_diag *diag) {
-    return save_model(graph, path, WEIGHTS_LIMIT, true, diag);
 }
 
 enum tmk_status tmk_onnx_save(const struct tmk_graph *graph, const char *path,

@@ -18,7 +18,6 @@ struct tmk_onnx_writer {
     struct tmk_arena arena;     /* the messages; weights are borrowed from the graph */
     struct tmk_ptrmap names;    /* value to its name in the file */
     size_t n_renamed;           /* names made up so far */
-    bool as_declared;           /* the root's inputs and outputs have the types of its file */
     struct tmk_ptrmap declared; /* such a value to its name outside */
     bool has_observers;
     TmkPb__Tensor **initializers; /* of all graphs, in the order of the file */

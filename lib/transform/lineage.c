@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "model/onnx.h"
 #include "transform/values.h"
 
 struct making {
@@ -40,11 +41,14 @@ static struct tmk_value *next_initializer(const struct tmk_graph *graph, uint32_
 static enum tmk_status pair_graphs(struct making *m, const struct tmk_graph *graph,
                                    const struct tmk_graph *file);
 
-/* The file may have copies behind the last node, for outputs that are there twice. */
+/* The file may have nodes before the first, for inputs whose types are widened, and behind the last:
+ * for such outputs, and copies of those that are there twice. */
 static enum tmk_status pair_graphs(struct making *m, const struct tmk_graph *graph,
                                    const struct tmk_graph *file) {
     const struct tmk_node *node = graph->first, *in_file = file->first;
     uint32_t at = 0, file_at = 0;
+    for (uint32_t n = graph == m->ends->graph ? tmk_onnx_leading_casts(graph) : 0; n && in_file; n--)
+        in_file = in_file->next;
     if (graph->n_inputs != file->n_inputs)
         return fail_differing(m, "its inputs");
     for (uint32_t i = 0; i < graph->n_inputs; i++)

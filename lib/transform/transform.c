@@ -315,8 +315,7 @@ static enum tmk_status save_model(struct transforming *t, const char *path) {
     free(list);
     TMK_TRY(status);
     TMK_TRY(tmk_graph_verify(t->graph, t->diag));
-    TMK_TRY((t->options->keep_types ? tmk_onnx_save_as_declared : tmk_onnx_save)(t->graph, path,
-                                                                                 t->diag));
+    TMK_TRY(tmk_onnx_save(t->graph, path, t->diag));
     return tmk_strip_observers(t->graph, NULL, t->diag);
 }
 
@@ -333,9 +332,7 @@ enum tmk_status tmk_model_transform(struct tmk_model *model,
         status = tmk_in(diag, run_passes(&t), "%s", model->path);
     if (status == TMK_OK)
         status = save_model(&t, path);
-    if (status == TMK_OK && options->keep_types)
-        *out = NULL;
-    else if (status == TMK_OK)
+    if (status == TMK_OK && out)
         status = make_record(&t, model, path, out);
     if (status == TMK_OK && report)
         *report = t.report;
