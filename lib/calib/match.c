@@ -67,6 +67,12 @@ static bool is_follower(const struct tmk_match *m, uint32_t node) {
     return tmk_traits_are(tmk_traits_of(n->domain, n->op), TMK_TRAIT_MOVES);
 }
 
+/* Of what it makes of constants, its readers alone decide. */
+static bool moves_constants(const struct tmk_match *m, uint32_t node) {
+    const uint32_t y = tmk_net_output(m->net, node, 0);
+    return class_of(m, node) == TMK_OP_DIRECT && y != TMK_NET_NONE && !m->net->varies[y];
+}
+
 static bool is_bias_add(const struct tmk_match *m, uint32_t node) {
     return m->is_bias_add && m->is_bias_add[node];
 }
@@ -132,8 +138,8 @@ struct tmk_quant_settings tmk_match_settings(const struct tmk_match *m, uint32_t
     if (reader == TMK_NET_NONE && t->kind == TMK_PROFILE_OUTPUT &&
         m->config->quantize_sensitive != TMK_YES)
         settings.quantize = TMK_NO;
-    if (role == TMK_ENCODING_ACTIVATION && node != TMK_NET_NONE &&
-        m->beside_float[node] != TMK_NET_NONE)
+    if (node != TMK_NET_NONE && m->beside_float[node] != TMK_NET_NONE &&
+        (role == TMK_ENCODING_ACTIVATION || moves_constants(m, node)))
         settings.quantize = TMK_NO;
     for (uint32_t i = 0; i < m->config->n_rules; i++) {
         const struct tmk_config_rule *rule = &m->config->rules[i];
@@ -242,8 +248,9 @@ void tmk_match_beside_float(const struct tmk_match *m) {
         if (follows && is_node_quantized(m, i) != TMK_YES)
             m->beside_float[i] = float_before(m, i);
     }
-    for (uint32_t i = m->config->quantize_sensitive != TMK_YES ? m->net->n_nodes : 0; i-- > 0;)
-        if (m->beside_float[i] == TMK_NET_NONE && is_follower(m, i) && !is_bias_add(m, i) &&
+    for (uint32_t i = m->net->n_nodes; i-- > 0;)
+        if ((m->config->quantize_sensitive != TMK_YES || moves_constants(m, i)) &&
+            m->beside_float[i] == TMK_NET_NONE && is_follower(m, i) && !is_bias_add(m, i) &&
             is_node_quantized(m, i) == TMK_UNSET)
             m->beside_float[i] = float_behind(m, i);
 }

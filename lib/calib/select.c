@@ -384,7 +384,7 @@ static enum tmk_status pick_for_maker(struct select *s, struct found *f, uint32_
         f->some_float = true;
         return say_config(s, v, settings.by, s->net->maker[v]);
     }
-    if (settings.quantize != TMK_NO && read_outside)
+    if (settings.quantize != TMK_NO && read_outside && !f->some_float)
         *general = add_class(f, TMK_ENCODING_ACTIVATION, &terms, TMK_NET_NONE);
     for (uint32_t i = 0; *general == TMK_NET_NONE && i < f->n; i++)
         if (f->picks[i].role == TMK_ENCODING_ACTIVATION &&

@@ -31,6 +31,8 @@ const struct tmk_encoding *tmk_qdq_encoding(const struct tmk_qdq *q,
     if (derived)
         return derived;
     char label[16] = "";
+    if (reader && reader->graph != q->graph) /* what is in sub-graphs stays float */
+        return NULL;
     if (reader && !reader->name[0] && reader->n_outputs && reader->outputs[0])
         snprintf(label, sizeof label, "p%lld", (long long)reader->outputs[0]->profile_id);
     const struct tmk_encoding *found = tmk_encodings_find(q->encodings, (uint32_t)mark->id,
@@ -57,12 +59,15 @@ static bool has_encoding(const struct tmk_qdq *q, const struct tmk_value *value)
     return found;
 }
 
-static bool can_be_quantized(const struct tmk_qdq *q, const struct tmk_value *value) {
-    if (value && value->kind == TMK_VALUE_INITIALIZER && value->data.dtype != TMK_FLOAT32)
+static bool is_float_tensor(const struct tmk_value *value) {
+    if (value->kind == TMK_VALUE_INITIALIZER && value->data.dtype != TMK_FLOAT32)
         return false;
-    return value && value->graph == q->graph &&
-           (value->type.dtype == TMK_FLOAT32 || value->type.dtype == TMK_UNDEFINED) &&
-           value->type.kind == TMK_TYPE_TENSOR && has_encoding(q, value);
+    return (value->type.dtype == TMK_FLOAT32 || value->type.dtype == TMK_UNDEFINED) &&
+           value->type.kind == TMK_TYPE_TENSOR;
+}
+
+static bool can_be_quantized(const struct tmk_qdq *q, const struct tmk_value *value) {
+    return value && value->graph == q->graph && is_float_tensor(value) && has_encoding(q, value);
 }
 
 static enum tmk_status add_mark(struct tmk_qdq *q, struct tmk_value *value, int64_t id,
@@ -433,6 +438,22 @@ static mark_fn *find_operator(const struct tmk_node *node) {
     return NULL;
 }
 
+/* It computes in float: it has float operands, of which none has an encoding for it. What it
+ * computes has encodings for its readers alone, which mark it if they are quantized. */
+static bool is_left_float(const struct tmk_qdq *q, const struct tmk_node *node) {
+    bool reads = false;
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        struct tmk_value *value = node->inputs[i];
+        if (!value || !is_float_tensor(value) || value->profile_id < 0)
+            continue;
+        const struct tmk_qdq_mark asked = {.value = value, .id = value->profile_id};
+        if (tmk_qdq_encoding(q, &asked, node, i))
+            return false;
+        reads = true;
+    }
+    return reads;
+}
+
 bool tmk_qdq_knows(const struct tmk_node *node) {
     return find_operator(node) != NULL;
 }
@@ -447,7 +468,7 @@ enum tmk_status tmk_qdq_mark_all(struct tmk_qdq *q) {
     for (struct tmk_node *node = q->graph->first; node; node = next) {
         next = node->next;
         mark_fn *fn = find_operator(node);
-        if (fn && node->n_outputs && node->outputs[0])
+        if (fn && node->n_outputs && node->outputs[0] && !is_left_float(q, node))
             TMK_TRY(fn(q, node));
     }
     return TMK_OK;

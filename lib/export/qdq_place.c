@@ -303,6 +303,7 @@ static enum tmk_status place_for_most(struct tmk_qdq *q, struct tmk_qdq_mark *ma
     mark->placed = true;
     TMK_TRY(tmk_qdq_report(q, e, NULL));
     TMK_TRY(tmk_value_replace(value, mark->real, mark->codes->producer, returned, q->diag));
+    TMK_TRY(hand_out(q, r, NULL, value));
     return convert_codes(q, mark, name, r);
 }
 
@@ -369,6 +370,7 @@ static enum tmk_status place_constant(struct tmk_qdq *q, struct tmk_qdq_mark *ma
     if (e) {
         TMK_TRY(place_codes(q, mark, e, "", mark));
         TMK_TRY(tmk_value_replace(mark->value, mark->real, NULL, false, q->diag));
+        TMK_TRY(hand_out(q, &readers, NULL, mark->value));
     }
     for (uint32_t i = 0; i < readers.n_other; i++) {
         struct tmk_qdq_mark made = {0};

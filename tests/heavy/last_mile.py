@@ -106,6 +106,10 @@ def run(model, feeds, optimised):
     options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimised else levels.ORT_DISABLE_ALL
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+    if optimised:  # else processors without VNNI saturate sums of 16 bits; some models do not load so
+        options.add_session_config_entry("session.x64quantprecision", "1")
+        with contextlib.suppress(onnxruntime.capi.onnxruntime_pybind11_state.Fail):
+            session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
     return [session.run(None, feed) for feed in feeds]
 
 
@@ -186,7 +190,7 @@ class Network:
         """ONNX Runtime's own; kept next to the network, since it is always the same."""
         import onnxruntime
         words, _, _ = self.settings[setting]
-        key = hashlib.sha256(repr((onnxruntime.__version__, len(self.calibrate), len(self.check), setting, words)).encode()
+        key = hashlib.sha256(repr((onnxruntime.__version__, len(self.calibrate), len(self.check), setting, words, "precise")).encode()
                              + self.model.read_bytes()).hexdigest()
         path = self.folder / "onnxruntime.json"
         known = json.loads(path.read_text()) if path.exists() else {}

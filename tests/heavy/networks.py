@@ -17,6 +17,7 @@ import numpy as np
 import onnx
 
 import cases
+import hand_made
 from cases import halves, inputs_of, smooth
 
 os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", HF_HUB_DISABLE_TELEMETRY="1")
@@ -469,6 +470,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--shared", type=Path, help="a folder of real models, one a folder")
+    parser.add_argument("--hand-made", action="store_true", help="the small ones of hand_made.py")
     parser.add_argument("--exports", action="store_true", help="the exports; needs torch, torchvision, timm, transformers, onnxscript")
     parser.add_argument("--only", action="append", help="only these")
     parser.add_argument("--again", action="store_true", help="make those again that exist")
@@ -480,6 +482,8 @@ def main():
     jobs = {}
     for path in sorted(options.shared.glob("*/model.onnx")) if options.shared else []:
         jobs[path.parent.name] = lambda path=path: (path, shared_feeds(path.parent))
+    for name in hand_made.NETWORKS if options.hand_made else []:
+        jobs[name] = lambda name=name: hand_made.make(name)
     for name, maker in EXPORTS.items() if options.exports else []:
         for way in ("torchscript", "dynamo"):
             jobs[f"{name}_{way}"] = lambda maker=maker, way=way: export(maker, way == "dynamo")
