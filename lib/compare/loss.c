@@ -60,8 +60,7 @@ static enum tmk_status prepare_comparison(struct measuring *m, struct tmk_diag *
     const bool crossed = m->judge->crossed;
     struct tmk_comparison *c = &m->comparison;
     m->pairs = calloc(2 * (size_t)m->n * m->graphs[0]->n_outputs + 1, sizeof *m->pairs);
-    if (!m->pairs)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(m->pairs, diag);
     *c = (struct tmk_comparison){.graphs = m->graphs,
                                  .n_graphs = m->n + 1,
                                  .pairs = m->pairs,
@@ -255,8 +254,7 @@ static enum tmk_status report_losses(const struct alone *apart, const struct tmk
             .sqnr = tmk_noise_sqnr(losses[i].noise),
             .expected = apart[i].expected,
         };
-        if (!out->values[i].name)
-            return tmk_nomem(diag);
+        TMK_TRY_ALLOC(out->values[i].name, diag);
         out->samples = losses[i].samples;
     }
     qsort(out->values, out->n, sizeof *out->values, costly_first);
@@ -273,8 +271,7 @@ static enum tmk_status rank_groups(const struct tmk_graph *graph,
         tmk_arena_array(out->arena, encodings->n_items, sizeof(void *));
     struct tmk_loss *losses = tmk_arena_array(out->arena, encodings->n_items, sizeof *losses);
     out->values = tmk_arena_array(out->arena, encodings->n_items, sizeof *out->values);
-    if (!apart || !list || !losses || !out->values)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(apart && list && losses && out->values, diag);
     const uint32_t n = take_apart(encodings, apart);
     out->n = n < most ? n : most;
     out->left_out = n - out->n;
@@ -291,8 +288,7 @@ enum tmk_status tmk_model_rank(struct tmk_model *model, const struct tmk_encodin
     struct tmk_run_options some = *run;
     struct tmk_graph *graph = NULL;
     struct tmk_ranking *made = calloc(1, sizeof *made);
-    if (!made)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(made, diag);
     some.data.limit = run->data.limit ? run->data.limit : TMK_RANK_SAMPLES;
     some.events.progress = NULL;
     made->arena = calloc(1, sizeof *made->arena);

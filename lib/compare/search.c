@@ -110,8 +110,7 @@ bool tmk_has_id(const struct tmk_unit *unit, uint32_t id) {
 enum tmk_status tmk_search_members(const struct tmk_encodings *all, const struct tmk_encoding *of,
                                    struct tmk_unit *unit, struct tmk_diag *diag) {
     uint32_t *ids = realloc(unit->ids, ((size_t)unit->n_ids + all->n_items + 1) * sizeof *ids);
-    if (!ids)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(ids, diag);
     unit->ids = ids;
     for (uint32_t i = 0; i < all->n_items; i++) {
         const struct tmk_encoding *e = &all->items[i];
@@ -466,8 +465,7 @@ static enum tmk_status write_config(const struct tmk_search *s) {
                          add_defaults(defaults, "weight", &s->base.weights)
                      ? cJSON_Print(s->config)
                      : NULL;
-    if (!text)
-        return tmk_nomem(s->diag);
+    TMK_TRY_ALLOC(text, s->diag);
     const enum tmk_status status =
         tmk_file_write(s->options->write_config, text, strlen(text), s->diag);
     cJSON_free(text);

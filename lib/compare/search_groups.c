@@ -53,8 +53,7 @@ static void add_named(struct groups *g, const char *key, const char *name) {
 static enum tmk_status add_blocks(const struct tmk_search *s, struct groups *g) {
     const struct tmk_encodings *all = s->current;
     uint32_t *ids = tmk_arena_array(&g->arena, all->n_items, sizeof *ids), n = 0;
-    if (!ids)
-        return tmk_nomem(s->diag);
+    TMK_TRY_ALLOC(ids, s->diag);
     for (uint32_t i = 0; i < all->n_items; i++)
         if (all->items[i].role != TMK_ENCODING_BIAS && (!n || ids[n - 1] != all->items[i].id))
             ids[n++] = all->items[i].id;
@@ -183,8 +182,7 @@ static enum tmk_status try_defaults(struct tmk_search *s) {
 
 enum tmk_status tmk_search_groups(struct tmk_search *s) {
     struct groups *g = calloc(1, sizeof *g);
-    if (!g)
-        return tmk_nomem(s->diag);
+    TMK_TRY_ALLOC(g, s->diag);
     enum tmk_status status = try_defaults(s);
     if (status == TMK_OK && !tmk_search_is_over(s))
         status = find_groups(s, g);

@@ -92,8 +92,7 @@ static enum tmk_status find_ids(struct simulating *s) {
         if (graph->values[i]->profile_id >= (int64_t)s->n_ids)
             s->n_ids = (uint32_t)graph->values[i]->profile_id + 1;
     s->by_id = calloc((size_t)s->n_ids + 1, sizeof(struct tmk_value *));
-    if (!s->by_id)
-        return tmk_nomem(s->diag);
+    TMK_TRY_ALLOC(s->by_id, s->diag);
     for (uint32_t i = 0; i < graph->n_values; i++)
         if (graph->values[i]->profile_id >= 0 && tmk_value_alive(graph->values[i]))
             s->by_id[graph->values[i]->profile_id] = graph->values[i];
@@ -179,8 +178,7 @@ static enum tmk_status make_pairs(struct simulating *s) {
     TMK_TRY(find_ids(s));
     s->pairs = calloc(2 * (size_t)n + count_nodes(s->graphs[QUANTIZED]) + 1, sizeof *s->pairs);
     s->items = tmk_arena_array(s->out->arena, (size_t)n + 1, sizeof *s->items);
-    if (!s->pairs || !s->items)
-        return tmk_nomem(s->diag);
+    TMK_TRY_ALLOC(s->pairs && s->items, s->diag);
     for (uint32_t i = 0; i < n; i++)
         add_pair(s, &s->quantized[QUANTIZED].values[i]);
     if (s->comparison.n_graphs > ROUNDED) {
@@ -244,8 +242,7 @@ static void fill_simulation(struct simulating *s) {
 static enum tmk_status copy_names(struct simulating *s) {
     for (uint32_t i = 0; i < s->out->n_values; i++) {
         s->items[i].name = tmk_arena_strdup(s->out->arena, s->items[i].name);
-        if (!s->items[i].name)
-            return tmk_nomem(s->diag);
+        TMK_TRY_ALLOC(s->items[i].name, s->diag);
     }
     return TMK_OK;
 }
@@ -279,8 +276,7 @@ enum tmk_status tmk_model_simulate(struct tmk_model *model, const struct tmk_enc
                                    struct tmk_simulation **out, struct tmk_diag *diag) {
     struct simulating s = {.diag = diag};
     s.out = calloc(1, sizeof *s.out);
-    if (!s.out)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(s.out, diag);
     s.out->arena = calloc(1, sizeof *s.out->arena);
     enum tmk_status status = s.out->arena ? TMK_OK : tmk_nomem(diag);
     if (status == TMK_OK)
