@@ -144,8 +144,7 @@ enum tmk_status tmk_team_offer(struct tmk_team *team, const struct tmk_work *wor
     const bool hands_out = team->rank == 0;
     if (hands_out && n_done) {
         kept = calloc(n_done, sizeof *kept);
-        if (!kept)
-            return tmk_nomem(diag);
+        TMK_TRY_ALLOC(kept, diag);
         memcpy(kept, done, n_done * sizeof *kept);
     }
     pthread_mutex_lock(&team->lock);

@@ -102,8 +102,7 @@ static enum tmk_status receive_profile(struct tmk_team *team, uint32_t from, uin
         tmk_team_receive(buffer + at, (int)(length - at < PIECE ? length - at : PIECE), from,
                          TAG_BYTES);
     pthread_mutex_unlock(&team->lock);
-    if (!yes)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(yes, diag);
     *bytes = buffer;
     return TMK_OK;
 }
