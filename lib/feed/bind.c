@@ -230,8 +230,7 @@ enum tmk_status tmk_feed_takes(const struct tmk_graph *graph, struct tmk_diag *d
 enum tmk_status tmk_feed_bind(struct tmk_feed *feed, struct tmk_diag *diag) {
     const struct tmk_data_options *data = feed->data;
     feed->sources = calloc(data->n_sources + 1, sizeof(struct tmk_source *));
-    if (!feed->sources)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(feed->sources, diag);
     bool counted = feed->graph->n_inputs == 0;
     /* A tensor without elements has one value, so no data is needed for it. */
     for (uint32_t i = 0; i < feed->graph->n_inputs; i++) {

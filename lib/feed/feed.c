@@ -68,8 +68,7 @@ static enum tmk_status note_bad(struct tmk_feed *feed, uint64_t sample, enum tmk
         return TMK_OK;
     struct tmk_bad_sample *bad =
         tmk_grown(counts->bad, counts->n_bad, &feed->tally.current->bad_size, sizeof *bad);
-    if (!bad)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(bad, diag);
     counts->bad = bad;
     if (!*file)
         file = tmk_source_info(source)->label;
@@ -224,8 +223,7 @@ enum tmk_status tmk_feed_open(const struct tmk_graph *graph, const struct tmk_da
                               uint32_t threads, const struct tmk_notices *notices,
                               struct tmk_feed **out, struct tmk_diag *diag) {
     struct tmk_feed *feed = calloc(1, sizeof *feed);
-    if (!feed)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(feed, diag);
     feed->graph = graph;
     feed->data = data;
     feed->threads = threads;

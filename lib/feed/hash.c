@@ -30,8 +30,7 @@ enum tmk_status tmk_feed_hash(struct tmk_feed *feed, const struct tmk_feed_hashe
                               struct tmk_diag *diag) {
     struct feed_hashing *hashing = &feed->hashing;
     hashing->hex = calloc((size_t)feed->n_sources + 1, sizeof *hashing->hex);
-    if (!hashing->hex)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(hashing->hex, diag);
     hashing->then = *then;
     int error = pthread_create(&hashing->thread, NULL, hash_all, feed);
     hashing->runs = !error;

@@ -184,8 +184,7 @@ enum tmk_status tmk_feed_open_range(struct tmk_feed *feed, uint64_t begin, struc
         return tmk_nomem(diag);
     struct tmk_profile_range *ranges = tmk_grown(counts->ranges, counts->n_ranges,
                                                  &feed->tally.current->ranges_size, sizeof *ranges);
-    if (!ranges)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(ranges, diag);
     counts->ranges = ranges;
     ranges[counts->n_ranges++] = (struct tmk_profile_range){begin, begin};
     return TMK_OK;
@@ -285,8 +284,7 @@ enum tmk_status tmk_rest_of(const struct tmk_work_ranges *all, const struct tmk_
     while (tmk_profile_range(done, n, &range))
         n++;
     struct tmk_profile_range *ranges = calloc((size_t)n + 1, sizeof *ranges);
-    if (!ranges)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(ranges, diag);
     for (uint32_t i = 0; i < n; i++)
         (void)tmk_profile_range(done, i, &ranges[i]);
     *out = (struct tmk_rest){.all = *all, .done = ranges, .n_done = n};

@@ -26,8 +26,7 @@ static enum tmk_status view_entries(const struct tmk_tensor *tensor, uint64_t at
     piece.data = (char *)tensor->data + at * entry;
     piece.shape.dim[0] = (int64_t)count;
     piece.buf = tmk_buf_view(piece.data, count * entry, tensor->buf);
-    if (!piece.buf)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(piece.buf, diag);
     *out = piece;
     return TMK_OK;
 }
@@ -241,8 +240,7 @@ static enum tmk_status choose_batch(const struct tmk_graph *graph, struct tmk_fe
     struct tmk_tensor *sample = calloc(graph->n_inputs + 1u, sizeof *sample);
     struct tmk_batch_independence answer;
     bool known = true, enough;
-    if (!sample)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(sample, diag);
     for (uint32_t i = 0; i < graph->n_inputs; i++)
         known = known && tmk_feed_sample(feed, i, &sample[i]);
     enum tmk_status status = TMK_OK;

@@ -90,8 +90,7 @@ enum tmk_status tmk_feed_find_recurrence(struct tmk_feed *feed, struct tmk_diag 
     feed->bound = calloc(feed->graph->n_inputs + 1u, sizeof *feed->bound);
     feed->recurrence.loops =
         calloc(data->recurrence.n_feedback + 1, sizeof *feed->recurrence.loops);
-    if (!feed->bound || !feed->recurrence.loops)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(feed->bound && feed->recurrence.loops, diag);
     if (data->recurrence.reset && !data->recurrence.n_feedback)
         return tmk_fail(diag, TMK_ARGUMENT, "--reset goes with --feedback OUT=IN");
     TMK_TRY(parse_reset(feed, diag));
