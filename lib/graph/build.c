@@ -47,8 +47,7 @@ enum tmk_status tmk_graph_create_sub(struct tmk_graph *parent, const char *name,
                                      struct tmk_graph **out, struct tmk_diag *diag) {
     struct tmk_graph *graph = tmk_arena_alloc(parent->arena, sizeof *graph);
     char *copy = tmk_arena_strdup(parent->arena, name);
-    if (!graph || !copy)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(graph && copy, diag);
     graph->arena = parent->arena;
     graph->parent = parent;
     graph->name = copy;
@@ -108,8 +107,7 @@ enum tmk_status tmk_graph_set_opset(struct tmk_graph *graph, const char *domain,
         }
     struct tmk_opset *opsets = GROW(graph, graph->opsets, graph->n_opsets, graph->opsets_size);
     char *copy = tmk_arena_strdup(graph->arena, domain);
-    if (!opsets || !copy)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(opsets && copy, diag);
     graph->opsets = opsets;
     graph->opsets[graph->n_opsets++] = (struct tmk_opset){copy, version};
     return TMK_OK;
@@ -135,8 +133,7 @@ static enum tmk_status copy_type(struct tmk_graph *graph, const struct tmk_type 
         to->symbol[i] = NULL;
         if (from->has_shape && i < from->shape.rank && is_symbol(from->symbol[i])) {
             to->symbol[i] = tmk_arena_strdup(graph->arena, from->symbol[i]);
-            if (!to->symbol[i])
-                return tmk_nomem(diag);
+            TMK_TRY_ALLOC(to->symbol[i], diag);
         }
     }
     return TMK_OK;
@@ -148,8 +145,7 @@ static enum tmk_status add_value(struct tmk_graph *graph, const char *name,
     struct tmk_value **values = GROW(graph, graph->values, graph->n_values, graph->values_size);
     struct tmk_value *value = tmk_arena_alloc(graph->arena, sizeof *value);
     char *copy = tmk_arena_strdup(graph->arena, name);
-    if (!values || !value || !copy)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(values && value && copy, diag);
     graph->values = values;
     value->graph = graph;
     value->name = copy;
@@ -166,8 +162,7 @@ enum tmk_status tmk_graph_add_input(struct tmk_graph *graph, const char *name,
     struct tmk_value **inputs = GROW(graph, graph->inputs, graph->n_inputs, graph->inputs_size);
     struct tmk_type copy;
     struct tmk_value *value = NULL;
-    if (!inputs)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(inputs, diag);
     graph->inputs = inputs;
     TMK_TRY(copy_type(graph, type, &copy, diag));
     TMK_TRY(add_value(graph, name, TMK_VALUE_INPUT, &value, diag));
@@ -194,8 +189,7 @@ enum tmk_status tmk_graph_add_initializer(struct tmk_graph *graph, const char *n
 enum tmk_status tmk_graph_add_output(struct tmk_graph *graph, struct tmk_value *value,
                                      struct tmk_diag *diag) {
     struct tmk_value **outputs = GROW(graph, graph->outputs, graph->n_outputs, graph->outputs_size);
-    if (!outputs)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(outputs, diag);
     graph->outputs = outputs;
     value->output_at = graph->n_outputs;
     graph->outputs[graph->n_outputs++] = value;
@@ -213,8 +207,7 @@ enum tmk_status tmk_value_set_type(struct tmk_value *value, const struct tmk_typ
 
 enum tmk_status tmk_value_rename(struct tmk_value *value, const char *name, struct tmk_diag *diag) {
     char *copy = tmk_arena_strdup(value->graph->arena, name);
-    if (!copy)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(copy, diag);
     value->name = copy;
     return TMK_OK;
 }
@@ -222,8 +215,7 @@ enum tmk_status tmk_value_rename(struct tmk_value *value, const char *name, stru
 enum tmk_status tmk_use_add(struct tmk_value *value, struct tmk_node *node, uint32_t input,
                             struct tmk_diag *diag) {
     struct tmk_use *uses = GROW(value->graph, value->uses, value->n_uses, value->uses_size);
-    if (!uses)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(uses, diag);
     value->uses = uses;
     node->use_at[input] = value->n_uses;
     value->uses[value->n_uses++] = (struct tmk_use){node, input};
@@ -235,8 +227,7 @@ enum tmk_status tmk_graph_add_node(struct tmk_graph *graph, struct tmk_node *bef
                                    struct tmk_diag *diag) {
     struct tmk_arena *arena = graph->arena;
     struct tmk_node *node = tmk_arena_alloc(arena, sizeof *node);
-    if (!node)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(node, diag);
     node->graph = graph;
     node->domain = tmk_arena_strdup(arena, spec->domain);
     node->op = tmk_arena_strdup(arena, spec->op);
@@ -245,9 +236,9 @@ enum tmk_status tmk_graph_add_node(struct tmk_graph *graph, struct tmk_node *bef
     node->inputs = tmk_arena_array(arena, spec->n_inputs, sizeof *node->inputs);
     node->use_at = tmk_arena_array(arena, spec->n_inputs, sizeof *node->use_at);
     node->outputs = tmk_arena_array(arena, spec->n_outputs, sizeof *node->outputs);
-    if (!node->domain || !node->op || !node->name || !node->inputs || !node->use_at ||
-        !node->outputs)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(node->domain && node->op && node->name && node->inputs && node->use_at &&
+                      node->outputs,
+                  diag);
     node->n_inputs = spec->n_inputs;
     node->n_outputs = spec->n_outputs;
     for (uint32_t i = 0; i < spec->n_outputs; i++) {
@@ -362,8 +353,7 @@ enum tmk_status tmk_node_set_attr(struct tmk_node *node, const struct tmk_attr *
                                   struct tmk_diag *diag) {
     struct tmk_attr copy;
     struct tmk_attr *attrs = GROW(node->graph, node->attrs, node->n_attrs, node->attrs_size);
-    if (!attrs)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(attrs, diag);
     node->attrs = attrs;
     TMK_TRY(copy_attr(node->graph, attr, &copy, diag));
     if (copy.kind == TMK_ATTR_GRAPH || copy.kind == TMK_ATTR_GRAPHS)

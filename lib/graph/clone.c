@@ -34,8 +34,7 @@ static enum tmk_status clone_attr(struct cloning *c, const struct tmk_attr *attr
     if (attr->kind != TMK_ATTR_GRAPH && attr->kind != TMK_ATTR_GRAPHS)
         return tmk_node_set_attr(node, &copy, c->diag);
     copy.graphs = tmk_arena_array(node->graph->arena, attr->n, sizeof(struct tmk_graph *));
-    if (!copy.graphs)
-        return tmk_nomem(c->diag);
+    TMK_TRY_ALLOC(copy.graphs, c->diag);
     for (size_t i = 0; i < attr->n; i++) {
         TMK_TRY(tmk_graph_create_sub(node->graph, attr->graphs[i]->name, &copy.graphs[i], c->diag));
         TMK_TRY(clone_into(c, attr->graphs[i], copy.graphs[i]));

@@ -160,8 +160,7 @@ static enum tmk_status print_node(const struct tmk_node *node, struct tmk_diag *
     for (uint32_t i = 0; i < node->n_inputs; i++)
         mix_value(&p, node->inputs[i]);
     const struct tmk_attr **sorted = calloc(node->n_attrs + 1u, sizeof *sorted);
-    if (!sorted)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(sorted, diag);
     for (uint32_t i = 0; i < node->n_attrs; i++)
         sorted[i] = &node->attrs[i];
     qsort(sorted, node->n_attrs, sizeof *sorted, by_name);
@@ -362,8 +361,7 @@ enum tmk_status tmk_graph_identify(struct tmk_graph *graph, uint32_t *n_ids,
     TMK_TRY(walk.status);
 
     struct listing list = {calloc(n + 1u, sizeof(struct tmk_value *)), 0};
-    if (!list.values)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(list.values, diag);
     tmk_graph_each(graph, list_values, &list);
     qsort(list.values, list.n, sizeof(struct tmk_value *), by_id_then_print);
     for (size_t i = 0; i < list.n; i++)

@@ -102,8 +102,7 @@ static void enter_values(struct tmk_graph *graph, void *context) {
 enum tmk_status tmk_lineage_create(struct tmk_graph *graph, struct tmk_lineage **out,
                                    struct tmk_diag *diag) {
     struct making m = {.lineage = calloc(1, sizeof *m.lineage)};
-    if (!m.lineage)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(m.lineage, diag);
     tmk_graph_each(graph, count_values, &m);
     m.lineage->n = m.n;
     m.lineage->origins = calloc((size_t)m.n + 1, sizeof *m.lineage->origins);

@@ -134,8 +134,7 @@ enum tmk_status tmk_rewrite_node(struct tmk_rewrite *rw, struct tmk_node *before
     if (!version)
         version = imported ? imported : 1;
     const char *result = unique_name(rw, name);
-    if (!result)
-        return tmk_nomem(rw->diag);
+    TMK_TRY_ALLOC(result, rw->diag);
     return tmk_graph_add_node(
         before->graph, before,
         &(struct tmk_node_spec){domain, op, name, version, inputs, n_inputs, &result, 1}, out,
@@ -146,8 +145,7 @@ enum tmk_status tmk_rewrite_initializer(struct tmk_rewrite *rw, struct tmk_graph
                                         const char *name, const struct tmk_tensor *tensor,
                                         struct tmk_value **out) {
     const char *own = unique_name(rw, name);
-    if (!own)
-        return tmk_nomem(rw->diag);
+    TMK_TRY_ALLOC(own, rw->diag);
     return tmk_graph_add_initializer(graph, own, tensor, out, rw->diag);
 }
 
