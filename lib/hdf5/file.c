@@ -71,8 +71,7 @@ enum tmk_status tmk_hdf5_open(const char *path, struct tmk_hdf5 **out, struct tm
         return tmk_fail(diag, TMK_UNSUPPORTED,
                         "an HDF5 file, but this build has no HDF5; build with -Dhdf5=enabled");
     struct tmk_hdf5 *file = calloc(1, sizeof *file);
-    if (!file)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(file, diag);
     file->bytes.fd = file->process.fd = -1;
     enum tmk_status status = open_it(file, path, diag);
     if (status == TMK_OK)
@@ -148,8 +147,7 @@ enum tmk_status tmk_hdf5_list(struct tmk_hdf5 *file, const char *path, struct tm
         return fail_reply(diag);
     size_t table = (size_t)count.n * sizeof **out;
     struct tmk_hdf5_member *members = malloc(table + (size_t)count.bytes + 1);
-    if (!members)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(members, diag);
     char *bytes = (char *)members + table;
     memcpy(bytes, file->process.shared, (size_t)count.bytes);
     if (!take_members(bytes, (size_t)count.bytes, members, (uint32_t)count.n)) {
@@ -250,8 +248,7 @@ enum tmk_status tmk_hdf5_columns(struct tmk_hdf5 *file, const struct tmk_hdf5_da
     if (letter.full)
         return tmk_fail(diag, TMK_ARGUMENT, "too many columns");
     struct tmk_hdf5_type *types = calloc((size_t)n + 1, sizeof *types);
-    if (!types)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(types, diag);
     enum tmk_status status =
         tmk_hdf5_call(file, &ask, letter.bytes, letter.len, types, (size_t)n * sizeof *types, diag);
     for (uint32_t i = 0; i < n && status == TMK_OK; i++)
