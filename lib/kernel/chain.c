@@ -59,8 +59,7 @@ static enum tmk_status make_lanes(struct maker *m, const float *data, bool per_c
     const struct tmk_chain *chain = m->chain;
     size_t blocks = per_channel ? chain->channel_blocks : 1, n;
     float *table = tmk_mul_size(blocks, TMK_CHAIN_LANES, &n) ? new_table(m, n) : NULL;
-    if (!table)
-        return tmk_nomem(m->diag);
+    TMK_TRY_ALLOC(table, m->diag);
     for (size_t i = 0; i < n; i++) {
         size_t c = i / TMK_CHAIN_LANES * chain->block + i % TMK_CHAIN_LANES % chain->block;
         table[i] = !per_channel ? data[0] : c < chain->channels ? data[c] : 0;
@@ -78,8 +77,7 @@ static enum tmk_status write_out(struct maker *m, struct tmk_chain_arg *arg) {
     if (s.run >= SPREAD_BELOW || !tmk_mul_size(s.run, s.period, &n) || n > SPREAD_MOST)
         return TMK_OK;
     float *table = new_table(m, n + TMK_CHAIN_TILE);
-    if (!table)
-        return tmk_nomem(m->diag);
+    TMK_TRY_ALLOC(table, m->diag);
     for (size_t i = 0; i < n + TMK_CHAIN_TILE; i++)
         table[i] = arg->data[i / s.run % s.period];
     arg->data = table;
@@ -117,8 +115,7 @@ static enum tmk_status make_batch_norm(struct maker *m, uint32_t member,
     const float *data[4] = {NULL}; /* scale, bias, mean, variance */
     size_t n = m->block > 1 ? m->chain->channels : m->spec[member].spread.period;
     float *factor = new_table(m, n), *offset = factor ? new_table(m, n) : NULL;
-    if (!offset)
-        return tmk_nomem(m->diag);
+    TMK_TRY_ALLOC(offset, m->diag);
     for (size_t i = 0; i < TMK_COUNT(data); i++)
         data[i] = m->operands[from->from[i + 1]].constant;
     float epsilon = tmk_node_float(from->node, "epsilon", 1e-5f);
@@ -394,8 +391,7 @@ enum tmk_status tmk_chain_create(const struct tmk_shape *space, uint32_t block,
                       .members = members,
                       .n_members = n_members,
                       .diag = diag};
-    if (!m.chain)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(m.chain, diag);
     m.chain->n_operands = n_operands;
     enum tmk_status status = allocate_chain(&m);
     if (status == TMK_OK)

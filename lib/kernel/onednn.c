@@ -110,8 +110,9 @@ static enum tmk_status make_reorder(const struct tmk_dn_request *r, tmk_md from,
 static enum tmk_status reserve_scratch(struct tmk_dn *dn, size_t bytes, size_t *at,
                                        struct tmk_diag *diag) {
     size_t end;
-    if (!tmk_add_size(dn->base.scratch, bytes, &end) || !tmk_add_size(end, ALIGNMENT - 1, &end))
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(tmk_add_size(dn->base.scratch, bytes, &end) &&
+                      tmk_add_size(end, ALIGNMENT - 1, &end),
+                  diag);
     *at = dn->base.scratch;
     dn->base.scratch = end & ~(size_t)(ALIGNMENT - 1);
     return TMK_OK;

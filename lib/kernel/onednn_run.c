@@ -58,8 +58,7 @@ static dnnl_status_t fill_set(const struct tmk_dn *dn, struct set *set) {
 
 static enum tmk_status make_set(const struct tmk_dn *dn, struct set **out, struct tmk_diag *diag) {
     struct set *set = calloc(1, sizeof *set);
-    if (!set)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(set, diag);
     enum tmk_status status = tmk_dn_ran(fill_set(dn, set), diag);
     if (status == TMK_OK)
         *out = set;

@@ -37,8 +37,7 @@ struct tmk_packs {
 
 enum tmk_status tmk_packs_create(struct tmk_packs **out, struct tmk_diag *diag) {
     struct tmk_packs *packs = calloc(1, sizeof *packs);
-    if (!packs)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(packs, diag);
     pthread_mutex_init(&packs->lock, NULL);
     pthread_cond_init(&packs->changed, NULL);
     packs->last = &packs->waiting;
@@ -199,8 +198,7 @@ enum tmk_status tmk_pack_get(struct tmk_packs *packs, const void *source, tmk_md
     }
     const size_t bytes = dnnl_memory_desc_get_size(to);
     pack = calloc(1, sizeof *pack);
-    if (!pack)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(pack, diag);
     pack->source = source;
     pack->users = 1;
     const bool empty = packs && packs->empty;

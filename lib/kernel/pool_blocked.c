@@ -68,12 +68,11 @@ static enum tmk_status create_blocked(const struct tmk_request *r, struct tmk_ac
         return TMK_OK;
     for (int32_t i = 0; i < AXES; i++)
         spans += i < w.n ? (size_t)w.out[i] : 1;
-    if (!tmk_mul_size(spans, sizeof(struct tmk_pool_span), &bytes) ||
-        !tmk_add_size(bytes, sizeof(struct pool), &bytes))
-        return tmk_nomem(r->diag);
+    TMK_TRY_ALLOC(tmk_mul_size(spans, sizeof(struct tmk_pool_span), &bytes) &&
+                      tmk_add_size(bytes, sizeof(struct pool), &bytes),
+                  r->diag);
     struct pool *pool = calloc(1, bytes);
-    if (!pool)
-        return tmk_nomem(r->diag);
+    TMK_TRY_ALLOC(pool, r->diag);
     struct tmk_pool_blocked *p = &pool->pool;
     struct tmk_pool_span *span = pool->spans;
     p->planes = (size_t)x->dim[0] * (((size_t)x->dim[1] + block - 1) / block);
@@ -176,8 +175,7 @@ static enum tmk_status create_global(const struct tmk_request *r, struct tmk_acc
     if (r->layout.out || !supports_block(r, r->layout.in))
         return TMK_OK;
     struct global *global = calloc(1, sizeof *global);
-    if (!global)
-        return tmk_nomem(r->diag);
+    TMK_TRY_ALLOC(global, r->diag);
     *global = (struct global){.base = {.family = r->family, .node = r->node},
                               .batch = (size_t)x->dim[0],
                               .channels = (size_t)x->dim[1],

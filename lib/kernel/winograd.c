@@ -265,8 +265,7 @@ static enum tmk_status create_winograd(const struct tmk_dn_request *r, tmk_convo
     if (!fits || !suits_winograd(&c))
         return TMK_OK;
     struct winograd *w = calloc(1, sizeof *w);
-    if (!w)
-        return tmk_nomem(r->base.diag);
+    TMK_TRY_ALLOC(w, r->base.diag);
     enum tmk_status status = fill_weights(r, &c, w);
     if (status == TMK_OK && w->n_parts > 0) {
         w->engine = r->engine;
