@@ -113,8 +113,7 @@ static enum tmk_status find_edges(struct classes *k) {
             if (!may_be_equal(c, o, v) || !is_equal(k, o, v, &edge))
                 continue;
             struct edge *edges = tmk_grown(k->edges, k->n_edges, &k->size, sizeof *edges);
-            if (!edges)
-                return tmk_nomem(c->l->diag);
+            TMK_TRY_ALLOC(edges, c->l->diag);
             k->edges = edges;
             k->edges[k->n_edges++] = edge;
         }
@@ -128,8 +127,7 @@ static enum tmk_status drop_near_misses(struct classes *k) {
     const double as_good = 4e-6, much_worse = k->c->noise > 0 ? 2 : 16;
     double *best = malloc(((size_t)k->n + 1) * sizeof *best);
     size_t kept = 0;
-    if (!best)
-        return tmk_nomem(k->c->l->diag);
+    TMK_TRY_ALLOC(best, k->c->l->diag);
     for (uint32_t i = 0; i < k->n; i++)
         best[i] = INFINITY;
     for (size_t i = 0; i < k->n_edges; i++) {
@@ -233,8 +231,7 @@ static int by_subclass(const void *a, const void *b) {
 
 static enum tmk_status sort_members(struct classes *k) {
     struct sorting *all = malloc(((size_t)k->n + 1) * sizeof *all);
-    if (!all)
-        return tmk_nomem(k->c->l->diag);
+    TMK_TRY_ALLOC(all, k->c->l->diag);
     for (uint32_t i = 0; i < k->n; i++)
         all[i] = (struct sorting){find_root(k->parent, i), find_root(k->subclass, i), i};
     qsort(all, k->n, sizeof *all, by_subclass);
@@ -258,8 +255,7 @@ static enum tmk_status make_classes(struct classes *k) {
     k->parent = malloc(((size_t)k->n + 1) * sizeof *k->parent);
     k->subclass = malloc(((size_t)k->n + 1) * sizeof *k->subclass);
     k->order = malloc(((size_t)k->n + 1) * sizeof *k->order);
-    if (!k->begin || !k->parent || !k->subclass || !k->order)
-        return tmk_nomem(k->c->l->diag);
+    TMK_TRY_ALLOC(k->begin && k->parent && k->subclass && k->order, k->c->l->diag);
     for (uint32_t i = 0; i < k->n; i++)
         k->parent[i] = k->subclass[i] = i;
     for (size_t i = 0; i < k->n_edges; i++) {

@@ -129,8 +129,7 @@ static bool has_different_operand(const struct tmk_linking *l, const struct tmk_
 enum tmk_status tmk_linking_mark_different(struct tmk_linking *l) {
     bool any = false, changed = true;
     l->differs = calloc((size_t)l->from->n_tensors + 1, sizeof *l->differs);
-    if (!l->differs)
-        return tmk_nomem(l->diag);
+    TMK_TRY_ALLOC(l->differs, l->diag);
     for (uint32_t i = 0; i < l->from->n_tensors; i++) {
         const struct tmk_profile_tensor *t = &l->from->tensors[i];
         /* numbers without a seed depend on the node's place in the graph */

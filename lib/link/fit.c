@@ -289,8 +289,7 @@ static enum tmk_status take_candidate(const struct tmk_choosing *c, uint32_t ori
     const struct tmk_link_fit *fit = &found->fit;
     double *scale = tmk_lineage_record_array(record, fit->n, sizeof *scale);
     double *shift = tmk_lineage_record_array(record, fit->n, sizeof *shift);
-    if (!scale || !shift)
-        return tmk_nomem(c->l->diag);
+    TMK_TRY_ALLOC(scale && shift, c->l->diag);
     memcpy(scale, fit->scale, fit->n * sizeof *scale);
     memcpy(shift, fit->shift, fit->n * sizeof *shift);
     int32_t last = c->values->all[found->value].shape.rank - 1;

@@ -303,19 +303,19 @@ static enum tmk_status allocate_index(struct tmk_link_index *x) {
     x->original_makers = maker_keys(&known, l->from);
     x->value_makers = maker_keys(&known, l->to);
     x->seekers = malloc((n * TMK_LINK_RULES + 1) * sizeof *x->seekers);
-    if (!init_readers(&x->originals, l->from) || !init_readers(&x->values, l->to) ||
-        !x->original_makers || !x->value_makers || !x->seekers ||
-        !tmk_idset_init(&x->matched, l->from->n_tensors))
-        return tmk_nomem(l->diag);
+    TMK_TRY_ALLOC(init_readers(&x->originals, l->from) && init_readers(&x->values, l->to) &&
+                      x->original_makers && x->value_makers && x->seekers &&
+                      tmk_idset_init(&x->matched, l->from->n_tensors),
+                  l->diag);
     for (int rule = 0; rule < TMK_LINK_RULES; rule++) {
         TMK_TRY(
             tmk_link_buckets_init(&x->buckets[rule], l, (enum tmk_link_rule)rule, x->value_makers));
         x->at[rule] = tmk_linking_none(x->buckets[rule].n);
         x->of[rule] = tmk_linking_none(l->from->n_tensors);
         x->missing[rule] = calloc(n + 1, sizeof *x->missing[rule]);
-        if (!x->at[rule] || !x->of[rule] || !x->missing[rule] ||
-            !tmk_idset_init(&x->pending[rule], l->from->n_tensors))
-            return tmk_nomem(l->diag);
+        TMK_TRY_ALLOC(x->at[rule] && x->of[rule] && x->missing[rule] &&
+                          tmk_idset_init(&x->pending[rule], l->from->n_tensors),
+                      l->diag);
     }
     return TMK_OK;
 }

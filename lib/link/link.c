@@ -77,13 +77,11 @@ enum tmk_status tmk_linking_init(struct tmk_linking *l, const char *method,
     l->link = calloc(1, sizeof *l->link);
     l->value_of = tmk_linking_none(from->n_tensors);
     l->original_of = tmk_linking_none(to->n_tensors);
-    if (!l->link || !l->value_of || !l->original_of)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(l->link && l->value_of && l->original_of, diag);
     l->link->method = method;
     TMK_TRY(tmk_lineage_record_create(from->n_tensors, to->n_tensors, &l->link->record, diag));
     l->link->matches = calloc((size_t)from->n_tensors + 1, sizeof *l->link->matches);
-    if (!l->link->matches)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(l->link->matches, diag);
     struct tmk_lineage_record *record = l->link->record;
     record->producer = tmk_lineage_record_text(record, to->producer.version);
     record->original = (struct tmk_lineage_model){
@@ -92,9 +90,9 @@ enum tmk_status tmk_linking_init(struct tmk_linking *l, const char *method,
     record->transformed = (struct tmk_lineage_model){
         tmk_lineage_record_text(record, to->model.file),
         tmk_lineage_record_text(record, to->model.sha256), to->model.fingerprint};
-    if (!record->producer || !record->original.file || !record->original.sha256 ||
-        !record->transformed.file || !record->transformed.sha256)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(record->producer && record->original.file && record->original.sha256 &&
+                      record->transformed.file && record->transformed.sha256,
+                  diag);
     for (uint32_t i = 0; i < from->n_tensors; i++)
         TMK_TRY(identify_value(record, &from->tensors[i], &record->originals[i].is, diag));
     for (uint32_t i = 0; i < to->n_tensors; i++)
@@ -141,8 +139,7 @@ enum tmk_status tmk_linking_add_candidate(struct tmk_linking *l, uint32_t origin
             return TMK_OK;
     uint32_t *candidates =
         realloc(match->candidates, ((size_t)match->n_candidates + 1) * sizeof *candidates);
-    if (!candidates)
-        return tmk_nomem(l->diag);
+    TMK_TRY_ALLOC(candidates, l->diag);
     match->candidates = candidates;
     match->candidates[match->n_candidates++] = value;
     return TMK_OK;
@@ -201,8 +198,7 @@ static enum tmk_status find_ways(const struct tmk_linking *l, struct ways *w) {
     w->to = tmk_linking_none(n);
     w->fork = calloc((size_t)n + 1, sizeof *w->fork);
     w->stack = malloc(((size_t)n * 2 + 1) * sizeof *w->stack); /* first one value, then several */
-    if (!w->to || !w->fork || !w->stack)
-        return tmk_nomem(l->diag);
+    TMK_TRY_ALLOC(w->to && w->fork && w->stack, l->diag);
     for (uint32_t i = n; i-- > 0;) {
         if (l->value_of[i] != TMK_UNLINKED)
             add_ways_of(l, w, i, l->value_of[i], false);
@@ -258,8 +254,7 @@ static enum tmk_status absorb_value(struct tmk_linking *l, uint32_t original, ui
                                       NULL,
                                       0,
                                       0};
-    if (!by.node || !by.op || !by.domain)
-        return tmk_nomem(l->diag);
+    TMK_TRY_ALLOC(by.node && by.op && by.domain, l->diag);
     TMK_TRY(list_originals(l, v->operands, v->n_operands, &by.inputs, &by.n_inputs));
     TMK_TRY(list_originals(l, &value, 1, &by.outputs, &by.n_outputs));
     o->absorber = by;
@@ -305,8 +300,7 @@ enum tmk_status tmk_linking_end(struct tmk_linking *l, const char *pass, struct 
     free(constant);
     TMK_TRY(status);
     const char *text = tmk_lineage_record_text(record, pass);
-    if (!text)
-        return tmk_nomem(l->diag);
+    TMK_TRY_ALLOC(text, l->diag);
     for (uint32_t i = 0; i < record->n_originals; i++)
         record->originals[i].pass = text;
     TMK_TRY(tmk_lineage_record_add_pass(record, pass, l->diag));
@@ -331,8 +325,7 @@ enum tmk_status tmk_link_by_lineage(const struct tmk_profile *from, const struct
                                     const char *path, struct tmk_link **out,
                                     struct tmk_diag *diag) {
     struct tmk_link *link = calloc(1, sizeof *link);
-    if (!link)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(link, diag);
     link->method = "lineage";
     enum tmk_status status = tmk_lineage_record_read(path, &link->record, diag);
     if (status != TMK_OK) {

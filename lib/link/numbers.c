@@ -110,8 +110,7 @@ static enum tmk_status count_samples(const struct tmk_source_info *info,
                                      const struct tmk_signatures *like, uint64_t *out,
                                      struct tmk_diag *diag) {
     uint64_t *entries = malloc(((size_t)info->n_arrays + 1) * sizeof *entries), best = 0, slice = 1;
-    if (!entries)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(entries, diag);
     for (uint32_t i = 0; i < info->n_arrays; i++)
         entries[i] = info->arrays[i].n_entries;
     qsort(entries, info->n_arrays, sizeof *entries, compare_samples);
@@ -331,8 +330,7 @@ static enum tmk_status match_numbers(struct tmk_linking *l, const struct tmk_lin
     TMK_TRY(sample_sides(l, numbers, s));
     s->fixed_originals = calloc((size_t)l->from->n_tensors + 1, sizeof *s->fixed_originals);
     s->fixed_values = calloc((size_t)l->to->n_tensors + 1, sizeof *s->fixed_values);
-    if (!s->fixed_originals || !s->fixed_values)
-        return tmk_nomem(l->diag);
+    TMK_TRY_ALLOC(s->fixed_originals && s->fixed_values, l->diag);
     tmk_linking_mark_fixed(l->from, s->fixed_originals);
     tmk_linking_mark_fixed(l->to, s->fixed_values);
     /* Roundings add up over the depth of a network, to some tens of them; a quarter of the signal
@@ -404,14 +402,12 @@ static enum tmk_status add_arrays(struct tmk_profile *profile, const char *path,
     profile->model.file = tmk_profile_text(profile, tmk_base_name(path));
     profile->model.sha256 = tmk_profile_text(profile, sha256);
     profile->model.format = info->kind;
-    if (!profile->model.file || !profile->model.sha256)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(profile->model.file && profile->model.sha256, diag);
     for (uint32_t i = 0; i < info->n_arrays; i++) {
         struct tmk_profile_tensor *t;
         TMK_TRY(tmk_profile_add_tensor(profile, i, &t, diag));
         t->name = tmk_profile_text(profile, info->arrays[i].name);
-        if (!t->name)
-            return tmk_nomem(diag);
+        TMK_TRY_ALLOC(t->name, diag);
         t->fingerprint = t->content =
             tmk_hash64(info->arrays[i].name, strlen(info->arrays[i].name), 0);
         t->kind = TMK_PROFILE_ACTIVATION;

@@ -68,11 +68,9 @@ static enum tmk_status make_matrix(struct tmk_link_matrix *matrix, const struct 
         tmk_shape_product(shape, 0, axis) * tmk_shape_product(shape, axis + 1, shape->rank);
     uint64_t kept = min_count((POINTS + batches - 1) / batches, MOST_FLOATS / (channels * batches));
     matrix->kept = min_count(kept ? kept : 1, rows);
-    if (!tmk_mul_size((size_t)matrix->kept * batches, channels, &floats))
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(tmk_mul_size((size_t)matrix->kept * batches, channels, &floats), diag);
     matrix->x = malloc(floats * sizeof *matrix->x);
-    if (!matrix->x)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(matrix->x, diag);
     matrix->rows = rows;
     matrix->channels = channels;
     return TMK_OK;
@@ -87,8 +85,7 @@ static enum tmk_status begin_signature(struct tmk_signature *s, const struct tmk
         return TMK_OK;
     s->n_flat = min_count(s->count, FLAT);
     s->flat = malloc((size_t)s->n_flat * batches * sizeof *s->flat);
-    if (!s->flat)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(s->flat, diag);
     if (s->shape.rank >= 2)
         TMK_TRY(make_matrix(&s->by[TMK_LINK_CHANNELS_LAST], &s->shape, s->shape.rank - 1, batches,
                             diag));

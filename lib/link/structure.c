@@ -224,8 +224,7 @@ static enum tmk_status list_entries(const struct tmk_linking *l, bool content,
     enum tmk_status status = TMK_OK;
     out->n = 0;
     out->all = malloc(((size_t)l->from->n_tensors + l->to->n_tensors + 1) * sizeof *out->all);
-    if (!out->all)
-        return tmk_nomem(l->diag);
+    TMK_TRY_ALLOC(out->all, l->diag);
     for (int side = 0; content && side < 2 && status == TMK_OK; side++)
         status = tmk_link_contexts(side ? l->to : l->from, &contexts[side], l->diag);
     for (int side = 0; side < 2 && status == TMK_OK; side++)

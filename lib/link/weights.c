@@ -43,8 +43,7 @@ static enum tmk_status list_weights(struct tmk_graph *graph, uint32_t n,
                                     const struct tmk_tensor ***out, struct tmk_diag *diag) {
     struct tmk_by_id values;
     *out = calloc((size_t)n + 1, sizeof(struct tmk_tensor *));
-    if (!*out)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(*out, diag);
     TMK_TRY(tmk_by_id_init(&values, graph, diag));
     for (size_t i = 0; i < n && i < values.n; i++)
         (*out)[i] = data_of(values.values[i]);
@@ -191,8 +190,7 @@ static enum tmk_status find_one(const struct weights *w, uint32_t original, doub
         uint32_t n = (uint32_t)a->shape.dim[only.axis];
         double *scales = tmk_lineage_record_array(record, n, sizeof *scales);
         double *shifts = tmk_lineage_record_array(record, n, sizeof *shifts);
-        if (!scales || !shifts)
-            return tmk_nomem(w->l->diag);
+        TMK_TRY_ALLOC(scales && shifts, w->l->diag);
         for (uint32_t i = 0; i < n; i++)
             scales[i] = kept[i];
         o->verdict = TMK_LINEAGE_AFFINE;
