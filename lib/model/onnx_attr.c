@@ -95,13 +95,11 @@ static void set_string(const struct tmk_node *node, const TmkPb__Attribute *pb,
 static enum tmk_status set_strings(struct tmk_onnx_builder *b, struct tmk_node *node,
                                    const TmkPb__Attribute *pb, struct tmk_attr *attr) {
     const char **strings = tmk_arena_array(&b->scratch, pb->n_strings, sizeof(char *));
-    if (!strings)
-        return tmk_nomem(b->diag);
+    TMK_TRY_ALLOC(strings, b->diag);
     for (size_t i = 0; i < pb->n_strings; i++) {
         const ProtobufCBinaryData *s = &pb->strings[i];
         strings[i] = s->len ? tmk_arena_strndup(&b->scratch, (const char *)s->data, s->len) : "";
-        if (!strings[i])
-            return tmk_nomem(b->diag);
+        TMK_TRY_ALLOC(strings[i], b->diag);
     }
     attr->kind = TMK_ATTR_STRINGS;
     attr->n = pb->n_strings;
@@ -141,8 +139,7 @@ static enum tmk_status set_graphs(struct tmk_onnx_builder *b, struct tmk_onnx_sc
         return tmk_fail(b->diag, TMK_UNSUPPORTED, "more than %d graphs within each other",
                         MAX_GRAPHS);
     struct tmk_graph **graphs = tmk_arena_array(&b->scratch, n, sizeof(struct tmk_graph *));
-    if (!graphs)
-        return tmk_nomem(b->diag);
+    TMK_TRY_ALLOC(graphs, b->diag);
     for (size_t i = 0; i < n; i++)
         TMK_TRY(tmk_graph_create_sub(node->graph, tmk_onnx_text(pb[i]->name), &graphs[i], b->diag));
     attr->n = n;

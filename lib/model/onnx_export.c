@@ -32,8 +32,7 @@ static char *borrow_text(const char *text) {
 static enum tmk_status list_names(struct tmk_onnx_writer *w, struct tmk_value *const *values,
                                   uint32_t n, char ***out) {
     char **list = tmk_arena_array(&w->arena, n, sizeof *list);
-    if (!list)
-        return tmk_nomem(w->diag);
+    TMK_TRY_ALLOC(list, w->diag);
     for (uint32_t i = 0; i < n; i++)
         list[i] = borrow_text(tmk_onnx_name_of(w, values[i]));
     *out = list;
@@ -45,8 +44,7 @@ static enum tmk_status write_node(struct tmk_onnx_writer *w, const struct tmk_no
                                   const struct tmk_onnx_names *names, struct tmk_onnx_names *taken,
                                   TmkPb__Node **out) {
     TmkPb__Node *pb = tmk_onnx_make(w, &tmk_pb__node__descriptor);
-    if (!pb)
-        return tmk_nomem(w->diag);
+    TMK_TRY_ALLOC(pb, w->diag);
     /* A file has one version a domain. A node of another version must mean the same under it. */
     int64_t version = tmk_graph_opset(node->graph, node->domain);
     char label[256];
@@ -68,20 +66,17 @@ static enum tmk_status write_node(struct tmk_onnx_writer *w, const struct tmk_no
     w->has_observers |= tmk_node_is_observer(node);
     *out = pb;
     pb->attribute = tmk_arena_array(&w->arena, node->n_attrs, sizeof *pb->attribute);
-    if (!pb->attribute)
-        return tmk_nomem(w->diag);
+    TMK_TRY_ALLOC(pb->attribute, w->diag);
     for (uint32_t i = 0; i < node->n_attrs; i++) {
         const struct tmk_attr *attr = &node->attrs[i];
         TmkPb__Attribute *to = tmk_onnx_make(w, &tmk_pb__attribute__descriptor);
-        if (!to)
-            return tmk_nomem(w->diag);
+        TMK_TRY_ALLOC(to, w->diag);
         TMK_TRY(tmk_onnx_write_attr(w, attr, to));
         pb->attribute[pb->n_attribute++] = to;
         if (attr->kind != TMK_ATTR_GRAPH && attr->kind != TMK_ATTR_GRAPHS)
             continue;
         to->graphs = tmk_arena_array(&w->arena, attr->n, sizeof *to->graphs);
-        if (!to->graphs)
-            return tmk_nomem(w->diag);
+        TMK_TRY_ALLOC(to->graphs, w->diag);
         for (size_t k = 0; k < attr->n; k++)
             TMK_TRY(write_graph(w, attr->graphs[k], names, &to->graphs[k]));
         if (attr->kind == TMK_ATTR_GRAPH)
@@ -96,8 +91,7 @@ static enum tmk_status make_unary(struct tmk_onnx_writer *w, const char *op, con
                                   const char *to, TmkPb__Node **out) {
     TmkPb__Node *pb = tmk_onnx_make(w, &tmk_pb__node__descriptor);
     char **names = tmk_arena_array(&w->arena, 2, sizeof *names);
-    if (!pb || !names)
-        return tmk_nomem(w->diag);
+    TMK_TRY_ALLOC(pb && names, w->diag);
     names[0] = borrow_text(from);
     names[1] = borrow_text(to);
     pb->input = &names[0];
@@ -115,8 +109,7 @@ static enum tmk_status make_cast(struct tmk_onnx_writer *w, const char *from, co
     TMK_TRY(make_unary(w, "Cast", from, to, &pb));
     pb->attribute = tmk_arena_alloc(&w->arena, sizeof *pb->attribute);
     TmkPb__Attribute *made = tmk_onnx_make(w, &tmk_pb__attribute__descriptor);
-    if (!pb->attribute || !made)
-        return tmk_nomem(w->diag);
+    TMK_TRY_ALLOC(pb->attribute && made, w->diag);
     TMK_TRY(tmk_onnx_write_attr(w, &attr, made));
     pb->attribute[pb->n_attribute++] = made;
     *out = pb;
@@ -128,8 +121,7 @@ static enum tmk_status make_cast(struct tmk_onnx_writer *w, const char *from, co
 static enum tmk_status write_info(struct tmk_onnx_writer *w, const struct tmk_value *value,
                                   const char *name, TmkPb__ValueInfo **out) {
     TmkPb__ValueInfo *pb = tmk_onnx_make(w, &tmk_pb__value_info__descriptor);
-    if (!pb)
-        return tmk_nomem(w->diag);
+    TMK_TRY_ALLOC(pb, w->diag);
     pb->name = borrow_text(name);
     *out = pb;
     return tmk_onnx_write_type(w, &value->type, &pb->type);
@@ -159,8 +151,7 @@ static enum tmk_status declare_end(struct tmk_onnx_writer *w, struct tmk_onnx_na
         return TMK_OK;
     const size_t length = strlen(name);
     char *wanted = tmk_arena_alloc(&w->arena, length + sizeof behind);
-    if (!wanted)
-        return tmk_nomem(w->diag);
+    TMK_TRY_ALLOC(wanted, w->diag);
     memcpy(wanted, name, length);
     memcpy(wanted + length, behind, sizeof behind);
     const char *inner = tmk_onnx_free_name(w, names, wanted);
@@ -197,8 +188,7 @@ static enum tmk_status keep_initializer(struct tmk_onnx_writer *w, TmkPb__Tensor
     if (w->n_initializers == w->initializers_size) {
         size_t size = w->initializers_size ? w->initializers_size * 2 : 64;
         TmkPb__Tensor **list = realloc(w->initializers, size * sizeof *list);
-        if (!list)
-            return tmk_nomem(w->diag);
+        TMK_TRY_ALLOC(list, w->diag);
         w->initializers = list;
         w->initializers_size = size;
     }
@@ -216,8 +206,7 @@ static bool stands_before(const struct tmk_graph *graph, uint32_t i) {
 static enum tmk_status write_value_infos(struct tmk_onnx_writer *w, const struct tmk_graph *graph,
                                          TmkPb__Graph *pb) {
     pb->value_info = tmk_arena_array(&w->arena, graph->n_values, sizeof *pb->value_info);
-    if (!pb->value_info)
-        return tmk_nomem(w->diag);
+    TMK_TRY_ALLOC(pb->value_info, w->diag);
     for (const struct tmk_node *node = graph->first; node; node = node->next)
         for (uint32_t i = 0; i < node->n_outputs; i++) {
             const struct tmk_value *value = node->outputs[i];
@@ -241,14 +230,12 @@ static enum tmk_status write_body(struct tmk_onnx_writer *w, const struct tmk_gr
     pb->node = tmk_arena_array(
         &w->arena, (size_t)graph->n_inputs + graph->n_nodes + 2 * (size_t)graph->n_outputs,
         sizeof *pb->node);
-    if (!pb->node)
-        return tmk_nomem(w->diag);
+    TMK_TRY_ALLOC(pb->node, w->diag);
     TMK_TRY(tmk_onnx_name_values(w, graph, names));
     if (!names->outer)
         TMK_TRY(declare_ends(w, graph, names));
     pb->input = tmk_arena_array(&w->arena, graph->n_inputs, sizeof *pb->input);
-    if (!pb->input)
-        return tmk_nomem(w->diag);
+    TMK_TRY_ALLOC(pb->input, w->diag);
     for (uint32_t i = 0; i < graph->n_inputs; i++) {
         const struct tmk_value *value = graph->inputs[i];
         TMK_TRY(write_end(w, value, end_name(w, value), &pb->input[pb->n_input++]));
@@ -258,8 +245,7 @@ static enum tmk_status write_body(struct tmk_onnx_writer *w, const struct tmk_gr
     }
     /* Initializers that nothing uses any more (folded away) stay behind. */
     pb->initializer = tmk_arena_array(&w->arena, graph->n_values, sizeof *pb->initializer);
-    if (!pb->initializer)
-        return tmk_nomem(w->diag);
+    TMK_TRY_ALLOC(pb->initializer, w->diag);
     for (uint32_t i = 0; i < graph->n_values; i++) {
         const struct tmk_value *value = graph->values[i];
         if (value->kind != TMK_VALUE_INITIALIZER || (!value->n_uses && !value->n_graph_outputs))
@@ -279,8 +265,7 @@ static enum tmk_status write_body(struct tmk_onnx_writer *w, const struct tmk_gr
     /* Runtimes want outputs that differ, and no graph to return a value of the graph around it:
      * such an output becomes a copy. */
     pb->output = tmk_arena_array(&w->arena, graph->n_outputs, sizeof *pb->output);
-    if (!pb->output)
-        return tmk_nomem(w->diag);
+    TMK_TRY_ALLOC(pb->output, w->diag);
     for (uint32_t i = 0; i < graph->n_outputs; i++) {
         const struct tmk_value *value = graph->outputs[i];
         const char *name = end_name(w, value);
@@ -290,8 +275,7 @@ static enum tmk_status write_body(struct tmk_onnx_writer *w, const struct tmk_gr
                               &pb->node[pb->n_node++]));
         if (repeated || value->graph != graph) {
             const char *copy = tmk_onnx_free_name(w, names, name);
-            if (!copy)
-                return tmk_nomem(w->diag);
+            TMK_TRY_ALLOC(copy, w->diag);
             TMK_TRY(make_unary(w, "Identity", name, copy, &pb->node[pb->n_node]));
             pb->n_node++;
             name = copy;
@@ -386,8 +370,7 @@ static enum tmk_status write_observer(struct tmk_onnx_writer *w, TmkPb__Model *m
     TmkPb__Node **nodes = tmk_arena_alloc(&w->arena, sizeof *nodes);
     TmkPb__Opset **opsets = tmk_arena_alloc(&w->arena, sizeof *opsets);
     TmkPb__Function **functions = tmk_arena_alloc(&w->arena, sizeof *functions);
-    if (!pb || !nodes || !opsets || !functions)
-        return tmk_nomem(w->diag);
+    TMK_TRY_ALLOC(pb && nodes && opsets && functions, w->diag);
     TMK_TRY(make_unary(w, "Identity", "x", "y", nodes));
     opsets[0] = onnx;
     functions[0] = pb;
@@ -413,8 +396,7 @@ static enum tmk_status onnx_write_model(struct tmk_onnx_writer *w, const struct 
                                         TmkPb__Model **out) {
     enum { ANY_OPSET = 17 }; /* for a model that uses none of ONNX's operators */
     TmkPb__Model *pb = tmk_onnx_make(w, &tmk_pb__model__descriptor);
-    if (!pb)
-        return tmk_nomem(w->diag);
+    TMK_TRY_ALLOC(pb, w->diag);
     int64_t opset = tmk_graph_opset(graph, TMK_DOMAIN_ONNX);
     struct domains domains = {w, pb, 0, TMK_OK};
     want_domain(&domains, TMK_DOMAIN_ONNX, opset ? opset : ANY_OPSET);
@@ -511,8 +493,7 @@ static enum tmk_status add_entry(struct tmk_onnx_writer *w, TmkPb__Tensor *tenso
                                  const char *value) {
     TmkPb__Entry *entry = tmk_onnx_make(w, &tmk_pb__entry__descriptor);
     char *copy = tmk_arena_strdup(&w->arena, value);
-    if (!entry || !copy)
-        return tmk_nomem(w->diag);
+    TMK_TRY_ALLOC(entry && copy, w->diag);
     entry->key = (char *)(uintptr_t)key;
     entry->value = copy;
     tensor->external_data[tensor->n_external_data++] = entry;
@@ -530,8 +511,7 @@ static enum tmk_status move_out(struct tmk_onnx_writer *w, TmkPb__Tensor *tensor
     snprintf(length, sizeof length, "%zu", tensor->raw_data.len);
     *at += padding + tensor->raw_data.len;
     tensor->external_data = tmk_arena_array(&w->arena, n, sizeof *tensor->external_data);
-    if (!tensor->external_data)
-        return tmk_nomem(w->diag);
+    TMK_TRY_ALLOC(tensor->external_data, w->diag);
     TMK_TRY(add_entry(w, tensor, "location", location));
     TMK_TRY(add_entry(w, tensor, "offset", offset));
     TMK_TRY(add_entry(w, tensor, "length", length));

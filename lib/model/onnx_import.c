@@ -40,8 +40,7 @@ const char *tmk_onnx_domain(const char *domain) {
 enum tmk_status tmk_onnx_scope_create(struct tmk_onnx_builder *b, struct tmk_graph *graph,
                                       struct tmk_onnx_scope **out) {
     struct tmk_onnx_scope *scope = tmk_arena_alloc(&b->scratch, sizeof *scope);
-    if (!scope)
-        return tmk_nomem(b->diag);
+    TMK_TRY_ALLOC(scope, b->diag);
     scope->graph = graph;
     scope->next = b->scopes;
     b->scopes = scope;
@@ -54,8 +53,7 @@ enum tmk_status tmk_onnx_define(struct tmk_onnx_builder *b, struct tmk_onnx_scop
     if (tmk_map_get(&scope->names, name))
         return tmk_fail(b->diag, TMK_GRAPH, "value '%s' is defined twice", name);
     struct tmk_onnx_binding *copy = tmk_arena_alloc(&b->scratch, sizeof *copy);
-    if (!copy || !tmk_map_put(&scope->names, name, copy))
-        return tmk_nomem(b->diag);
+    TMK_TRY_ALLOC(copy && tmk_map_put(&scope->names, name, copy), b->diag);
     *copy = binding;
     return TMK_OK;
 }
@@ -221,8 +219,7 @@ static enum tmk_status build_graph(struct tmk_onnx_builder *b) {
     b->root->ir_version = b->model->ir_version;
     b->root->producer_name =
         tmk_arena_strdup(b->root->arena, tmk_onnx_text(b->model->producer_name));
-    if (!b->root->producer_name)
-        return tmk_nomem(b->diag);
+    TMK_TRY_ALLOC(b->root->producer_name, b->diag);
     TMK_TRY(set_opsets(b));
     TMK_TRY(tmk_onnx_index_functions(b));
     struct tmk_onnx_scope *scope = NULL;

@@ -33,8 +33,7 @@ enum tmk_status tmk_onnx_index_functions(struct tmk_onnx_builder *b) {
         char *key = function_key(&b->scratch, function->domain, function->name, function->overload);
         if (key && tmk_map_get(&b->functions, key))
             return tmk_fail(b->diag, TMK_GRAPH, "function '%s' is defined twice", function->name);
-        if (!key || !tmk_map_put(&b->functions, key, function))
-            return tmk_nomem(b->diag);
+        TMK_TRY_ALLOC(key && tmk_map_put(&b->functions, key, function), b->diag);
     }
     return TMK_OK;
 }
@@ -97,21 +96,18 @@ static enum tmk_status make_prefix(struct tmk_onnx_builder *b, const struct tmk_
     for (size_t i = 0; i < call->n_output && !*name; i++)
         name = call->output[i];
     const char *wanted = outer_name(b, scope, *name ? name : call->op_type);
-    if (!wanted)
-        return tmk_nomem(b->diag);
+    TMK_TRY_ALLOC(wanted, b->diag);
     size_t *count = tmk_map_get(&b->prefixes, wanted);
     const char *free_name = wanted;
     while (tmk_map_get(&b->prefixes, free_name)) {
         size_t size = strlen(wanted) + 24;
         char *text = tmk_arena_alloc(&b->scratch, size);
-        if (!text)
-            return tmk_nomem(b->diag);
+        TMK_TRY_ALLOC(text, b->diag);
         snprintf(text, size, "%s_%zu", wanted, ++*count);
         free_name = text;
     }
     count = tmk_arena_alloc(&b->scratch, sizeof *count);
-    if (!count || !tmk_map_put(&b->prefixes, free_name, count))
-        return tmk_nomem(b->diag);
+    TMK_TRY_ALLOC(count && tmk_map_put(&b->prefixes, free_name, count), b->diag);
     *count = 1;
     *out = free_name;
     return TMK_OK;
@@ -159,8 +155,7 @@ static enum tmk_status hand_out(struct tmk_onnx_builder *b, struct tmk_onnx_scop
     if (made->value && !made->claimed) {
         const char *name = outer_name(b, scope, outer);
         made->claimed = true;
-        if (!name)
-            return tmk_nomem(b->diag);
+        TMK_TRY_ALLOC(name, b->diag);
         TMK_TRY(tmk_value_rename(made->value, name, b->diag));
         return tmk_onnx_define(b, scope, outer, (struct tmk_onnx_binding){.value = made->value});
     }
@@ -187,8 +182,7 @@ static enum tmk_status declare_call(struct tmk_onnx_builder *b, struct tmk_onnx_
     struct tmk_onnx_scope *body;
     TMK_TRY(tmk_onnx_scope_create(b, scope->graph, &body));
     struct tmk_onnx_call *call = tmk_arena_alloc(&b->scratch, sizeof *call);
-    if (!call)
-        return tmk_nomem(b->diag);
+    TMK_TRY_ALLOC(call, b->diag);
     *call = (struct tmk_onnx_call){function, pb, scope, depth};
     body->call = call;
     TMK_TRY(tmk_onnx_charge(b, body, NODE_COST));
@@ -209,11 +203,10 @@ static enum tmk_status declare_call(struct tmk_onnx_builder *b, struct tmk_onnx_
 enum tmk_status tmk_onnx_declare(struct tmk_onnx_builder *b, struct tmk_onnx_scope *scope,
                                  TmkPb__Node *const *nodes, size_t n) {
     size_t capacity = n; /* a body may need an Identity for each of its results */
-    if (!tmk_add_size(capacity, scope->call ? scope->call->node->n_output : 0, &capacity))
-        return tmk_nomem(b->diag);
+    TMK_TRY_ALLOC(tmk_add_size(capacity, scope->call ? scope->call->node->n_output : 0, &capacity),
+                  b->diag);
     scope->pending = tmk_arena_array(&b->scratch, capacity, sizeof *scope->pending);
-    if (!scope->pending)
-        return tmk_nomem(b->diag);
+    TMK_TRY_ALLOC(scope->pending, b->diag);
     for (size_t i = 0; i < n; i++) {
         const TmkPb__Node *pb = nodes[i];
         const TmkPb__Function *function;

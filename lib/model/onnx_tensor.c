@@ -87,8 +87,7 @@ static enum tmk_status from_raw(const struct header *h, const unsigned char *byt
                     (h->dtype != TMK_BOOL || all_truth_values(bytes, size));
     if (as_it_is) {
         struct tmk_buf *view = tmk_buf_view(bytes, size, owner);
-        if (!view)
-            return tmk_nomem(diag);
+        TMK_TRY_ALLOC(view, diag);
         *out = (struct tmk_tensor){.dtype = h->dtype,
                                    .origin = h->dtype,
                                    .shape = h->shape,

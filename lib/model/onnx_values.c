@@ -28,8 +28,7 @@ static enum tmk_status pack_tensor(struct tmk_onnx_writer *w, const struct tmk_t
     const uint8_t *from = tensor->data;
     const unsigned bits = tmk_dtype_bits(tensor->dtype), each = 8 / bits;
     uint8_t *to = tmk_arena_alloc(&w->arena, n / each + 1);
-    if (!to)
-        return tmk_nomem(w->diag);
+    TMK_TRY_ALLOC(to, w->diag);
     for (size_t i = 0; i < n; i++)
         to[i / each] =
             (uint8_t)(to[i / each] | (from[i] & ((1u << bits) - 1)) << (i % each * bits));
@@ -42,8 +41,7 @@ enum tmk_status tmk_onnx_write_tensor(struct tmk_onnx_writer *w, const struct tm
     TmkPb__Tensor *pb = tmk_onnx_make(w, &tmk_pb__tensor__descriptor);
     size_t rank = (size_t)tensor->shape.rank;
     int64_t *dims = tmk_arena_array(&w->arena, rank, sizeof *dims);
-    if (!pb || !dims)
-        return tmk_nomem(w->diag);
+    TMK_TRY_ALLOC(pb && dims, w->diag);
     memcpy(dims, tensor->shape.dim, rank * sizeof *dims);
     pb->n_dims = rank;
     pb->dims = dims;
@@ -83,8 +81,7 @@ static TmkPb__Shape *write_shape(struct tmk_onnx_writer *w, const struct tmk_typ
 static enum tmk_status wrap_type(struct tmk_onnx_writer *w, bool sequence, TmkPb__Type **type) {
     TmkPb__Type *whole = tmk_onnx_make(w, &tmk_pb__type__descriptor);
     TmkPb__ContainerType *container = tmk_onnx_make(w, &tmk_pb__container_type__descriptor);
-    if (!whole || !container)
-        return tmk_nomem(w->diag);
+    TMK_TRY_ALLOC(whole && container, w->diag);
     container->elem_type = *type;
     *(sequence ? &whole->sequence_type : &whole->optional_type) = container;
     *type = whole;
@@ -99,8 +96,7 @@ enum tmk_status tmk_onnx_write_type(struct tmk_onnx_writer *w, const struct tmk_
     }
     TmkPb__Type *pb = tmk_onnx_make(w, &tmk_pb__type__descriptor);
     TmkPb__TensorType *tensor = tmk_onnx_make(w, &tmk_pb__tensor_type__descriptor);
-    if (!pb || !tensor)
-        return tmk_nomem(w->diag);
+    TMK_TRY_ALLOC(pb && tensor, w->diag);
     tensor->has_elem_type = true;
     tensor->elem_type = (int32_t)type->dtype;
     if (type->has_shape && !(tensor->shape = write_shape(w, type)))
@@ -117,8 +113,7 @@ enum tmk_status tmk_onnx_write_type(struct tmk_onnx_writer *w, const struct tmk_
 static enum tmk_status write_tensors(struct tmk_onnx_writer *w, const struct tmk_attr *attr,
                                      TmkPb__Attribute *out) {
     out->tensors = tmk_arena_array(&w->arena, attr->n, sizeof *out->tensors);
-    if (!out->tensors)
-        return tmk_nomem(w->diag);
+    TMK_TRY_ALLOC(out->tensors, w->diag);
     for (size_t i = 0; i < attr->n; i++)
         TMK_TRY(tmk_onnx_write_tensor(w, &attr->tensors[i], NULL, &out->tensors[i]));
     if (attr->kind == TMK_ATTR_TENSOR)
@@ -164,8 +159,7 @@ enum tmk_status tmk_onnx_write_attr(struct tmk_onnx_writer *w, const struct tmk_
         break;
     case TMK_ATTR_STRINGS:
         out->strings = tmk_arena_array(&w->arena, attr->n, sizeof *out->strings);
-        if (!out->strings)
-            return tmk_nomem(w->diag);
+        TMK_TRY_ALLOC(out->strings, w->diag);
         out->n_strings = attr->n;
         for (size_t i = 0; i < attr->n; i++)
             out->strings[i] =
@@ -208,8 +202,7 @@ static enum tmk_status read_sequence(struct tmk_onnx_file *file, const TmkPb__Se
         return tmk_fail(diag, TMK_UNSUPPORTED,
                         "sequences of anything but tensors are not supported");
     struct tmk_list *list = tmk_list_create(pb->n_tensor_values);
-    if (!list)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(list, diag);
     enum tmk_status status = fill_list(file, pb, list, diag);
     enum tmk_dtype dtype = pb->n_tensor_values ? tmk_list_items(list)->dtype : type->dtype;
     if (status == TMK_OK)

@@ -88,8 +88,7 @@ static enum tmk_status walk_submessage(struct walk *w, size_t at, size_t end, ui
     size_t place = w->out->len;
     tmk_text_append(w->out, placeholder, sizeof placeholder);
     TMK_TRY(walk_message(w, at, end, kind, depth));
-    if (w->out->failed)
-        return tmk_nomem(w->diag);
+    TMK_TRY_ALLOC(!w->out->failed, w->diag);
     size_t size = w->out->len - place - LENGTH_BYTES;
     if (size > INT32_MAX)
         return tmk_fail(w->diag, TMK_FORMAT, "byte %zu: a message of more than 2 GiB", at);
