@@ -198,9 +198,10 @@ static enum tmk_status join_past(struct tmk_run *run, const struct sizes *s, uin
     if (!present && !past)
         return TMK_OK;
     struct heads joined = {NULL, heads * total * size, total * size, size};
-    if (!tmk_mul_size((size_t)s->batch, heads, &all) || !tmk_mul_size(total, size, &bytes) ||
-        !tmk_mul_size(bytes, sizeof(float), &bytes) || !tmk_mul_size(bytes, all, &bytes))
-        return tmk_nomem(run->diag);
+    TMK_TRY_ALLOC(
+        tmk_mul_size((size_t)s->batch, heads, &all) && tmk_mul_size(total, size, &bytes) &&
+            tmk_mul_size(bytes, sizeof(float), &bytes) && tmk_mul_size(bytes, all, &bytes),
+        run->diag);
     float *to = present ? present->data : run->scratch(run->context, bytes + 1);
     if (!to && bytes)
         return tmk_nomem(run->diag);

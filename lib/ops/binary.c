@@ -313,8 +313,7 @@ static enum tmk_status run_pow(struct tmk_run *run, const struct tmk_shape *shap
         size_t n = tmk_tensor_count(exponent);
         wide.dtype = TMK_INT64;
         wide.data = tmk_scratch(run, n, sizeof(int64_t));
-        if (!wide.data)
-            return tmk_nomem(run->diag);
+        TMK_TRY_ALLOC(wide.data, run->diag);
         widen_integers(exponent, n, wide.data);
         if (base->dtype != TMK_FLOAT32 && divides_by_zero(base, &wide, shape_b, &out->shape))
             return tmk_fail(run->diag, TMK_RANGE, "an integer zero meets a negative exponent");

@@ -185,8 +185,7 @@ static enum tmk_status run_fused_matmul(struct tmk_run *run) {
         count = 1;
     }
     float *panel = run->scratch(run->context, TMK_GEMM_PANEL);
-    if (!panel)
-        return tmk_nomem(run->diag);
+    TMK_TRY_ALLOC(panel, run->diag);
     for (size_t i = 0; i < count; i++) {
         size_t at = 0, bt = 0;
         if (count > 1)

@@ -84,8 +84,7 @@ static enum tmk_status widen_input(struct tmk_run *run, const struct tmk_shape *
     const struct tmk_tensor *x = run->in[IN_X];
     size_t area = tmk_shape_product(planes, 2, planes->rank), channels = (size_t)planes->dim[1];
     float *to = tmk_scratch(run, tmk_tensor_count(x), sizeof(float));
-    if (!to)
-        return tmk_nomem(run->diag);
+    TMK_TRY_ALLOC(to, run->diag);
     struct tmk_q8 q = tmk_q8_of(run, IN_X_SCALE);
     *out = to;
     for (size_t n = 0; n < (size_t)planes->dim[0]; n++)
@@ -121,8 +120,7 @@ static enum tmk_status run_average(struct tmk_run *run) {
     TMK_TRY(tmk_pool_shape(run->node, &planes, &shape, run->diag));
     TMK_TRY(widen_input(run, &planes, last, &x));
     means = tmk_scratch(run, tmk_tensor_count(y), sizeof *means);
-    if (!means)
-        return tmk_nomem(run->diag);
+    TMK_TRY_ALLOC(means, run->diag);
     TMK_TRY(tmk_pool_average(run, &planes, x, means));
     narrow_output(run, &shape, last, means);
     return TMK_OK;
@@ -171,8 +169,7 @@ static enum tmk_status run_max(struct tmk_run *run) {
            out_area = tmk_shape_product(&shape, 2, shape.rank), batch = (size_t)planes.dim[0];
     uint8_t *from = run->scratch(run->context, tmk_tensor_count(x) + 1),
             *to = run->scratch(run->context, tmk_tensor_count(y));
-    if (!from || !to)
-        return tmk_nomem(run->diag);
+    TMK_TRY_ALLOC(from && to, run->diag);
     for (size_t n = 0, k = 0; n < batch; n++)
         for (size_t c = 0; c < channels; c++)
             for (size_t i = 0; i < area; i++)
@@ -208,8 +205,7 @@ static enum tmk_status run_softmax(struct tmk_run *run) {
         return TMK_OK;
     TMK_TRY(tmk_axis(tmk_node_int(run->node, "axis", -1), shape->rank, &axis, run->diag));
     float *v = tmk_scratch(run, n, sizeof(float));
-    if (!v)
-        return tmk_nomem(run->diag);
+    TMK_TRY_ALLOC(v, run->diag);
     struct tmk_q8 from = tmk_q8_of(run, IN_X_SCALE), to = tmk_q8_of(run, IN_Y_SCALE);
     for (size_t i = 0; i < n; i++)
         v[i] = tmk_q8_value(x->dtype, from, ((const uint8_t *)x->data)[i]);

@@ -55,8 +55,7 @@ static enum tmk_status if_run(struct tmk_run *run) {
         return tmk_fail(run->diag, TMK_GRAPH, "its graph '%s' makes %u values, but %u are named",
                         body->name, body->n_outputs, run->n_out);
     struct tmk_tensor *made = calloc(body->n_outputs + 1u, sizeof *made);
-    if (!made)
-        return tmk_nomem(run->diag);
+    TMK_TRY_ALLOC(made, run->diag);
     enum tmk_status status = tmk_call_body(run, body, NULL, 0, made);
     for (uint32_t i = 0; i < body->n_outputs; i++) {
         if (status == TMK_OK)
@@ -113,8 +112,7 @@ static enum tmk_status set_up_loop(struct loop *loop) {
     loop->inputs = calloc(loop->n_carried + 2u, sizeof *loop->inputs);
     loop->made = calloc(body->n_outputs + 1u, sizeof *loop->made);
     loop->stacks = calloc(loop->n_stacked + 1u, sizeof *loop->stacks);
-    if (!loop->inputs || !loop->made || !loop->stacks)
-        return tmk_nomem(run->diag);
+    TMK_TRY_ALLOC(loop->inputs && loop->made && loop->stacks, run->diag);
     TMK_TRY(read_bounds(loop));
     for (uint32_t i = 0; i < loop->n_carried; i++) {
         if (!run->in[2 + i])

@@ -265,8 +265,7 @@ static enum tmk_status convolve_integers(const struct operands *o, struct tmk_ru
     int32_t *x = run->scratch(run->context, in * plane * sizeof *x),
             *w = run->scratch(run->context, channels * depth * sizeof *w),
             *panel = run->scratch(run->context, DEPTH * TMK_WINDOW_BLOCK * sizeof *panel);
-    if (!table || !x || !w || !panel)
-        return tmk_nomem(run->diag);
+    TMK_TRY_ALLOC(table && x && w && panel, run->diag);
     for (size_t c = 0; c < channels; c++)
         tmk_quantized_widen(o->w, c * depth, depth,
                             tmk_quantized_at(o->w_zero, channel_at(o->w_zero, c)), w + c * depth);
@@ -334,8 +333,7 @@ static enum tmk_status run_qlinear_conv(struct tmk_run *run) {
     size_t count = tmk_tensor_count(y), channels = (size_t)o.shape.dim[1],
            area = tmk_window_out(&o.window);
     int32_t *sums = run->scratch(run->context, count * sizeof *sums);
-    if (!sums)
-        return tmk_nomem(run->diag);
+    TMK_TRY_ALLOC(sums, run->diag);
     TMK_TRY(convolve_integers(&o, run, sums));
     float x_scale = *(const float *)run->in[1]->data, y_scale = *(const float *)run->in[6]->data;
     int32_t zero = tmk_quantized_at(run->in[7], 0);
@@ -400,8 +398,7 @@ static enum tmk_status run_causal(struct tmk_run *run) {
     bool silu, fits = tmk_add_size(kept, length, &all);
     TMK_TRY(read_activation(run->node, &silu, run->diag));
     float *seen = fits ? tmk_scratch(run, all, sizeof *seen) : NULL; /* the state, then the input */
-    if (!seen)
-        return tmk_nomem(run->diag);
+    TMK_TRY_ALLOC(seen, run->diag);
     for (size_t i = 0; i < n; i++) {
         const float *kernel = (const float *)w->data + i % channels * taps;
         double shift = bias ? (double)((const float *)bias->data)[i % channels] : 0;

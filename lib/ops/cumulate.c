@@ -79,8 +79,7 @@ static enum tmk_status cumulate_run(struct tmk_run *run) {
     size_t outer = tmk_shape_product(&x->shape, 0, axis), n = (size_t)x->shape.dim[axis],
            inner = tmk_shape_product(&x->shape, axis + 1, x->shape.rank);
     void *so_far = tmk_scratch(run, inner, sizeof(uint64_t));
-    if (!so_far)
-        return tmk_nomem(run->diag);
+    TMK_TRY_ALLOC(so_far, run->diag);
     for (size_t i = 0; i < outer; i++) {
         size_t at = i * n * inner * size;
         slices[x->dtype](n, inner, exclusive, reverse, (const char *)x->data + at,

@@ -50,8 +50,7 @@ static enum tmk_status run_det(struct tmk_run *run) {
     if (count == 0)
         return TMK_OK;
     double *matrix = tmk_scratch(run, n * n, sizeof *matrix);
-    if (!matrix)
-        return tmk_nomem(run->diag);
+    TMK_TRY_ALLOC(matrix, run->diag);
     for (size_t i = 0; i < count; i++, x += n * n) {
         for (size_t j = 0; j < n * n; j++)
             matrix[j] = (double)x[j];

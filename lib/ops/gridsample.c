@@ -178,8 +178,7 @@ static enum tmk_status sample_run(struct tmk_run *run) {
     for (int32_t k = 0; k < rank; k++)
         most *= s.mode; /* at most 4^10 */
     struct part *parts = run->scratch(run->context, most * sizeof *parts);
-    if (!parts)
-        return tmk_nomem(run->diag);
+    TMK_TRY_ALLOC(parts, run->diag);
     int64_t stride[TMK_MAX_RANK];
     tmk_strides(&in->shape, stride);
     size_t channels = (size_t)in->shape.dim[1];

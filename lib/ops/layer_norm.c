@@ -243,8 +243,7 @@ static enum tmk_status run_skip(struct tmk_run *run) {
     float *to = wanted ? wanted->data : run->scratch(run->context, tmk_tensor_bytes(x) + 1);
     if (tmk_tensor_count(x) == 0)
         return TMK_OK;
-    if (!to)
-        return tmk_nomem(run->diag);
+    TMK_TRY_ALLOC(to, run->diag);
     tmk_tensor_borrow(&sum, TMK_FLOAT32, &x->shape, to);
     tmk_walk2(add_row, x, &x->shape, skip, &skip->shape, &sum);
     if (bias)
@@ -365,8 +364,7 @@ static enum tmk_status run_embed(struct tmk_run *run) {
     float *sum = sums ? sums->data : tmk_scratch(run, batch * length, width * sizeof(float));
     if (batch * length * width == 0)
         return TMK_OK;
-    if (!sum)
-        return tmk_nomem(run->diag);
+    TMK_TRY_ALLOC(sum, run->diag);
     memset(sum, 0, batch * length * width * sizeof *sum);
     for (size_t i = 0; i < batch * length; i++)
         for (size_t t = 0; t < TMK_COUNT(tables); t++) {

@@ -186,8 +186,7 @@ static enum tmk_status run_attention(struct tmk_run *run) {
     bool fits =
         tmk_mul_size(r.keys + 1, r.values, &bytes) && tmk_mul_size(bytes, sizeof(double), &bytes);
     double *state = fits ? run->scratch(run->context, bytes) : NULL;
-    if (!state)
-        return tmk_nomem(run->diag);
+    TMK_TRY_ALLOC(state, run->diag);
     size_t size = r.keys * r.values;
     for (size_t b = 0; b < r.batch; b++)
         for (size_t h = 0; h < r.heads; h++) {

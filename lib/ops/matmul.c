@@ -201,8 +201,7 @@ static enum tmk_status run_matmul(struct tmk_run *run) {
         count = 1;
     }
     float *panel = run->scratch(run->context, TMK_GEMM_PANEL);
-    if (!panel)
-        return tmk_nomem(run->diag);
+    TMK_TRY_ALLOC(panel, run->diag);
     size_t size = tmk_dtype_size(a->dtype);
     struct tmk_gemm gemm = {.m = matmul.m,
                             .n = matmul.n,
@@ -302,8 +301,7 @@ enum tmk_status tmk_run_gemm(struct tmk_run *run) {
         return TMK_OK;
     TMK_TRY(gemm_sizes(run->node, a, b, &s, run->diag));
     float *panel = run->scratch(run->context, TMK_GEMM_PANEL);
-    if (!panel)
-        return tmk_nomem(run->diag);
+    TMK_TRY_ALLOC(panel, run->diag);
     size_t m = (size_t)s.m, n = (size_t)s.n, k = (size_t)s.k;
     struct tmk_gemm gemm = {.m = m,
                             .n = n,
@@ -457,8 +455,7 @@ static enum tmk_status run_qlinear_matmul(struct tmk_run *run) {
     TMK_TRY(tmk_integer_scratch(run, &o.matmul, &left, &right));
     size_t m = o.matmul.m, n = o.matmul.n;
     int32_t *sums = run->scratch(run->context, m * n * sizeof *sums);
-    if (!sums)
-        return tmk_nomem(run->diag);
+    TMK_TRY_ALLOC(sums, run->diag);
     const float *a_scale = run->in[1]->data, *b_scale = run->in[4]->data,
                 y_scale = *(const float *)run->in[6]->data;
     int32_t zero = tmk_quantized_at(run->in[7], 0);

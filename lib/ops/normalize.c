@@ -33,8 +33,7 @@ static enum tmk_status run_lp_norm(struct tmk_run *run) {
     size_t outer = tmk_shape_product(shape, 0, axis), n = (size_t)shape->dim[axis],
            inner = tmk_shape_product(shape, axis + 1, shape->rank);
     double *norm = run->scratch(run->context, inner * sizeof *norm);
-    if (!norm)
-        return tmk_nomem(run->diag);
+    TMK_TRY_ALLOC(norm, run->diag);
     const float *x = run->in[0]->data;
     float *y = run->out[0]->data;
     for (size_t o = 0; o < outer; o++, x += n * inner, y += n * inner) {
@@ -108,8 +107,7 @@ static enum tmk_status run_mvn(struct tmk_run *run) {
            width = shape->rank ? (size_t)shape->dim[shape->rank - 1] : 1,
            step = shape->rank ? (size_t)stride[shape->rank - 1] : 0, each = count / kept;
     double *mean = run->scratch(run->context, 2 * kept * sizeof *mean), n = (double)each;
-    if (!mean)
-        return tmk_nomem(run->diag);
+    TMK_TRY_ALLOC(mean, run->diag);
     double *deviation = mean + kept;
     const bool scaled = tmk_node_int(run->node, "normalize_variance", 1) != 0;
     const float *x = run->in[0]->data;
@@ -166,8 +164,7 @@ static enum tmk_status run_lrn(struct tmk_run *run) {
     size_t area = tmk_shape_product(shape, 2, shape->rank);
     double *sum = run->scratch(run->context, area * sizeof *sum);
     float *power = run->scratch(run->context, area * sizeof *power);
-    if (!sum || !power)
-        return tmk_nomem(run->diag);
+    TMK_TRY_ALLOC(sum && power, run->diag);
     const float *x = run->in[0]->data;
     float *y = run->out[0]->data;
     for (int64_t i = 0; i < shape->dim[0] * channels; i++, y += area) {
@@ -289,14 +286,12 @@ static enum tmk_status run_batch_norm(struct tmk_run *run) {
     size_t n = s.spatial ? s.channels : s.channels * s.area;
     float *factor = run->scratch(run->context, n * sizeof *factor),
           *offset = run->scratch(run->context, n * sizeof *offset);
-    if (!factor || !offset)
-        return tmk_nomem(run->diag);
+    TMK_TRY_ALLOC(factor && offset, run->diag);
     const float *x = run->in[0]->data, *scale = run->in[1]->data, *bias = run->in[2]->data,
                 *mean = run->in[3]->data, *variance = run->in[4]->data;
     if (is_training(run->node)) {
         float *now = run->scratch(run->context, 2 * n * sizeof *now);
-        if (!now)
-            return tmk_nomem(run->diag);
+        TMK_TRY_ALLOC(now, run->diag);
         batch_moments(&s, x, now, now + n);
         float momentum = tmk_node_float(run->node, "momentum", 0.9f);
         blend_statistics(tmk_run_out(run, 1), mean, now, n, momentum);

@@ -112,11 +112,9 @@ static enum tmk_status run_padding(struct tmk_run *run, const struct padding *p,
     }
     size_t total = 0;
     for (int32_t i = 0; i < rank; i++)
-        if (!tmk_add_size(total, (size_t)out->shape.dim[i], &total))
-            return tmk_nomem(run->diag);
+        TMK_TRY_ALLOC(tmk_add_size(total, (size_t)out->shape.dim[i], &total), run->diag);
     int64_t *maps = tmk_scratch(run, total, sizeof *maps);
-    if (!maps)
-        return tmk_nomem(run->diag);
+    TMK_TRY_ALLOC(maps, run->diag);
     int64_t *map[TMK_MAX_RANK];
     for (int32_t i = 0; i < rank; i++) {
         map[i] = maps;

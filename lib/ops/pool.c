@@ -60,8 +60,7 @@ static enum tmk_status prepare_pool(struct tmk_run *run, const struct tmk_shape 
         pool.out[i] = axis < 0 ? 1 : window.out[axis];
         pool.step[i] = axis < 0 ? 1 : window.dilation[axis];
         struct span *span = run->scratch(run->context, (size_t)pool.out[i] * sizeof *span);
-        if (!span)
-            return tmk_nomem(run->diag);
+        TMK_TRY_ALLOC(span, run->diag);
         for (int64_t o = 0; o < pool.out[i]; o++)
             span[o] = axis < 0 ? (struct span){0, 1, 1} : cut_span(&window, axis, o);
         pool.span[i] = span;

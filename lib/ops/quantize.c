@@ -186,16 +186,14 @@ static enum tmk_status read_parameters(struct tmk_run *run, const float **scale,
     const struct tmk_tensor *s = run->in[1], *z = tmk_run_in(run, 2);
     size_t n = tmk_tensor_count(s);
     int32_t *zeros = tmk_scratch(run, n, sizeof(int32_t));
-    if (!zeros)
-        return tmk_nomem(run->diag);
+    TMK_TRY_ALLOC(zeros, run->diag);
     for (size_t i = 0; i < n; i++)
         zeros[i] = tmk_quantized_at(z, i);
     *zero = zeros;
     *scale = s->data;
     if (s->dtype == TMK_INT32) {
         float *scales = tmk_scratch(run, n, sizeof *scales);
-        if (!scales)
-            return tmk_nomem(run->diag);
+        TMK_TRY_ALLOC(scales, run->diag);
         for (size_t i = 0; i < n; i++)
             scales[i] = (float)((const int32_t *)s->data)[i];
         *scale = scales;
@@ -384,8 +382,7 @@ static enum tmk_status multiply_scaled(struct tmk_run *run, const struct scaled 
     int32_t *left, *right;
     TMK_TRY(tmk_integer_scratch(run, &s->o.matmul, &left, &right));
     int32_t *sums = tmk_scratch(run, m * n, sizeof(int32_t));
-    if (!sums)
-        return tmk_nomem(run->diag);
+    TMK_TRY_ALLOC(sums, run->diag);
     const float *a_scale = s->a_scale ? s->a_scale->data : NULL, *b_scale = s->b_scale->data,
                 *bias = s->bias ? s->bias->data : NULL;
     for (size_t i = 0; i < tmk_matmul_count(&s->o.matmul); i++) {
@@ -467,8 +464,7 @@ static enum tmk_status run_dynamic_contrib(struct tmk_run *run) {
     if (!y || tmk_tensor_count(y) == 0)
         return TMK_OK;
     uint8_t *quantized = run->scratch(run->context, n + 1);
-    if (!quantized)
-        return tmk_nomem(run->diag);
+    TMK_TRY_ALLOC(quantized, run->diag);
     struct tmk_dynamic d = quantize_dynamic(n, x->data, quantized);
     uint8_t zero = (uint8_t)d.zero;
     tmk_tensor_borrow(&a, TMK_UINT8, &x->shape, quantized);

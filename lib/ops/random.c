@@ -216,8 +216,7 @@ static enum tmk_status run_multinomial(struct tmk_run *run) {
            samples = (size_t)y->shape.dim[1];
     uint64_t key = key_of(run->node);
     double *sum = run->scratch(run->context, classes * sizeof *sum);
-    if (!sum)
-        return tmk_nomem(run->diag);
+    TMK_TRY_ALLOC(sum, run->diag);
     for (size_t b = 0, i = 0; b < batch; b++) {
         if (!accumulate_classes(classes, (const float *)x->data + b * classes, sum))
             return tmk_fail(run->diag, TMK_RANGE,

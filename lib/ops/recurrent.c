@@ -311,8 +311,7 @@ static enum tmk_status prepare_walk(struct walk *w) {
     const struct sizes *s = &w->s;
     struct tmk_run *run = w->run;
     size_t wide = w->cell->gates * s->hidden, rows;
-    if (!tmk_mul_size(s->steps, s->batch, &rows))
-        return tmk_nomem(run->diag);
+    TMK_TRY_ALLOC(tmk_mul_size(s->steps, s->batch, &rows), run->diag);
     TMK_TRY(tmk_scratch_floats(run, rows, wide, 1, &w->input));
     TMK_TRY(tmk_scratch_floats(run, s->batch, s->hidden, 1, &w->r.hidden_state));
     TMK_TRY(tmk_scratch_floats(run, s->batch, wide, 1, &w->r.products));
@@ -320,8 +319,7 @@ static enum tmk_status prepare_walk(struct walk *w) {
     TMK_TRY(tmk_scratch_floats(run, wide, 1, 1, &w->bias));
     memset(w->bias, 0, wide * sizeof *w->bias);
     w->r.x = run->scratch(run->context, (s->batch + 1) * sizeof *w->r.x);
-    if (!w->r.x)
-        return tmk_nomem(run->diag);
+    TMK_TRY_ALLOC(w->r.x, run->diag);
     return w->cell->has_cell ? tmk_scratch_floats(run, s->batch, s->hidden, 1, &w->r.cell_state)
                              : TMK_OK;
 }

@@ -206,16 +206,13 @@ static enum tmk_status make_table(struct tmk_run *run, const struct tmk_resize *
                                   struct tmk_resize_axis *out) {
     struct tmk_resize_axis table = {.taps = tmk_resize_taps(r, axis)};
     size_t n = (size_t)r->out[axis], entries;
-    if (!tmk_mul_size(n, table.taps, &entries))
-        return tmk_nomem(run->diag);
+    TMK_TRY_ALLOC(tmk_mul_size(n, table.taps, &entries), run->diag);
     table.index = tmk_scratch(run, entries, sizeof *table.index);
     table.weight = tmk_scratch(run, entries, sizeof *table.weight);
-    if (!table.index || !table.weight)
-        return tmk_nomem(run->diag);
+    TMK_TRY_ALLOC(table.index && table.weight, run->diag);
     if (r->place == TMK_PLACE_TF_CROP_AND_RESIZE) {
         table.outside = run->scratch(run->context, n * sizeof *table.outside);
-        if (!table.outside)
-            return tmk_nomem(run->diag);
+        TMK_TRY_ALLOC(table.outside, run->diag);
     }
     tmk_resize_fill(r, axis, &table);
     *out = table;
@@ -284,8 +281,7 @@ static enum tmk_status resample_axes(struct tmk_run *run, const struct tmk_resiz
         char *to = y;
         if (i != last) {
             to = tmk_mul_size(outer, out, &lines) ? tmk_scratch(run, lines, inner * size) : NULL;
-            if (!to)
-                return tmk_nomem(run->diag);
+            TMK_TRY_ALLOC(to, run->diag);
         }
         if (r->mode == TMK_RESIZE_NEAREST)
             copy_nearest(&tables[i], outer, in, out, inner * size, x, to);
@@ -383,8 +379,7 @@ static enum tmk_status run_common(struct tmk_run *run, const struct tmk_tensor *
     } else {
         float *in = run->scratch(run->context, tmk_tensor_count(x) * sizeof *in),
               *out = run->scratch(run->context, count * sizeof *out);
-        if (!in || !out)
-            return tmk_nomem(run->diag);
+        TMK_TRY_ALLOC(in && out, run->diag);
         to_float(x, in);
         TMK_TRY(resample_axes(run, &r, tables, sizeof *in, (const char *)in, (char *)out));
         from_float(out, r.antialias, count, y->dtype, y->data);

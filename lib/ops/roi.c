@@ -199,8 +199,7 @@ static enum tmk_status run_align(struct tmk_run *run) {
             most[i] = (size_t)sides[i].points > most[i] ? (size_t)sides[i].points : most[i];
     }
     struct point *ys = run->scratch(run->context, (most[0] + most[1] + 1) * sizeof *ys);
-    if (!ys)
-        return tmk_nomem(run->diag);
+    TMK_TRY_ALLOC(ys, run->diag);
     struct point *xs = ys + most[0];
     float *out = y->data;
     size_t height = (size_t)y->shape.dim[2], width = (size_t)y->shape.dim[3],
@@ -425,8 +424,7 @@ static enum tmk_status suppression_run(struct tmk_run *run) {
                 tmk_add_size(words, 2 * s.n + 1, &words) &&
                 tmk_mul_size(words, sizeof(size_t), &bytes);
     size_t *memory = fits ? run->scratch(run->context, bytes) : NULL;
-    if (!memory)
-        return tmk_nomem(run->diag);
+    TMK_TRY_ALLOC(memory, run->diag);
     size_t *count = memory, *kept = count + groups;
     s.a = kept + groups * s.limit;
     s.b = s.a + s.n;

@@ -53,8 +53,7 @@ static enum tmk_status set_up(struct scan *scan) {
     scan->inputs = calloc(run->n_in + 1u, sizeof *scan->inputs);
     scan->made = calloc(scan->body->n_outputs + 1u, sizeof *scan->made);
     scan->stacks = calloc(scan->n_stacked + 1u, sizeof *scan->stacks);
-    if (!scan->inputs || !scan->made || !scan->stacks)
-        return tmk_nomem(run->diag);
+    TMK_TRY_ALLOC(scan->inputs && scan->made && scan->stacks, run->diag);
     for (uint32_t i = 0; i < run->n_in; i++)
         if (!run->in[i])
             return tmk_fail(run->diag, TMK_GRAPH, "its input %u is absent", i);
@@ -239,9 +238,9 @@ static enum tmk_status set_up_batched(struct batched_scan *batched_scan) {
     batched_scan->made = calloc(batched_scan->body->n_outputs + 1u, sizeof *batched_scan->made);
     batched_scan->finals = calloc(batched_scan->n_states + 1u, sizeof *batched_scan->finals);
     batched_scan->outputs = calloc(batched_scan->n_outputs + 1u, sizeof *batched_scan->outputs);
-    if (!batched_scan->inputs || !batched_scan->made || !batched_scan->finals ||
-        !batched_scan->outputs)
-        return tmk_nomem(run->diag);
+    TMK_TRY_ALLOC(batched_scan->inputs && batched_scan->made && batched_scan->finals &&
+                      batched_scan->outputs,
+                  run->diag);
     return read_extents(batched_scan);
 }
 

@@ -198,8 +198,7 @@ static enum tmk_status read_lengths(struct cutting *c, const struct tmk_tensor *
     if (count > TMK_MAX_IN_SEQUENCE)
         count = TMK_MAX_IN_SEQUENCE;
     c->lengths = calloc(count + 1, sizeof *c->lengths);
-    if (!c->lengths)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(c->lengths, diag);
     TMK_TRY(tmk_read_ints(split, "the lengths", count, c->lengths, &c->n, diag));
     int64_t sum = 0;
     for (size_t i = 0; i < c->n; i++)
@@ -360,8 +359,7 @@ static enum tmk_status set_up(struct map *map) {
     map->inputs = calloc(run->n_in, sizeof *map->inputs);
     map->made = calloc(map->body->n_outputs + 1u, sizeof *map->made);
     map->lists = calloc(run->n_out + 1u, sizeof(struct tmk_list *));
-    if (!map->inputs || !map->made || !map->lists)
-        return tmk_nomem(run->diag);
+    TMK_TRY_ALLOC(map->inputs && map->made && map->lists, run->diag);
     for (uint32_t i = 0; i < run->n_out; i++)
         TMK_TRY(sequence_begin(map->n, &map->lists[i], run->diag));
     return TMK_OK;

@@ -129,8 +129,7 @@ static enum tmk_status run_dft(struct tmk_run *run) {
            parts_out = (size_t)y->shape.dim[shape->rank - 1],
            inner = tmk_shape_product(shape, t.axis + 1, shape->rank - 1);
     double *circle = run->scratch(run->context, 6 * t.length * sizeof *circle);
-    if (!circle)
-        return tmk_nomem(run->diag);
+    TMK_TRY_ALLOC(circle, run->diag);
     double *in = circle + 2 * t.length, *out = in + 2 * t.length;
     for (size_t i = 0; i < t.length; i++) {
         double angle = 2 * 3.14159265358979323846 * (double)i / (double)t.length;
@@ -269,8 +268,7 @@ static enum tmk_status run_stft(struct tmk_run *run) {
         return TMK_OK;
     size_t parts = f.complex ? 2 : 1;
     double *circle = run->scratch(run->context, 4 * f.length * sizeof *circle);
-    if (!circle)
-        return tmk_nomem(run->diag);
+    TMK_TRY_ALLOC(circle, run->diag);
     double *in = circle + 2 * f.length;
     for (size_t i = 0; i < f.length; i++) {
         double angle = 2 * 3.14159265358979323846 * (double)i / (double)f.length;

@@ -171,8 +171,7 @@ static enum tmk_status each_slice(struct tmk_run *run, const struct tmk_extents 
     }
     float *max = tmk_scratch(run, e->inner, sizeof *max);
     double *sum = tmk_scratch(run, e->inner, sizeof *sum);
-    if (!max || !sum)
-        return tmk_nomem(run->diag);
+    TMK_TRY_ALLOC(max && sum, run->diag);
     for (size_t i = 0; i < e->outer; i++)
         slice(e->n, e->inner, x + i * e->n * e->inner, y + i * e->n * e->inner, max, sum);
     return TMK_OK;

@@ -31,8 +31,7 @@ enum tmk_status tmk_stack_push(struct tmk_stack *stack, const struct tmk_tensor 
             tmk_dtype_name(tensor->dtype), tmk_shape_text(&tensor->shape, is, sizeof is));
     }
     size_t bytes = tmk_tensor_bytes(tensor), need;
-    if (!tmk_add_size(stack->used, bytes, &need))
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(tmk_add_size(stack->used, bytes, &need), diag);
     if (need > stack->size) {
         size_t size = stack->size ? stack->size : 1024;
         while (size < need && tmk_mul_size(size, 2, &size)) {

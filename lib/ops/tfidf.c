@@ -179,8 +179,7 @@ static enum tmk_status tfidf_run(struct tmk_run *run) {
     size_t items = tmk_tensor_count(x), rows = tmk_tensor_count(out) / (size_t)width,
            length = items / rows;
     int64_t *row = run->scratch(run->context, (items + 1) * sizeof *row);
-    if (!row)
-        return tmk_nomem(run->diag);
+    TMK_TRY_ALLOC(row, run->diag);
     TMK_TRY(make_table(run, pool.n_columns, &table));
     for (size_t i = 0; i < items; i++)
         row[i] =

@@ -137,8 +137,7 @@ static enum tmk_status run_topk(struct tmk_run *run) {
     if (!outer || !k || !inner)
         return TMK_OK;
     struct item *heap = tmk_scratch(run, k, sizeof(struct item));
-    if (!heap)
-        return tmk_nomem(run->diag);
+    TMK_TRY_ALLOC(heap, run->diag);
     char *values = tmk_run_out(run, 0) ? run->out[0]->data : NULL;
     int64_t *indices = tmk_run_out(run, 1) ? run->out[1]->data : NULL;
     for (size_t i = 0; i < outer; i++)

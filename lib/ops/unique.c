@@ -152,13 +152,11 @@ static enum tmk_status unique_run(struct tmk_run *run) {
     /* slices without elements are all the same one */
     items.length = count ? count / items.n : 0;
     items.bytes = items.length * element;
-    if (!tmk_mul_size(items.n, 5 * sizeof(size_t), &words))
-        return tmk_nomem(run->diag);
+    TMK_TRY_ALLOC(tmk_mul_size(items.n, 5 * sizeof(size_t), &words), run->diag);
     char *packed = run->scratch(run->context, count * element + 1);
     char *chosen = run->scratch(run->context, count * element + 1);
     size_t *memory = run->scratch(run->context, words + 1);
-    if (!packed || !chosen || !memory)
-        return tmk_nomem(run->diag);
+    TMK_TRY_ALLOC(packed && chosen && memory, run->diag);
     if (count) {
         struct tmk_move move = items_layout(&shape, axis, true);
         tmk_move_run(&move, element, packed, in->data);
