@@ -151,8 +151,7 @@ static void fold_all(struct folding *f) {
 
 static enum tmk_status run_pass(struct tmk_rewrite *rw) {
     struct folding *f = calloc(1, sizeof *f);
-    if (!f)
-        return tmk_nomem(rw->diag);
+    TMK_TRY_ALLOC(f, rw->diag);
     f->rw = rw;
     fold_all(f);
     const enum tmk_status status = f->status;

@@ -93,8 +93,7 @@ static enum tmk_status name_pair(const struct tmk_value *value,
                         strlen(inserted->operand_suffix) + 1;
     *on = malloc(size);
     *off = malloc(size);
-    if (!*on || !*off)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(*on && *off, diag);
     snprintf(*on, size, "%s%s", value->name, inserted->result_suffix);
     snprintf(*off, size, "%s%s", value->name, inserted->operand_suffix);
     return TMK_OK;
