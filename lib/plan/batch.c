@@ -180,8 +180,7 @@ static enum tmk_status infer_types(const struct tmk_graph *graph, const struct t
                                    struct tmk_diag *diag) {
     struct tmk_tensor *inputs = calloc(graph->n_inputs + 1u, sizeof *inputs);
     struct tmk_diag why = {0};
-    if (!inputs)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(inputs, diag);
     for (uint32_t i = 0; i < graph->n_inputs; i++) {
         struct tmk_shape shape = sample[i].shape;
         shape.dim[0] = TMK_TYPED_SAMPLES;

@@ -34,8 +34,7 @@ struct emitting {
 
 static enum tmk_status add_ref(struct emitting *e, uint32_t value) {
     uint32_t *refs = tmk_grown(e->plan->refs, e->n_refs, &e->refs_size, sizeof *refs);
-    if (!refs)
-        return tmk_nomem(e->diag);
+    TMK_TRY_ALLOC(refs, e->diag);
     e->plan->refs = refs;
     refs[e->n_refs++] = value;
     return TMK_OK;
@@ -46,8 +45,7 @@ static enum tmk_status add_step(struct emitting *e, enum tmk_step_kind kind,
     struct tmk_plan *plan = e->plan;
     struct tmk_plan_step *steps =
         tmk_grown(plan->steps, plan->n_steps, &e->steps_size, sizeof *steps);
-    if (!steps)
-        return tmk_nomem(e->diag);
+    TMK_TRY_ALLOC(steps, e->diag);
     plan->steps = steps;
     *out = &steps[plan->n_steps++];
     **out = (struct tmk_plan_step){.kind = kind, .node = node, .first_in = e->n_refs};
@@ -256,8 +254,7 @@ static enum tmk_status add_members(struct emitting *e, const struct chaining *c,
     for (uint32_t m = 0; m < c->n_members; m++) {
         const struct tmk_node **members =
             tmk_grown(e->plan->members, e->n_members, &e->members_size, sizeof(struct tmk_node *));
-        if (!members)
-            return tmk_nomem(e->diag);
+        TMK_TRY_ALLOC(members, e->diag);
         e->plan->members = members;
         members[e->n_members++] = c->members[m].node;
     }
@@ -296,8 +293,7 @@ static enum tmk_status write_chain(struct emitting *e, struct chaining *c) {
 
 static enum tmk_status emit_chain(struct emitting *e, uint32_t number) {
     struct chaining *c = calloc(1, sizeof *c);
-    if (!c)
-        return tmk_nomem(e->diag);
+    TMK_TRY_ALLOC(c, e->diag);
     c->group = &e->a->groups[number];
     c->number = number;
     enum tmk_status status = TMK_OK;
@@ -327,8 +323,7 @@ static enum tmk_status index_seen(struct emitting *e, struct tmk_plan_step *step
     step->first_which = *n_which;
     for (uint32_t w = 0; w <= n; w++) {
         uint32_t *which = tmk_grown(e->plan->which, *n_which, &e->which_size, sizeof *which);
-        if (!which)
-            return tmk_nomem(e->diag);
+        TMK_TRY_ALLOC(which, e->diag);
         e->plan->which = which;
         while (t < step->n_seen && marks[t].which < w)
             t++;

@@ -372,8 +372,7 @@ static enum tmk_status place_all(struct memory *m) {
 static enum tmk_status list_frees(struct tmk_planning *p) {
     struct tmk_plan *plan = p->plan;
     plan->free_list = calloc(plan->n_values + 1u, sizeof *plan->free_list);
-    if (!plan->free_list)
-        return tmk_nomem(p->diag);
+    TMK_TRY_ALLOC(plan->free_list, p->diag);
     uint32_t n = 0;
     for (uint32_t s = 0; s < plan->n_steps; s++) {
         plan->steps[s].first_free = n;

@@ -31,8 +31,7 @@ enum tmk_status tmk_observer_slots(const struct tmk_graph *graph, struct tmk_obs
     struct listing list = {NULL, 0};
     tmk_graph_each(root, list_observers, &list);
     struct tmk_observer *observers = calloc(list.n + 1u, sizeof *observers);
-    if (!observers)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(observers, diag);
     list = (struct listing){observers, 0};
     tmk_graph_each(root, list_observers, &list);
     *out = observers;
@@ -82,8 +81,7 @@ static enum tmk_status begin_plan(struct tmk_planning *p, const struct tmk_tenso
     p->last_use = calloc(p->values_size, sizeof *p->last_use);
     p->made_by = calloc(p->values_size, sizeof *p->made_by);
     p->kept = calloc(p->values_size, sizeof *p->kept);
-    if (!p->plan->values || !p->alias || !p->last_use || !p->made_by || !p->kept)
-        return tmk_nomem(p->diag);
+    TMK_TRY_ALLOC(p->plan->values && p->alias && p->last_use && p->made_by && p->kept, p->diag);
     for (uint32_t i = 0; i < p->values_size; i++) {
         p->alias[i] = i;
         p->last_use[i] = p->made_by[i] = TMK_NO_STEP;
@@ -98,8 +96,7 @@ enum tmk_status tmk_planning_begin(const struct tmk_graph *graph, const struct t
     static const struct tmk_plan_options none = {0};
     struct tmk_planning p = {
         .plan = calloc(1, sizeof *p.plan), .options = options ? options : &none, .diag = diag};
-    if (!p.plan)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(p.plan, diag);
     p.plan->graph = graph;
     tmk_graph_each(tmk_graph_root(graph), find_highest, &p.plan->n_values);
     enum tmk_status status = begin_plan(&p, inputs);

@@ -178,8 +178,7 @@ static enum tmk_status add_step(struct tmk_planning *p, const struct tmk_node *n
                                 const struct tmk_infer_result *results) {
     struct tmk_plan *plan = p->plan;
     struct tmk_raw_step *raw = tmk_grown(p->raw, p->n_raw, &p->raw_size, sizeof *raw);
-    if (!raw)
-        return tmk_nomem(p->diag);
+    TMK_TRY_ALLOC(raw, p->diag);
     p->raw = raw;
     p->raw[p->n_raw++] = (struct tmk_raw_step){node, dynamic};
     for (uint32_t i = 0; i < node->n_outputs; i++) {
