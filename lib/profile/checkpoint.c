@@ -299,8 +299,7 @@ static enum tmk_status get_value(struct tmk_byte_reader *in, struct tmk_profile 
         in->failed |= memchr(rule, '\0', len) || !tmk_utf8_valid(rule, len);
         if (!in->failed) {
             t->rule = len ? tmk_arena_strndup(profile->arena, rule, len) : "";
-            if (!t->rule)
-                return tmk_nomem(diag);
+            TMK_TRY_ALLOC(t->rule, diag);
             for (uint64_t i = 0; i < n && !in->failed; i++)
                 TMK_TRY(tmk_profile_add_derivation(t, (uint32_t)get_below(in, UINT32_MAX), diag));
         }
@@ -453,8 +452,7 @@ static enum tmk_status decode_all(const uint8_t *bytes, size_t len, struct tmk_p
     do {
         size_t first = length_of_first(bytes, len);
         struct tmk_profile **grown = tmk_grown(*list, *n, &size, sizeof(struct tmk_profile *));
-        if (!grown)
-            return tmk_nomem(diag);
+        TMK_TRY_ALLOC(grown, diag);
         *list = grown;
         TMK_TRY(tmk_checkpoint_decode(bytes, first, &grown[*n], diag));
         ++*n;

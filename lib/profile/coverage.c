@@ -78,8 +78,7 @@ enum tmk_status tmk_profile_set_ranges(struct tmk_profile *profile,
                             "samples %" PRIu64 " to %" PRIu64 " are no range, or out of order",
                             ranges[i].begin, ranges[i].end);
     struct tmk_profile_range *copy = calloc((size_t)n + 1, sizeof *copy);
-    if (!copy)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(copy, diag);
     if (n)
         memcpy(copy, ranges, n * sizeof *copy);
     n = close_up(copy, n);
@@ -106,8 +105,7 @@ enum tmk_status tmk_profile_join_ranges(const struct tmk_profile *a, const struc
     if (of_a > UINT32_MAX - of_b)
         return tmk_fail(diag, TMK_RANGE, "more ranges of samples than can be counted");
     struct tmk_profile_range *joined = calloc((size_t)of_a + of_b + 1, sizeof *joined);
-    if (!joined)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(joined, diag);
     while (i < of_a || k < of_b) {
         struct tmk_profile_range x, y;
         bool has_x = tmk_profile_range(a, i, &x), has_y = tmk_profile_range(b, k, &y);
@@ -204,8 +202,7 @@ static enum tmk_status get_coverage(struct tmk_field_reader *r, const cJSON *cov
     TMK_TRY(tmk_json_u64(coverage, "total", &profile->coverage.total, diag));
     TMK_TRY(tmk_json_array(coverage, "ranges", &list, diag));
     struct tmk_profile_range *ranges = calloc((size_t)cJSON_GetArraySize(list) + 1, sizeof *ranges);
-    if (!ranges)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(ranges, diag);
     cJSON_ArrayForEach(item, list) {
         enum tmk_status status = get_range(item, &ranges[n++], diag);
         if (status != TMK_OK) {

@@ -22,8 +22,7 @@ static enum tmk_status fail_expected(struct tmk_field_reader *r, const struct tm
 
 static enum tmk_status keep_text(struct tmk_field_reader *r, const char *text, const char **out) {
     const char *kept = *text ? tmk_arena_strdup(r->arena, text) : "";
-    if (!kept)
-        return tmk_nomem(r->diag);
+    TMK_TRY_ALLOC(kept, r->diag);
     *out = kept;
     return TMK_OK;
 }
@@ -125,8 +124,7 @@ static enum tmk_status get_ids(struct tmk_field_reader *r, const struct tmk_fiel
     const cJSON *array, *item;
     TMK_TRY(tmk_json_array(object, f->key, &array, r->diag));
     uint32_t *ids = new_array(r, (size_t)cJSON_GetArraySize(array), sizeof *ids), n = 0;
-    if (!ids)
-        return tmk_nomem(r->diag);
+    TMK_TRY_ALLOC(ids, r->diag);
     TMK_MEMBER(uint32_t *, f, record) = ids;
     cJSON_ArrayForEach(item, array) {
         if (!cJSON_IsString(item) || !tmk_profile_id_of_text(item->valuestring, &ids[n]))
@@ -177,8 +175,7 @@ static enum tmk_status get_numbers(struct tmk_field_reader *r, const struct tmk_
         return tmk_fail(r->diag, TMK_FORMAT, "'%s' is missing or is not as long as '%s'", f->key,
                         (const char *)f->of);
     unsigned char *numbers = tmk_arena_array(r->arena, length, size);
-    if (!numbers)
-        return tmk_nomem(r->diag);
+    TMK_TRY_ALLOC(numbers, r->diag);
     TMK_MEMBER(void *, f, record) = numbers;
     cJSON_ArrayForEach(item, array) {
         if (!as_number(f->type, item, numbers + i * size))
@@ -203,8 +200,7 @@ static enum tmk_status get_list(struct tmk_field_reader *r, const struct tmk_fie
     if (is_new) {
         TMK_MEMBER(void *, f, record) =
             new_array(r, (size_t)cJSON_GetArraySize(array), fields->size);
-        if (!TMK_MEMBER(void *, f, record))
-            return tmk_nomem(r->diag);
+        TMK_TRY_ALLOC(TMK_MEMBER(void *, f, record), r->diag);
     }
     r->index = 0;
     cJSON_ArrayForEach(item, array) {

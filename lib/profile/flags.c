@@ -133,8 +133,7 @@ enum tmk_status tmk_profile_flags(const struct tmk_profile_tensor *tensor, struc
     free(bins);
     free(counts);
     free(lows);
-    if (!ok)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(ok, diag);
     out->saturated = !out->constant && (is_many(out->at_min, s.finite, SATURATED_SHARE) ||
                                         is_many(out->at_max, s.finite, SATURATED_SHARE));
     return TMK_OK;

@@ -119,8 +119,7 @@ enum tmk_status tmk_h5_open_columns(struct tmk_h5_reader *r, const char *group,
         out[i] =
             (struct tmk_h5_in){.name = path.failed ? NULL : tmk_arena_strdup(&r->arena, path.data)};
         tmk_text_finish(&path);
-        if (!out[i].name)
-            return tmk_nomem(r->diag);
+        TMK_TRY_ALLOC(out[i].name, r->diag);
         if (flat[i].later)
             TMK_TRY(tmk_h5_has(r, out[i].name, &has));
         if (!has)
@@ -225,8 +224,7 @@ enum tmk_status tmk_h5_each_row(struct tmk_h5_reader *r, const char *name,
                    "'%s'", name));
     TMK_TRY(make_block(r, &from));
     void *record = tmk_arena_alloc(&r->arena, table->record);
-    if (!record)
-        return tmk_nomem(r->diag);
+    TMK_TRY_ALLOC(record, r->diag);
     for (; from.at < from.size; from.at++) {
         if (from.at == from.end)
             TMK_TRY(fill_block(r, &from));
@@ -252,8 +250,7 @@ enum tmk_status tmk_h5_read_json(struct tmk_h5_reader *r, const char *path, cJSO
         return tmk_fail(r->diag, TMK_FORMAT, "'%s' is not a string of fixed length", path);
     size_t size = set.element.size + 1;
     char *text = malloc(size);
-    if (!text)
-        return tmk_nomem(r->diag);
+    TMK_TRY_ALLOC(text, r->diag);
     enum tmk_status status = tmk_hdf5_read_as(r->file, &set, TMK_HDF5_CHARS, size, r->diag);
     if (status == TMK_OK)
         status = tmk_hdf5_read(r->file, &set, 0, 1, text, r->diag);

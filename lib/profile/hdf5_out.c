@@ -131,8 +131,7 @@ static enum tmk_status fill_columns(struct tmk_h5 *h, const struct tmk_h5_rows *
     struct tmk_h5_cursor cursor = {0, 0};
     enum tmk_status status = TMK_OK;
     unsigned char *buffer = malloc((size_t)batch * layout->row);
-    if (!buffer)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(buffer, diag);
     while (status == TMK_OK) {
         hsize_t n = 0;
         while (n < batch && (status = next_record(rows, &cursor, record)) == TMK_OK &&
@@ -181,8 +180,7 @@ enum tmk_status tmk_h5_new_table(struct tmk_h5 *h, hid_t parent, const char *nam
                                  const char *about, const struct tmk_h5_rows *rows, hid_t *dataset,
                                  struct tmk_diag *diag) {
     void *record = malloc(rows->table->record);
-    if (!record)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(record, diag);
     enum tmk_status status = new_table(h, parent, name, about, rows, record, dataset, diag);
     free(record);
     return status;

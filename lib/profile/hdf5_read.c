@@ -71,8 +71,7 @@ static enum tmk_status read_numbers(struct tmk_h5_reader *r, struct parts *p,
             if (n > p->channels[0].size)
                 return tmk_fail(r->diag, TMK_FORMAT, "'channels' is too short");
             float *min = malloc(2 * n * sizeof *min);
-            if (!min)
-                return tmk_nomem(r->diag);
+            TMK_TRY_ALLOC(min, r->diag);
             float *max = min + n;
             row->channels = min;
             TMK_TRY(tmk_h5_take(r, &p->channels[0], min, n));
@@ -159,8 +158,7 @@ static enum tmk_status read_consumer(struct tmk_h5_reader *r, enum tmk_status lo
     TMK_TRY(record_of(r, row->tensor_id, &t));
     struct tmk_profile_consumer *consumers =
         tmk_profile_grown(t->consumers, t->n_consumers, sizeof *consumers);
-    if (!consumers)
-        return tmk_nomem(r->diag);
+    TMK_TRY_ALLOC(consumers, r->diag);
     t->consumers = consumers;
     consumers[t->n_consumers++] = row->consumer;
     return TMK_OK;
@@ -223,8 +221,7 @@ static enum tmk_status read_sample_row(struct tmk_h5_reader *r, struct tmk_hdf5_
     if (!tmk_hdf5_size(set, 1, &bytes))
         return tmk_fail(r->diag, TMK_FORMAT, "'samples' is too large");
     *out = malloc(bytes ? bytes : 1);
-    if (!*out)
-        return tmk_nomem(r->diag);
+    TMK_TRY_ALLOC(*out, r->diag);
     return tmk_in(r->diag, tmk_hdf5_read(r->file, set, row, 1, *out, r->diag), "'samples'");
 }
 

@@ -89,8 +89,7 @@ static enum tmk_status write_offsets(struct writer *w, hid_t group,
     struct tmk_h5_out to =
         tmk_h5_new_column(&w->h5, group, "offsets", TMK_H5_U64, (hsize_t)p->n_tensors + 1);
     uint64_t *offsets = malloc(((size_t)p->n_tensors + 1) * sizeof *offsets);
-    if (!offsets)
-        return tmk_nomem(w->diag);
+    TMK_TRY_ALLOC(offsets, w->diag);
     offsets[0] = 0;
     for (uint32_t i = 0; i < p->n_tensors; i++) {
         struct tmk_summary is;
@@ -145,8 +144,7 @@ static enum tmk_status write_bin_edges(struct writer *w) {
     struct tmk_h5_out to =
         tmk_h5_new_column(h, w->file, "bin_edges", TMK_H5_F64, TMK_PROFILE_MAX_BINS);
     double *edges = malloc(TMK_PROFILE_MAX_BINS * sizeof *edges), high;
-    if (!edges)
-        return tmk_nomem(w->diag);
+    TMK_TRY_ALLOC(edges, w->diag);
     for (size_t i = 0; i < TMK_PROFILE_MAX_BINS; i++)
         tmk_bin_edges((uint16_t)i, &edges[i], &high);
     tmk_h5_append(h, &to, edges, TMK_PROFILE_MAX_BINS);
@@ -176,8 +174,7 @@ static enum tmk_status write_channels(struct writer *w) {
     struct tmk_h5_out ends[TMK_COUNT(tmk_h5_channels)];
     tmk_h5_new_columns(h, group, tmk_h5_channels, TMK_COUNT(ends), total, ends);
     float *copy = malloc((total ? (size_t)total : 1) * sizeof *copy);
-    if (!copy)
-        return tmk_nomem(w->diag);
+    TMK_TRY_ALLOC(copy, w->diag);
     for (uint32_t i = 0; i < p->n_tensors; i++) {
         struct tmk_summary is;
         if (!p->tensors[i].stats)
@@ -239,8 +236,7 @@ static enum tmk_status write_samples(struct writer *w) {
         if (p->tensors[i].sample_min)
             tmk_h5_append(h, &ids, &p->tensors[i].id, 1);
     uint64_t *indices = malloc((samples ? (size_t)samples : 1) * sizeof *indices);
-    if (!indices)
-        return tmk_nomem(w->diag);
+    TMK_TRY_ALLOC(indices, w->diag);
     for (uint64_t s = 0; s < samples; s++)
         indices[s] = p->ledger.first_sample + s;
     tmk_h5_append(h, &numbers, indices, samples);

@@ -14,8 +14,7 @@
 
 static enum tmk_status flush_text(struct tmk_outfile *out, struct tmk_text *text,
                                   struct tmk_diag *diag) {
-    if (text->failed)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(!text->failed, diag);
     enum tmk_status status = tmk_outfile_write(out, text->data, text->len, diag);
     text->len = 0;
     return status;

@@ -223,8 +223,7 @@ enum tmk_status tmk_lineage_record_add_pass(struct tmk_lineage_record *record, c
         if (passes && n)
             memcpy(passes, record->passes, n * sizeof *passes);
     }
-    if (!text || !passes)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(text && passes, diag);
     passes[n] = text;
     record->passes = passes;
     record->n_passes = n + 1;

@@ -296,8 +296,7 @@ static enum tmk_status give_numbers(struct tmk_h5_reader *r, struct gathered *g)
         double *scale = tmk_lineage_record_array(g->record, n, sizeof *scale),
                *shift = tmk_lineage_record_array(g->record, n, sizeof *shift);
         int64_t *zero = tmk_lineage_record_array(g->record, n, sizeof *zero);
-        if (!scale || !shift || !zero)
-            return tmk_nomem(r->diag);
+        TMK_TRY_ALLOC(scale && shift && zero, r->diag);
         for (uint32_t i = 0; i < n; i++) {
             scale[i] = g->numbers[at + i].scale;
             shift[i] = g->numbers[at + i].shift;
@@ -336,8 +335,7 @@ static enum tmk_status read_rows(struct tmk_h5_reader *r, struct gathered *g, ui
     cJSON *header;
     g->numbers = calloc((size_t)n_numbers + 1, sizeof *g->numbers);
     g->edges = calloc((size_t)n_edges + 1, sizeof *g->edges);
-    if (!g->numbers || !g->edges)
-        return tmk_nomem(r->diag);
+    TMK_TRY_ALLOC(g->numbers && g->edges, r->diag);
     TMK_TRY(tmk_h5_read_json(r, "header", &header));
     r->fields = tmk_lineage_reader(g->record, r->diag);
     enum tmk_status status =
@@ -359,8 +357,7 @@ static enum tmk_status read_rows(struct tmk_h5_reader *r, struct gathered *g, ui
         struct tmk_lineage_absorber *by = &g->record->originals[id].absorber;
         by->inputs = tmk_lineage_record_array(g->record, end - at, sizeof(uint32_t));
         by->outputs = tmk_lineage_record_array(g->record, end - at, sizeof(uint32_t));
-        if (!by->inputs || !by->outputs)
-            return tmk_nomem(r->diag);
+        TMK_TRY_ALLOC(by->inputs && by->outputs, r->diag);
         for (uint32_t i = at; i < end; i++)
             if (g->edges[i].output)
                 by->outputs[by->n_outputs++] = g->edges[i].edge_id;

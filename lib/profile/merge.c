@@ -258,8 +258,7 @@ static enum tmk_status keep_lesser(struct tmk_profile *dst, const char **kept, c
     if (strcmp(*kept, other) <= 0)
         return TMK_OK;
     const char *copy = tmk_profile_text(dst, other);
-    if (!copy)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(copy, diag);
     *kept = copy;
     return TMK_OK;
 }
@@ -292,8 +291,7 @@ static enum tmk_status add_value(struct tmk_profile *profile, struct tmk_profile
         dst->dtype = src->dtype;
         dst->origin = src->origin;
         dst->rule = tmk_profile_text(profile, src->rule);
-        if (!dst->rule)
-            return tmk_nomem(diag);
+        TMK_TRY_ALLOC(dst->rule, diag);
         for (uint32_t i = 0; i < src->n_sources; i++)
             TMK_TRY(tmk_profile_add_derivation(dst, src->sources[i], diag));
         if (src->stats)

@@ -73,27 +73,24 @@ enum tmk_status tmk_meter_take(struct tmk_meter *meter, const struct tmk_profile
                                struct tmk_diag *diag) {
     if (!meter->values) {
         meter->values = calloc(profile->n_tensors + 1u, sizeof *meter->values);
-        if (!meter->values)
-            return tmk_nomem(diag);
+        TMK_TRY_ALLOC(meter->values, diag);
         for (uint32_t i = 0; i < profile->n_tensors; i++) {
             struct value value = {profile->tensors[i].id, strdup(profile->tensors[i].name)};
-            if (!value.name)
-                return tmk_nomem(diag);
+            TMK_TRY_ALLOC(value.name, diag);
             meter->values[meter->n_values++] = value;
         }
     }
     size_t n = meter->n + 1, entries, bytes;
-    if (!tmk_mul_size(n, meter->n_values, &entries) ||
-        !tmk_mul_size(entries, sizeof *meter->thresholds, &bytes))
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(tmk_mul_size(n, meter->n_values, &entries) &&
+                      tmk_mul_size(entries, sizeof *meter->thresholds, &bytes),
+                  diag);
     uint64_t *offered = realloc(meter->offered, n * sizeof *offered);
     meter->offered = offered ? offered : meter->offered;
     uint64_t *run = realloc(meter->run, n * sizeof *run);
     meter->run = run ? run : meter->run;
     struct thresholds *thresholds = realloc(meter->thresholds, bytes ? bytes : 1);
     meter->thresholds = thresholds ? thresholds : meter->thresholds;
-    if (!offered || !run || !thresholds)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(offered && run && thresholds, diag);
     meter->offered[meter->n] = profile->ledger.offered;
     meter->run[meter->n] = profile->ledger.run;
     struct thresholds *to = meter->thresholds + meter->n * meter->n_values;

@@ -132,8 +132,7 @@ static enum tmk_status gather_entries(struct tracing *trace, struct tmk_nonfinit
     size_t ids;
     list_entries(trace, NULL, NULL, &entries, &ids);
     struct tmk_nonfinite *block = malloc(entries * sizeof *block + ids * sizeof(uint32_t));
-    if (!block)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(block, diag);
     list_entries(trace, block, (uint32_t *)(void *)(block + entries), &entries, &ids);
     uint32_t first = 0;
     while (first < entries && block[first].n_from)

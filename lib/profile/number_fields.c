@@ -122,8 +122,7 @@ static enum tmk_status get_channels(struct tmk_field_reader *r, const cJSON *ite
         return tmk_fail(r->diag, TMK_FORMAT, "axis %" PRIu32 " with %zu minima and %zu maxima",
                         axis, n, maxima);
     row->channels = malloc(2 * n * sizeof *row->channels);
-    if (!row->channels)
-        return tmk_nomem(r->diag);
+    TMK_TRY_ALLOC(row->channels, r->diag);
     row->is.channel_axis = (int32_t)axis;
     row->is.channels = n;
     row->is.channel_min = row->channels;

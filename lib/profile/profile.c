@@ -13,8 +13,7 @@
 
 enum tmk_status tmk_profile_create(struct tmk_profile **out, struct tmk_diag *diag) {
     struct tmk_profile *profile = calloc(1, sizeof *profile);
-    if (!profile)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(profile, diag);
     profile->arena = calloc(1, sizeof *profile->arena);
     if (!profile->arena) {
         free(profile);
@@ -72,12 +71,10 @@ enum tmk_status tmk_profile_add_opset(struct tmk_profile *profile, const char *d
                                       int64_t version, struct tmk_diag *diag) {
     struct tmk_profile_opset *opsets =
         tmk_profile_grown(profile->model.opsets, profile->model.n_opsets, sizeof *opsets);
-    if (!opsets)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(opsets, diag);
     profile->model.opsets = opsets;
     struct tmk_profile_opset opset = {tmk_profile_text(profile, domain), version};
-    if (!opset.domain)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(opset.domain, diag);
     opsets[profile->model.n_opsets++] = opset;
     return TMK_OK;
 }
@@ -87,14 +84,12 @@ enum tmk_status tmk_profile_add_source(struct tmk_profile *profile, const char *
                                        struct tmk_diag *diag) {
     struct tmk_profile_source *sources =
         tmk_profile_grown(profile->sources, profile->n_sources, sizeof *sources);
-    if (!sources)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(sources, diag);
     profile->sources = sources;
     struct tmk_profile_source added = {tmk_profile_text(profile, input),
                                        tmk_profile_text(profile, source), samples,
                                        tmk_profile_text(profile, hash)};
-    if (!added.input || !added.source || !added.hash)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(added.input && added.source && added.hash, diag);
     sources[profile->n_sources++] = added;
     return TMK_OK;
 }
@@ -102,13 +97,11 @@ enum tmk_status tmk_profile_add_source(struct tmk_profile *profile, const char *
 enum tmk_status tmk_profile_add_bad(struct tmk_profile *profile, uint64_t sample, const char *file,
                                     const char *why, struct tmk_diag *diag) {
     struct tmk_profile_bad *bad = tmk_profile_grown(profile->bad, profile->n_bad, sizeof *bad);
-    if (!bad)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(bad, diag);
     profile->bad = bad;
     struct tmk_profile_bad added = {sample, tmk_profile_text(profile, file),
                                     tmk_profile_text(profile, why)};
-    if (!added.file || !added.why)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(added.file && added.why, diag);
     bad[profile->n_bad++] = added;
     return TMK_OK;
 }
@@ -117,13 +110,11 @@ enum tmk_status tmk_profile_add_setting(struct tmk_profile *profile, const char 
                                         const char *value, struct tmk_diag *diag) {
     struct tmk_profile_setting *settings =
         tmk_profile_grown(profile->settings, profile->n_settings, sizeof *settings);
-    if (!settings)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(settings, diag);
     profile->settings = settings;
     struct tmk_profile_setting added = {tmk_profile_text(profile, key),
                                         tmk_profile_text(profile, value)};
-    if (!added.key || !added.value)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(added.key && added.value, diag);
     settings[profile->n_settings++] = added;
     return TMK_OK;
 }
@@ -137,8 +128,7 @@ enum tmk_status tmk_profile_add_tensor(struct tmk_profile *profile, uint32_t id,
                         id, profile->tensors[profile->n_tensors - 1].id);
     struct tmk_profile_tensor *tensors =
         tmk_profile_grown(profile->tensors, profile->n_tensors, sizeof *tensors);
-    if (!tensors)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(tensors, diag);
     profile->tensors = tensors;
     struct tmk_profile_tensor *added = &tensors[profile->n_tensors++];
     *added = (struct tmk_profile_tensor){
@@ -158,14 +148,12 @@ enum tmk_status tmk_profile_add_consumer(struct tmk_profile *profile,
                                          struct tmk_diag *diag) {
     struct tmk_profile_consumer *consumers =
         tmk_profile_grown(tensor->consumers, tensor->n_consumers, sizeof *consumers);
-    if (!consumers)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(consumers, diag);
     tensor->consumers = consumers;
     struct tmk_profile_consumer added = {tmk_profile_text(profile, node),
                                          tmk_profile_text(profile, op),
                                          tmk_profile_text(profile, domain), input};
-    if (!added.node || !added.op || !added.domain)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(added.node && added.op && added.domain, diag);
     consumers[tensor->n_consumers++] = added;
     return TMK_OK;
 }
@@ -176,8 +164,7 @@ enum tmk_status tmk_profile_add_operand(struct tmk_profile_tensor *tensor, uint3
         if (tensor->operands[i] == operand)
             return TMK_OK;
     uint32_t *operands = tmk_profile_grown(tensor->operands, tensor->n_operands, sizeof *operands);
-    if (!operands)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(operands, diag);
     tensor->operands = operands;
     operands[tensor->n_operands++] = operand;
     return TMK_OK;
@@ -186,8 +173,7 @@ enum tmk_status tmk_profile_add_operand(struct tmk_profile_tensor *tensor, uint3
 enum tmk_status tmk_profile_add_derivation(struct tmk_profile_tensor *tensor, uint32_t source,
                                            struct tmk_diag *diag) {
     uint32_t *sources = tmk_profile_grown(tensor->sources, tensor->n_sources, sizeof *sources);
-    if (!sources)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(sources, diag);
     tensor->sources = sources;
     sources[tensor->n_sources++] = source;
     return TMK_OK;
@@ -217,8 +203,7 @@ static enum tmk_status insert_run(struct tmk_profile_tensor *tensor, uint32_t at
     } else {
         struct tmk_profile_run *runs =
             tmk_profile_grown(tensor->runs, tensor->n_runs, sizeof *runs);
-        if (!runs)
-            return tmk_nomem(diag);
+        TMK_TRY_ALLOC(runs, diag);
         tensor->runs = runs;
     }
     memmove(&tensor->runs[at + 1], &tensor->runs[at], (tensor->n_runs - at) * sizeof *run);

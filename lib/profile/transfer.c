@@ -166,8 +166,7 @@ static enum tmk_status transfer_equal(struct transfer *c, const struct tmk_linea
         return TMK_OK;
     t->sample_min = calloc(n + 1, sizeof(float));
     t->sample_max = calloc(n + 1, sizeof(float));
-    if (!t->sample_min || !t->sample_max)
-        return tmk_nomem(c->diag);
+    TMK_TRY_ALLOC(t->sample_min && t->sample_max, c->diag);
     memcpy(t->sample_min, source->sample_min, n * sizeof(float));
     memcpy(t->sample_max, source->sample_max, n * sizeof(float));
     t->n_samples = source->n_samples;
@@ -209,8 +208,7 @@ static enum tmk_status line_of(const struct transfer *c, const struct tmk_lineag
                          .axis = a->axis,
                          .scale = calloc(a->n, sizeof(double)),
                          .shift = calloc(a->n, sizeof(double))};
-    if (!out->scale || !out->shift)
-        return tmk_nomem(c->diag);
+    TMK_TRY_ALLOC(out->scale && out->shift, c->diag);
     for (uint32_t i = 0; i < a->n; i++) {
         out->scale[i] = c->back ? 1 / a->scale[i] : a->scale[i];
         out->shift[i] = c->back ? -a->shift[i] / a->scale[i] : a->shift[i];
@@ -534,8 +532,9 @@ enum tmk_status tmk_profile_transfer(const struct tmk_profile *from,
     to->producer.version = tmk_profile_text(to, from->producer.version);
     to->producer.isa = tmk_profile_text(to, from->producer.isa);
     to->producer.kernels = tmk_profile_text(to, from->producer.kernels);
-    if (!to->producer.name || !to->producer.version || !to->producer.isa || !to->producer.kernels)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(to->producer.name && to->producer.version && to->producer.isa &&
+                      to->producer.kernels,
+                  diag);
     TMK_TRY(tmk_profile_bins_init(&c.bins, diag));
     enum tmk_status status = TMK_OK;
     for (uint32_t i = 0; i < to->n_tensors && status == TMK_OK; i++)
