@@ -20,8 +20,7 @@ static int letter_value(char c) {
 enum tmk_status tmk_base64_decode(const char *text, size_t len, struct tmk_buf **out, size_t *used,
                                   struct tmk_diag *diag) {
     struct tmk_buf *buf = tmk_buf_create(len / 4 * 3 + 3);
-    if (!buf)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(buf, diag);
     unsigned char *to = tmk_buf_data(buf);
     uint32_t bits = 0;
     size_t n = 0, count = 0, i = 0;

@@ -9,8 +9,7 @@ static enum tmk_status new_expr(struct tmk_relay_reader *in, enum tmk_relay_expr
                                 struct tmk_relay_place place, struct tmk_relay_expr **out) {
     TMK_TRY(tmk_relay_part(in));
     struct tmk_relay_expr *expr = tmk_arena_alloc(&in->module->arena, sizeof *expr);
-    if (!expr)
-        return tmk_nomem(in->diag);
+    TMK_TRY_ALLOC(expr, in->diag);
     expr->kind = kind;
     expr->place = place;
     *out = expr;
@@ -125,8 +124,7 @@ static enum tmk_status parse_named(struct tmk_relay_reader *in, enum tmk_relay_e
 static enum tmk_status parse_branch(struct tmk_relay_reader *in, struct tmk_relay_expr *expr,
                                     struct tmk_relay_body **out) {
     struct tmk_relay_body *body = tmk_arena_alloc(&in->module->arena, sizeof *body);
-    if (!body)
-        return tmk_nomem(in->diag);
+    TMK_TRY_ALLOC(body, in->diag);
     uint32_t height;
     TMK_TRY(tmk_relay_parse_block(in, body, &height));
     *out = body;
@@ -142,8 +140,7 @@ static enum tmk_status parse_scope(struct tmk_relay_reader *in, struct tmk_relay
     TMK_TRY(new_expr(in, TMK_RELAY_CALL, place, &call));
     TMK_TRY(new_expr(in, TMK_RELAY_FN, place, &callee));
     callee->fn = tmk_arena_alloc(&in->module->arena, sizeof *callee->fn);
-    if (!callee->fn)
-        return tmk_nomem(in->diag);
+    TMK_TRY_ALLOC(callee->fn, in->diag);
     callee->fn->name = "";
     callee->fn->place = place;
     TMK_TRY(tmk_relay_parse_body(in, &callee->fn->body, &height));
@@ -199,8 +196,7 @@ static enum tmk_status parse_word(struct tmk_relay_reader *in, struct tmk_relay_
         struct tmk_relay_expr *expr;
         TMK_TRY(new_expr(in, TMK_RELAY_FN, in->token.place, &expr));
         expr->fn = tmk_arena_alloc(&in->module->arena, sizeof *expr->fn);
-        if (!expr->fn)
-            return tmk_nomem(in->diag);
+        TMK_TRY_ALLOC(expr->fn, in->diag);
         expr->fn->name = "";
         expr->fn->place = in->token.place;
         uint32_t height;

@@ -74,8 +74,7 @@ static enum tmk_status read_entries(struct reader *in, const cJSON *attrs) {
                         "%s: attrs: shape and dltype do not have one item for each of %zu results",
                         in->name, in->n_entries);
     in->entries = calloc(in->n_entries + 1, sizeof *in->entries);
-    if (!in->entries)
-        return tmk_nomem(in->diag);
+    TMK_TRY_ALLOC(in->entries, in->diag);
     const cJSON *shape = shapes->child, *type = types->child;
     for (size_t i = 0; i < in->n_entries; i++, shape = shape->next, type = type->next) {
         const char *dtype = cJSON_GetStringValue(type);
@@ -380,8 +379,7 @@ static enum tmk_status read_graph(struct reader *in, const cJSON *graph) {
     /* How many results the nodes have, one behind the other. */
     in->n_nodes = (size_t)cJSON_GetArraySize(nodes);
     in->first = calloc(in->n_nodes + 1, sizeof *in->first);
-    if (!in->first)
-        return tmk_nomem(in->diag);
+    TMK_TRY_ALLOC(in->first, in->diag);
     size_t k = 0;
     for (const cJSON *node = nodes->child; node; node = node->next, k++) {
         const char *outputs =

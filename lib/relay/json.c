@@ -16,8 +16,7 @@ static enum tmk_status new_expr(struct tmk_relay_json *from, enum tmk_relay_expr
                                 struct tmk_relay_expr **out) {
     TMK_TRY(tmk_relay_part(from->nodes.in));
     struct tmk_relay_expr *expr = tmk_arena_alloc(&from->nodes.in->module->arena, sizeof *expr);
-    if (!expr)
-        return tmk_nomem(from->nodes.in->diag);
+    TMK_TRY_ALLOC(expr, from->nodes.in->diag);
     expr->kind = kind;
     *out = expr;
     return TMK_OK;
@@ -53,8 +52,7 @@ static enum tmk_status bind_number(struct tmk_relay_json *from, int64_t index, c
     struct tmk_relay_binding *binding = tmk_arena_alloc(&in->module->arena, sizeof *binding);
     struct tmk_relay_expr *use;
     char name[16];
-    if (!binding)
-        return tmk_nomem(in->diag);
+    TMK_TRY_ALLOC(binding, in->diag);
     TMK_TRY(tmk_relay_json_type(from, tmk_relay_json_ref(node, "_checked_type_"), &expr->type));
     TMK_TRY(tmk_relay_json_span(from, node, &expr->span));
     snprintf(name, sizeof name, "%" PRIu32, from->next++);
@@ -92,13 +90,11 @@ static enum tmk_status read_leaf(struct tmk_relay_json *from, int64_t index, con
                                        &tensor, &dtype));
         struct tmk_tensor *tensors =
             tmk_grown(from->constants, from->n_constants, &from->constants_size, sizeof *tensors);
-        if (!tensors)
-            return tmk_nomem(in->diag);
+        TMK_TRY_ALLOC(tensors, in->diag);
         from->constants = tensors;
         const char **dtypes =
             tmk_grown(from->dtypes, from->n_constants, &from->dtypes_size, sizeof *dtypes);
-        if (!dtypes)
-            return tmk_nomem(in->diag);
+        TMK_TRY_ALLOC(dtypes, in->diag);
         from->dtypes = dtypes;
         expr->kind = TMK_RELAY_METADATA;
         expr->text = "relay.Constant";
@@ -171,8 +167,7 @@ static enum tmk_status build_expr(struct tmk_relay_json *from, int64_t index, co
     } else if (!strcmp(key, "relay.Function")) {
         expr->kind = TMK_RELAY_FN;
         expr->fn = tmk_arena_alloc(&in->module->arena, sizeof *expr->fn);
-        if (!expr->fn)
-            return tmk_nomem(in->diag);
+        TMK_TRY_ALLOC(expr->fn, in->diag);
         expr->fn->name = "";
         TMK_TRY(read_function(from, index, expr->fn));
     }
@@ -186,8 +181,7 @@ static enum tmk_status build_expr(struct tmk_relay_json *from, int64_t index, co
 
 static enum tmk_status push_todo(struct tmk_relay_json *from, int64_t index) {
     int64_t *todo = tmk_grown(from->todo, from->n_todo, &from->todo_size, sizeof *todo);
-    if (!todo)
-        return tmk_nomem(from->nodes.in->diag);
+    TMK_TRY_ALLOC(todo, from->nodes.in->diag);
     from->todo = todo;
     todo[from->n_todo++] = index;
     return tmk_relay_part(from->nodes.in);
@@ -283,8 +277,7 @@ static enum tmk_status read_variable(struct tmk_relay_json *from, int64_t index,
                                      struct tmk_relay_binding **out) {
     cJSON *node;
     *out = tmk_arena_alloc(&from->nodes.in->module->arena, sizeof **out);
-    if (!*out)
-        return tmk_nomem(from->nodes.in->diag);
+    TMK_TRY_ALLOC(*out, from->nodes.in->diag);
     (*out)->kind = kind;
     TMK_TRY(tmk_relay_node(&from->nodes, index, &node));
     enum tmk_status status = from->exprs[index]
@@ -370,8 +363,7 @@ static enum tmk_status read_definition(struct tmk_relay_json *from, const char *
                                        int64_t index) {
     struct tmk_relay_reader *in = from->nodes.in;
     struct tmk_relay_function *fn = tmk_arena_alloc(&in->module->arena, sizeof *fn);
-    if (!fn)
-        return tmk_nomem(in->diag);
+    TMK_TRY_ALLOC(fn, in->diag);
     fn->form = TMK_RELAY_DEF_FORM;
     fn->name = name;
     from->definition++;

@@ -96,8 +96,7 @@ static enum tmk_status make_type(struct tmk_relay_json *from, const cJSON *node,
                                  struct tmk_relay_type **out) {
     const char *key = tmk_relay_json_text(node, "type_key");
     struct tmk_relay_type *type = tmk_arena_alloc(&from->nodes.in->module->arena, sizeof *type);
-    if (!type)
-        return tmk_nomem(from->nodes.in->diag);
+    TMK_TRY_ALLOC(type, from->nodes.in->diag);
     *out = NULL;
     if (!strcmp(key, "relay.TensorType")) {
         struct tmk_relay_reader *in = from->nodes.in;
@@ -167,8 +166,7 @@ enum tmk_status tmk_relay_json_span(struct tmk_relay_json *from, const cJSON *no
     if (!source[0])
         return TMK_OK;
     char *text = tmk_arena_alloc(&from->nodes.in->module->arena, strlen(source) + sizeof place);
-    if (!text)
-        return tmk_nomem(from->nodes.in->diag);
+    TMK_TRY_ALLOC(text, from->nodes.in->diag);
     sprintf(text, "%s%s", source, place);
     *out = text;
     return TMK_OK;

@@ -38,8 +38,7 @@ static enum tmk_status at_place(struct tmk_relay_lowering *l, const struct tmk_r
 static enum tmk_status new_frame(struct tmk_relay_lowering *l, const struct tmk_relay_frame *outer,
                                  const char *prefix, struct tmk_relay_frame **out) {
     struct tmk_relay_frame *frame = tmk_arena_alloc(&l->scratch, sizeof *frame);
-    if (!frame || !prefix)
-        return tmk_nomem(l->diag);
+    TMK_TRY_ALLOC(frame && prefix, l->diag);
     *frame = (struct tmk_relay_frame){.outer = outer, .prefix = prefix, .next = l->frames};
     l->frames = frame;
     *out = frame;
@@ -49,8 +48,7 @@ static enum tmk_status new_frame(struct tmk_relay_lowering *l, const struct tmk_
 static enum tmk_status bind_item(struct tmk_relay_lowering *l, struct tmk_relay_frame *frame,
                                  const struct tmk_relay_binding *binding, const item *what) {
     item *copy = tmk_arena_alloc(&l->scratch, sizeof *copy);
-    if (!copy || !tmk_ptrmap_put(&frame->items, binding, copy))
-        return tmk_nomem(l->diag);
+    TMK_TRY_ALLOC(copy && tmk_ptrmap_put(&frame->items, binding, copy), l->diag);
     *copy = *what;
     return TMK_OK;
 }
@@ -77,8 +75,7 @@ static enum tmk_status lower_metadata(struct tmk_relay_lowering *l,
                                       const struct tmk_relay_expr *expr, item *out) {
     const char *name = tmk_rl_text(l, "meta[relay.Constant][%u]", expr->index);
     name = name ? tmk_rl_unique(l, name) : NULL;
-    if (!name)
-        return tmk_nomem(l->diag);
+    TMK_TRY_ALLOC(name, l->diag);
     if (expr->data.dtype)
         return tmk_rl_initializer(l, name, &expr->data, &out->value);
     if (!l->keep_unknown)
@@ -98,8 +95,7 @@ static enum tmk_status lower_leaf(struct tmk_relay_lowering *l, struct tmk_relay
     case TMK_RELAY_CONSTANT: {
         const char *own = tmk_rl_unique(l, name);
         struct tmk_relay_scalar *scalar = tmk_arena_alloc(&l->scratch, sizeof *scalar);
-        if (!own || !scalar)
-            return tmk_nomem(l->diag);
+        TMK_TRY_ALLOC(own && scalar, l->diag);
         TMK_TRY(tmk_rl_initializer(l, own, &expr->data, &out->value));
         *scalar = (struct tmk_relay_scalar){expr, out->value, l->scalars};
         l->scalars = scalar;
@@ -141,12 +137,10 @@ static enum tmk_status lower_all(struct tmk_relay_lowering *l, struct tmk_relay_
                                  struct tmk_relay_expr *const *exprs, uint32_t n, const char *name,
                                  char mark, item **out) {
     item *items = tmk_arena_array(&l->scratch, (size_t)n + 1, sizeof *items);
-    if (!items)
-        return tmk_nomem(l->diag);
+    TMK_TRY_ALLOC(items, l->diag);
     for (uint32_t i = 0; i < n; i++) {
         const char *own = tmk_rl_text(l, "%s%c%u", name, mark, i);
-        if (!own)
-            return tmk_nomem(l->diag);
+        TMK_TRY_ALLOC(own, l->diag);
         TMK_TRY(lower_expr(l, frame, exprs[i], own, &items[i]));
     }
     *out = items;
@@ -160,8 +154,7 @@ static enum tmk_status name_part(struct tmk_relay_lowering *l, const item *what,
     if (!value || !tmk_ptrmap_get(&l->parts, value) || tmk_ptrmap_get(&l->renamed, value))
         return TMK_OK;
     const char *own = tmk_rl_unique(l, name);
-    if (!own || !tmk_ptrmap_put(&l->renamed, value, value))
-        return tmk_nomem(l->diag);
+    TMK_TRY_ALLOC(own && tmk_ptrmap_put(&l->renamed, value, value), l->diag);
     return tmk_value_rename(value, own, l->diag);
 }
 
@@ -239,13 +232,11 @@ static enum tmk_status lower_unknown(struct tmk_relay_lowering *l,
     for (uint32_t i = 0; i < n_out; i++) {
         const char *want = tuple ? tmk_rl_text(l, "%s.%u", name, i) : name;
         names[i] = want ? tmk_rl_unique(l, want) : NULL;
-        if (!names[i] || !items)
-            return tmk_nomem(l->diag);
+        TMK_TRY_ALLOC(names[i] && items, l->diag);
     }
     struct tmk_node *node = NULL;
     const char *label = tmk_rl_text(l, "%s %s", op, name);
-    if (!label)
-        return tmk_nomem(l->diag);
+    TMK_TRY_ALLOC(label, l->diag);
     if (!tmk_graph_opset(l->root, "relay"))
         TMK_TRY(tmk_graph_set_opset(l->root, "relay", 1, l->diag));
     TMK_TRY(tmk_graph_add_node(
@@ -327,8 +318,7 @@ static enum tmk_status lower_if(struct tmk_relay_lowering *l, struct tmk_relay_f
     static const char *const attrs[2] = {"then_branch", "else_branch"};
     item condition = {0};
     const char *inner = tmk_rl_text(l, "%s/if", name), *label = tmk_rl_text(l, "if %s", name);
-    if (!inner || !label)
-        return tmk_nomem(l->diag);
+    TMK_TRY_ALLOC(inner && label, l->diag);
     TMK_TRY(lower_expr(l, frame, expr->args[0], inner, &condition));
     if (!condition.value)
         return tmk_fail(l->diag, TMK_GRAPH, "the condition is no tensor");
@@ -347,8 +337,7 @@ static enum tmk_status lower_if(struct tmk_relay_lowering *l, struct tmk_relay_f
     for (uint32_t i = 0; i < n; i++) {
         const char *want = n == 1 ? name : tmk_rl_text(l, "%s.%u", name, i);
         names[i] = want ? tmk_rl_unique(l, want) : NULL;
-        if (!names[i] || !items)
-            return tmk_nomem(l->diag);
+        TMK_TRY_ALLOC(names[i] && items, l->diag);
     }
     struct tmk_node *node = NULL;
     TMK_TRY(tmk_graph_add_node(
@@ -437,8 +426,7 @@ static enum tmk_status lower_body(struct tmk_relay_lowering *l, struct tmk_relay
         const char *own =
             tmk_rl_text(l, "%s%s%s", frame->prefix, binding->kind == TMK_RELAY_NUMBERED ? "%" : "",
                         binding->name);
-        if (!own)
-            return tmk_nomem(l->diag);
+        TMK_TRY_ALLOC(own, l->diag);
         TMK_TRY(lower_expr(l, frame, binding->expr, own, &what));
         if (binding->expr->kind == TMK_RELAY_PROJECT)
             TMK_TRY(name_part(l, &what, own));
@@ -458,19 +446,16 @@ static enum tmk_status take_typed(struct tmk_relay_lowering *l,
     if (declared && declared->kind == TMK_RELAY_TUPLE) {
         out->n = declared->n;
         out->items = tmk_arena_array(&l->scratch, (size_t)declared->n + 1, sizeof *out->items);
-        if (!out->items)
-            return tmk_nomem(l->diag);
+        TMK_TRY_ALLOC(out->items, l->diag);
         for (uint32_t i = 0; i < declared->n; i++) {
             const char *part = tmk_rl_text(l, "%s.%u", want, i);
-            if (!part)
-                return tmk_nomem(l->diag);
+            TMK_TRY_ALLOC(part, l->diag);
             TMK_TRY(take_typed(l, binding, part, declared->items[i], &out->items[i]));
         }
         return TMK_OK;
     }
     const char *name = tmk_rl_unique(l, want);
-    if (!name)
-        return tmk_nomem(l->diag);
+    TMK_TRY_ALLOC(name, l->diag);
     if (declared && declared->kind != TMK_RELAY_TENSOR)
         return tmk_fail(l->diag, TMK_UNSUPPORTED, "it is no tensor");
     TMK_TRY(tmk_rl_type(declared, &type, l->diag));

@@ -54,8 +54,7 @@ static enum tmk_status list_elements(struct tmk_relay_nodes *nodes, struct tmk_r
             return fail_at(nodes, scan.at, status, &why);
         TMK_TRY(tmk_relay_part(nodes->in));
         struct tmk_relay_extent *grown = tmk_grown(to->items, to->n, &to->size, sizeof *grown);
-        if (!grown)
-            return tmk_nomem(nodes->in->diag);
+        TMK_TRY_ALLOC(grown, nodes->in->diag);
         to->items = grown;
         to->items[to->n++] = element;
     }
@@ -192,8 +191,7 @@ static enum tmk_status read_list(struct tmk_relay_nodes *nodes, const cJSON *lis
         TMK_TRY(tmk_relay_part(in));
     in->module->constants = tmk_arena_array(&in->module->arena, n, sizeof(struct tmk_tensor));
     in->module->constant_dtypes = tmk_arena_array(&in->module->arena, n, sizeof(char *));
-    if (!in->module->constants || !in->module->constant_dtypes)
-        return tmk_nomem(in->diag);
+    TMK_TRY_ALLOC(in->module->constants && in->module->constant_dtypes, in->diag);
     for (const cJSON *item = list ? list->child : NULL; item; item = item->next) {
         /* The constant that node `index` is. */
         int64_t index = tmk_relay_node_number(item);

@@ -77,8 +77,7 @@ enum tmk_status tmk_relay_known(const struct tmk_relay_module *module,
     struct scan scan = {.module = module};
     enum tmk_status status = TMK_OK;
     scan.todo = calloc(module->n_functions ? module->n_functions : 1, sizeof(void *));
-    if (!scan.todo)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(scan.todo, diag);
     add_function(&scan, fn);
     for (uint32_t i = 0; i < scan.n; i++)
         scan_body(&scan, &scan.todo[i]->body);

@@ -34,8 +34,7 @@ static enum tmk_status grow_items(struct tmk_relay_params *params, struct tmk_di
         return TMK_OK;
     uint32_t size = params->size ? params->size * 2 : 16;
     struct tmk_relay_param *items = tmk_arena_array(&params->arena, size, sizeof *items);
-    if (!items)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(items, diag);
     if (params->n)
         memcpy(items, params->items, params->n * sizeof *items);
     params->items = items;
@@ -48,8 +47,7 @@ enum tmk_status tmk_relay_params_add(struct tmk_relay_params *params, const char
     TMK_TRY(grow_items(params, diag));
     struct tmk_relay_param *item = &params->items[params->n];
     item->name = tmk_arena_strdup(&params->arena, name);
-    if (!item->name)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(item->name, diag);
     TMK_TRY(tmk_in(diag, tmk_relay_record_make(tensor, &params->arena, item, diag), "%s", name));
     params->n++;
     return TMK_OK;
@@ -65,8 +63,7 @@ static enum tmk_status read_names(struct tmk_relay_bytes *from, struct tmk_relay
         return tmk_relay_bytes_fail(from, at, "%" PRIu64 " names do not fit into %zu bytes", count,
                                     from->len);
     params->items = tmk_arena_array(&params->arena, (size_t)count, sizeof *params->items);
-    if (!params->items)
-        return tmk_nomem(from->diag);
+    TMK_TRY_ALLOC(params->items, from->diag);
     params->size = (uint32_t)count;
     for (uint32_t i = 0; i < count; i++) {
         at = from->at;
@@ -78,12 +75,10 @@ static enum tmk_status read_names(struct tmk_relay_bytes *from, struct tmk_relay
             return tmk_relay_bytes_fail(from, at, "a zero byte in a name");
         struct tmk_relay_param *item = &params->items[i];
         item->name = tmk_arena_strndup(&params->arena, text, (size_t)len);
-        if (!item->name)
-            return tmk_nomem(from->diag);
+        TMK_TRY_ALLOC(item->name, from->diag);
         if (tmk_map_get(names, item->name))
             return tmk_relay_bytes_fail(from, at, "'%.200s' stands here twice", item->name);
-        if (!tmk_map_put(names, item->name, item))
-            return tmk_nomem(from->diag);
+        TMK_TRY_ALLOC(tmk_map_put(names, item->name, item), from->diag);
         from->at += (size_t)len;
     }
     *n = (uint32_t)count;

@@ -30,8 +30,7 @@ enum tmk_status tmk_relay_push(struct tmk_relay_reader *in, struct tmk_relay_sta
     TMK_TRY(tmk_relay_part(in));
     size_t count = stack->used / stack->element, size = stack->size;
     char *grown = tmk_grown(stack->data, count, &size, stack->element);
-    if (!grown)
-        return tmk_nomem(in->diag);
+    TMK_TRY_ALLOC(grown, in->diag);
     stack->data = grown;
     stack->size = size;
     memcpy(stack->data + stack->used, element, stack->element);
@@ -45,8 +44,7 @@ enum tmk_status tmk_relay_pop(struct tmk_relay_reader *in, struct tmk_relay_stac
     void *copy = NULL;
     if (len) {
         copy = tmk_arena_alloc(&in->module->arena, len);
-        if (!copy)
-            return tmk_nomem(in->diag);
+        TMK_TRY_ALLOC(copy, in->diag);
         memcpy(copy, stack->data + base, len);
     }
     stack->used = base;
@@ -64,11 +62,9 @@ enum tmk_status tmk_relay_word(struct tmk_relay_reader *in, const char *at, size
     struct tmk_relay_word *word = tmk_map_get(&in->words, in->key);
     if (!word) {
         word = tmk_arena_alloc(&in->module->arena, sizeof *word + len + 1);
-        if (!word)
-            return tmk_nomem(in->diag);
+        TMK_TRY_ALLOC(word, in->diag);
         memcpy(word->text, in->key, len + 1);
-        if (!tmk_map_put(&in->words, word->text, word))
-            return tmk_nomem(in->diag);
+        TMK_TRY_ALLOC(tmk_map_put(&in->words, word->text, word), in->diag);
     }
     *out = word;
     return TMK_OK;
@@ -129,8 +125,7 @@ static enum tmk_status parse_variable(struct tmk_relay_reader *in, enum tmk_rela
                                       struct tmk_relay_binding **out) {
     TMK_TRY(tmk_relay_part(in));
     struct tmk_relay_binding *binding = tmk_arena_alloc(&in->module->arena, sizeof *binding);
-    if (!binding)
-        return tmk_nomem(in->diag);
+    TMK_TRY_ALLOC(binding, in->diag);
     binding->kind = kind;
     binding->place = in->token.place;
     /* The name that is declared here, without the ':' of its type: the name itself may hold some
@@ -194,8 +189,7 @@ static enum tmk_status parse_numbered(struct tmk_relay_reader *in, size_t scope,
                                       struct tmk_relay_binding **out) {
     TMK_TRY(tmk_relay_part(in));
     struct tmk_relay_binding *binding = tmk_arena_alloc(&in->module->arena, sizeof *binding);
-    if (!binding)
-        return tmk_nomem(in->diag);
+    TMK_TRY_ALLOC(binding, in->diag);
     struct tmk_relay_word *word;
     binding->kind = TMK_RELAY_NUMBERED;
     binding->place = in->token.place;
@@ -213,8 +207,7 @@ static enum tmk_status parse_numbered(struct tmk_relay_reader *in, size_t scope,
 static enum tmk_status parse_sequence(struct tmk_relay_reader *in, struct tmk_relay_expr *expr,
                                       struct tmk_relay_binding **out) {
     struct tmk_relay_binding *binding = tmk_arena_alloc(&in->module->arena, sizeof *binding);
-    if (!binding)
-        return tmk_nomem(in->diag);
+    TMK_TRY_ALLOC(binding, in->diag);
     *binding = (struct tmk_relay_binding){
         .kind = TMK_RELAY_LET, .name = "_", .expr = expr, .place = expr->place};
     *out = binding;
@@ -323,8 +316,7 @@ enum tmk_status tmk_relay_parse_function(struct tmk_relay_reader *in, struct tmk
 static enum tmk_status new_function(struct tmk_relay_reader *in, enum tmk_relay_form form,
                                     struct tmk_relay_function **out) {
     struct tmk_relay_function *fn = tmk_arena_alloc(&in->module->arena, sizeof *fn);
-    if (!fn)
-        return tmk_nomem(in->diag);
+    TMK_TRY_ALLOC(fn, in->diag);
     fn->form = form;
     fn->name = "main";
     fn->place = in->token.place;
@@ -460,8 +452,8 @@ static enum tmk_status parse_module(struct tmk_relay_reader *in) {
 
 static enum tmk_status index_functions(struct tmk_relay_module *module, struct tmk_diag *diag) {
     for (uint32_t i = 0; i < module->n_functions; i++)
-        if (!tmk_map_put(&module->by_name, module->functions[i]->name, module->functions[i]))
-            return tmk_nomem(diag);
+        TMK_TRY_ALLOC(
+            tmk_map_put(&module->by_name, module->functions[i]->name, module->functions[i]), diag);
     return TMK_OK;
 }
 

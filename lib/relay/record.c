@@ -107,8 +107,7 @@ static enum tmk_status read_header(struct tmk_relay_bytes *from, struct tmk_aren
     TMK_TRY(tmk_relay_field(from, 2, &value));
     param->lanes = (uint16_t)value;
     int64_t *dims = tmk_arena_array(arena, rank, sizeof *dims);
-    if (!dims)
-        return tmk_nomem(from->diag);
+    TMK_TRY_ALLOC(dims, from->diag);
     for (size_t i = 0; i < rank; i++) {
         TMK_TRY(tmk_relay_field(from, 8, &value));
         if (value > INT64_MAX)
@@ -168,8 +167,7 @@ enum tmk_status tmk_relay_record_read(struct tmk_relay_bytes *from, struct tmk_a
         param.bytes = param.tensor.data;
     } else {
         char *copy = tmk_arena_alloc(arena, param.n_bytes);
-        if (!copy)
-            return tmk_nomem(from->diag);
+        TMK_TRY_ALLOC(copy, from->diag);
         memcpy(copy, data, param.n_bytes);
         param.bytes = copy;
     }
@@ -191,8 +189,7 @@ enum tmk_status tmk_relay_record_make(const struct tmk_tensor *tensor, struct tm
     param.code = dtypes[i].code;
     param.bits = dtypes[i].bits;
     int64_t *dims = tmk_arena_array(arena, (size_t)param.rank, sizeof *dims);
-    if (!dims)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(dims, diag);
     for (int32_t k = 0; k < param.rank; k++)
         dims[k] = tensor->shape.dim[k];
     param.dims = dims;

@@ -28,8 +28,7 @@ static const char *find_text(const char *begin, const char *end, const char *wha
 static enum tmk_status keep_type(struct tmk_relay_reader *in, const char *begin, const char *end,
                                  struct tmk_relay_type **out) {
     struct tmk_relay_type *type = tmk_arena_alloc(&in->module->arena, sizeof *type);
-    if (!type)
-        return tmk_nomem(in->diag);
+    TMK_TRY_ALLOC(type, in->diag);
     type->kind = TMK_RELAY_OTHER;
     TMK_TRY(tmk_relay_copy(in, begin, (size_t)(end - begin), &type->text));
     *out = type;

@@ -10,8 +10,7 @@ static enum tmk_status new_type(struct tmk_relay_reader *in, enum tmk_relay_type
                                 struct tmk_relay_type **out) {
     TMK_TRY(tmk_relay_part(in));
     struct tmk_relay_type *type = tmk_arena_alloc(&in->module->arena, sizeof *type);
-    if (!type)
-        return tmk_nomem(in->diag);
+    TMK_TRY_ALLOC(type, in->diag);
     type->kind = kind;
     *out = type;
     return TMK_OK;

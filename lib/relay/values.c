@@ -158,8 +158,7 @@ enum tmk_status tmk_relay_number_data(struct tmk_relay_reader *in,
 /* TVM's printer escapes; what it can't have written stays as it stands. */
 static enum tmk_status parse_string(struct tmk_relay_reader *in, const char **out) {
     char *text = tmk_arena_strndup(&in->module->arena, in->token.at, in->token.len);
-    if (!text)
-        return tmk_nomem(in->diag);
+    TMK_TRY_ALLOC(text, in->diag);
     if (memchr(text, '\0', in->token.len))
         return tmk_relay_fail(in, in->token.place, "a zero byte in a string");
     static const char escapes[] = "\\\"ntr", plain[] = "\\\"\n\t\r";
