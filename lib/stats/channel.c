@@ -18,8 +18,7 @@ static enum tmk_status make_known(struct tmk_channels *channels, int32_t axis, s
                                   struct tmk_diag *diag) {
     size_t bytes;
     float *both = tmk_mul_size(count, 2 * sizeof *both, &bytes) ? malloc(bytes) : NULL;
-    if (!both)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(both, diag);
     for (size_t c = 0; c < count; c++) {
         both[c] = tmk_float_of_key(TMK_KEY_POSINF);
         both[count + c] = tmk_float_of_key(TMK_KEY_NEGINF);

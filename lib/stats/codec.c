@@ -191,8 +191,7 @@ static enum tmk_status get_channels(struct tmk_byte_reader *in, struct tmk_summa
     summary->channels = (size_t)count;
     summary->channel_min = rows->channel_min = malloc(summary->channels * sizeof(float));
     summary->channel_max = rows->channel_max = malloc(summary->channels * sizeof(float));
-    if (!rows->channel_min || !rows->channel_max)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(rows->channel_min && rows->channel_max, diag);
     for (size_t c = 0; c < summary->channels; c++) {
         rows->channel_min[c] = tmk_float_of_bits(tmk_get_bits(in));
         rows->channel_max[c] = tmk_float_of_bits(tmk_get_bits(in));
@@ -211,8 +210,7 @@ static enum tmk_status get_bins(struct tmk_byte_reader *in, struct tmk_summary *
     rows->count = malloc((size_t)used * sizeof *rows->count);
     rows->low = malloc((size_t)used * sizeof *rows->low);
     rows->squares = malloc((size_t)used * sizeof *rows->squares);
-    if (!rows->bin || !rows->count || !rows->low || !rows->squares)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(rows->bin && rows->count && rows->low && rows->squares, diag);
     const uint64_t squares = tmk_get_number(in);
     in->failed |= squares > 1;
     summary->squares = squares ? rows->squares : NULL;

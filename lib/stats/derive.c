@@ -48,8 +48,7 @@ static enum tmk_status add_value(struct tmk_stats *stats, float value, uint64_t 
     }
     if (!tmk_stats_has_bins(stats->level))
         return TMK_OK;
-    if (!tmk_stats_reserve(stats, 1))
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(tmk_stats_reserve(stats, 1), diag);
     bin -= bin % (TMK_OCTAVE / tmk_stats_bins_an_octave(stats->level));
     tmk_stats_add_bin(stats, &(struct tmk_wide){.count = count, .bin = (uint16_t)bin});
     return TMK_OK;
@@ -84,8 +83,7 @@ static enum tmk_status clamp_bins(struct tmk_stats *dst, const struct tmk_stats 
                 !stays_inside(shadow, head == 0 && o < 256 ? 1 : smallest,
                               head == 0 && o >= 256 ? -2 : largest, octave.count[i], low, high))
                 continue;
-            if (!tmk_stats_reserve(dst, 1))
-                return tmk_nomem(diag);
+            TMK_TRY_ALLOC(tmk_stats_reserve(dst, 1), diag);
             tmk_stats_add_bin(dst, &(struct tmk_wide){octave.count[i], octave.low[i],
                                                       src->coarse ? 0 : octave.squares[i],
                                                       (uint16_t)(o * TMK_OCTAVE + i)});

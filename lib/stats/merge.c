@@ -27,8 +27,7 @@ static enum tmk_status reserve_counters(struct tmk_stats *dst, const struct tmk_
     const struct tmk_channels *channels = &src->channels;
     const size_t fresh =
         (size_t)tmk_stats_fresh(dst, src->wide, src->n_wide) + tmk_stats_fresh(dst, packed, n);
-    if (!tmk_stats_reserve(dst, fresh))
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(tmk_stats_reserve(dst, fresh), diag);
     return src->count > 0 ? tmk_channels_join(&dst->channels, dst->count, channels->kind,
                                               channels->axis, channels->count, diag)
                           : TMK_OK;

@@ -378,8 +378,7 @@ static enum tmk_status rows_of(const struct tmk_stats *stats, struct rows *out,
     out->bin = malloc((s.bins_used + 1) * sizeof *out->bin);
     out->count = malloc((s.bins_used + 1) * sizeof *out->count);
     out->low = malloc((s.bins_used + 1) * sizeof *out->low);
-    if (!out->bin || !out->count || !out->low)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(out->bin && out->count && out->low, diag);
     tmk_stats_bins(stats, out->bin, out->count, out->low);
     out->others[0] = (double)s.zeros;
     out->others[1] = (double)s.nan;

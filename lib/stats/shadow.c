@@ -10,8 +10,7 @@ enum tmk_status tmk_stats_shadow_create(const struct tmk_clamp *clamp,
     if (clamp && !(clamp->lo < clamp->hi))
         return tmk_fail(diag, TMK_ARGUMENT, "a clamp's ends are not in order");
     struct tmk_stats_shadow *shadow = calloc(1, sizeof *shadow);
-    if (!shadow)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(shadow, diag);
     shadow->concat = !clamp;
     shadow->min = (struct tmk_extreme){TMK_KEY_POSINF, tmk_nowhere};
     shadow->max = (struct tmk_extreme){TMK_KEY_NEGINF, tmk_nowhere};

@@ -13,8 +13,7 @@ enum tmk_status tmk_stats_create_with(enum tmk_stats_level level,
     if (level != TMK_STATS_RANGE && level != TMK_STATS_HISTOGRAM && level != TMK_STATS_MINMAX)
         return tmk_fail(diag, TMK_ARGUMENT, "%d is no level of statistics", (int)level);
     struct tmk_stats *stats = calloc(1, sizeof *stats);
-    if (!stats)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(stats, diag);
     stats->level = level;
     stats->kernel = kernel;
     stats->coarse = level != TMK_STATS_HISTOGRAM;

@@ -68,8 +68,7 @@ static uint64_t *map_counted(size_t counted) {
 enum tmk_status tmk_stats_map(struct tmk_stats *stats, size_t elements, struct tmk_diag *diag) {
     stats->table_counted = estimate_table_bytes(elements);
     stats->table = map_counted(stats->table_counted);
-    if (!stats->table)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(stats->table, diag);
     stats->outside = tmk_stats_outside(stats);
     stats->taken = stats->look_at = 0;
     return TMK_OK;
@@ -247,8 +246,7 @@ enum tmk_status tmk_stats_add_squares(struct tmk_stats *stats, const tmk_loose_b
     }
     if (!stats->squares)
         stats->squares = map_counted(SQUARES_COUNTED);
-    if (!stats->squares)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(stats->squares, diag);
     for (size_t i = 0; i < n; i++)
         dropped |= x[i];
     for (size_t i = 0; i < n && (dropped & 0xffffu); i++)
@@ -287,8 +285,7 @@ enum tmk_status tmk_stats_drain(struct tmk_stats *stats, struct tmk_diag *diag) 
     if (!stats->in_table)
         return TMK_OK;
     find_bin_range(stats, &bin_range);
-    if (!move_to_wide(stats, &bin_range))
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(move_to_wide(stats, &bin_range), diag);
     for (int sign = 0; sign < SIGNS; sign++) {
         clear_octaves(stats->table, bin_range.low[sign], bin_range.high[sign]);
         if (stats->squares)
@@ -306,8 +303,7 @@ enum tmk_status tmk_stats_finalize(struct tmk_stats *stats, struct tmk_diag *dia
     struct bin_range bin_range;
     if (stats->in_table) {
         find_bin_range(stats, &bin_range);
-        if (!move_to_wide(stats, &bin_range))
-            return tmk_nomem(diag);
+        TMK_TRY_ALLOC(move_to_wide(stats, &bin_range), diag);
     }
     stats->in_table = 0;
     tmk_stats_unmap(stats);
