@@ -116,8 +116,7 @@ static enum tmk_status describe_values(struct making *m, const struct tmk_by_id 
             .has_shape = value->type.has_shape,
             .shape = value->type.shape,
         };
-        if (!is->name || !is->path)
-            return tmk_nomem(m->diag);
+        TMK_TRY_ALLOC(is->name && is->path, m->diag);
     }
     return TMK_OK;
 }
@@ -143,15 +142,13 @@ static enum tmk_status relate_original(struct making *m, const struct tmk_relati
         o->affine = (struct tmk_lineage_affine){a->n, a->n > 1 ? a->axis : 0,
                                                 copy_ids(m, a->scale, a->n, sizeof *a->scale),
                                                 copy_ids(m, a->shift, a->n, sizeof *a->shift)};
-        if (!o->affine.scale || !o->affine.shift)
-            return tmk_nomem(m->diag);
+        TMK_TRY_ALLOC(o->affine.scale && o->affine.shift, m->diag);
     }
     if (q->n) {
         o->quantized = (struct tmk_lineage_quantized){
             q->dtype, q->n, q->n > 1 ? q->axis : 0, copy_ids(m, q->scale, q->n, sizeof *q->scale),
             copy_ids(m, q->zero_point, q->n, sizeof *q->zero_point)};
-        if (!o->quantized.scale || !o->quantized.zero_point)
-            return tmk_nomem(m->diag);
+        TMK_TRY_ALLOC(o->quantized.scale && o->quantized.zero_point, m->diag);
     }
     return TMK_OK;
 }
@@ -200,8 +197,7 @@ static enum tmk_status name_absorber(struct making *m, const struct tmk_origin *
     by->node = tmk_lineage_record_text(m->record, node->name);
     by->op = tmk_lineage_record_text(m->record, node->op);
     by->domain = tmk_lineage_record_text(m->record, node->domain);
-    if (!by->node || !by->op || !by->domain)
-        return tmk_nomem(m->diag);
+    TMK_TRY_ALLOC(by->node && by->op && by->domain, m->diag);
     TMK_TRY(list_originals(m, node->inputs, node->n_inputs, &by->inputs, &by->n_inputs));
     return list_originals(m, node->outputs, node->n_outputs, &by->outputs, &by->n_outputs);
 }
@@ -214,8 +210,7 @@ static bool is_constant(const struct making *m, const struct tmk_origin *origin)
 static enum tmk_status make_record(struct making *m, const struct tmk_by_id *originals,
                                    const struct tmk_by_id *values) {
     m->in_file = calloc((size_t)tmk_graph_number(m->ends->graph) + 1, sizeof(struct tmk_value *));
-    if (!m->in_file)
-        return tmk_nomem(m->diag);
+    TMK_TRY_ALLOC(m->in_file, m->diag);
     if (m->ends->matches)
         pair_matches(m);
     else
@@ -233,8 +228,7 @@ static enum tmk_status make_record(struct making *m, const struct tmk_by_id *ori
         o->value = in_file ? in_file->profile_id : -1;
         o->pass = tmk_lineage_record_text(m->record, origin->pass);
         o->remark = tmk_lineage_record_text(m->record, origin->remark);
-        if (!o->pass || !o->remark)
-            return tmk_nomem(m->diag);
+        TMK_TRY_ALLOC(o->pass && o->remark, m->diag);
         if (origin->value && o->value < 0) /* nothing in the file uses it */
             o->verdict = is_constant(m, origin) ? TMK_LINEAGE_CONSTANT : TMK_LINEAGE_DEAD;
         else if (origin->fate == TMK_LINEAGE_ABSORBED)

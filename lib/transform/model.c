@@ -28,8 +28,7 @@ enum tmk_status tmk_model_sha256(const char *path, const char *params, char hex[
         return TMK_OK;
     TMK_TRY(tmk_file_sha256(params, of_params, diag));
     struct tmk_sha256 *hash = tmk_sha256_create();
-    if (!hash)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(hash, diag);
     tmk_sha256_update(hash, hex, TMK_SHA256_HEX - 1);
     tmk_sha256_update(hash, of_params, TMK_SHA256_HEX - 1);
     tmk_sha256_finish(&hash, hex);
@@ -49,8 +48,7 @@ enum tmk_status tmk_model_open_params(const char *path, const char *params, bool
                                       struct tmk_model **out, struct tmk_diag *diag) {
     const struct tmk_model_reader *reader = NULL;
     struct tmk_model *model = calloc(1, sizeof *model);
-    if (!model)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(model, diag);
     model->path = strdup(path);
     model->params = params ? strdup(params) : NULL;
     enum tmk_status status = model->path && (model->params || !params) ? TMK_OK : tmk_nomem(diag);

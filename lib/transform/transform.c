@@ -69,8 +69,7 @@ static enum tmk_status choose_passes(struct transforming *t, bool relay) {
     while (all[n])
         n++;
     t->passes = calloc(t->options->n_passes * n + 1, sizeof(struct tmk_pass *));
-    if (!t->passes)
-        return tmk_nomem(t->diag);
+    TMK_TRY_ALLOC(t->passes, t->diag);
     for (size_t i = 0; i < t->options->n_passes; i++) {
         const char *name = t->options->passes[i];
         if (strcmp(name, "all") == 0) {
@@ -215,9 +214,9 @@ static enum tmk_status describe_models(struct transforming *t, const struct tmk_
     record->transformed = (struct tmk_lineage_model){
         tmk_lineage_record_text(record, tmk_base_name(path)),
         tmk_lineage_record_text(record, sha256), tmk_graph_fingerprint(file)};
-    if (!record->producer || !record->original.file || !record->original.sha256 ||
-        !record->transformed.file || !record->transformed.sha256)
-        return tmk_nomem(t->diag);
+    TMK_TRY_ALLOC(record->producer && record->original.file && record->original.sha256 &&
+                      record->transformed.file && record->transformed.sha256,
+                  t->diag);
     for (size_t i = 0; i < t->n_passes; i++)
         TMK_TRY(tmk_lineage_record_add_pass(record, t->passes[i]->name, t->diag));
     return TMK_OK;
@@ -295,8 +294,7 @@ static enum tmk_status save_model(struct transforming *t, const char *path) {
         return tmk_fail(t->diag, TMK_ARGUMENT, "%s is not Relay: its weights stand in it", path);
     struct tmk_observer_place *list = calloc(t->watched.n + 1u, sizeof *list);
     uint32_t n = 0;
-    if (!list)
-        return tmk_nomem(t->diag);
+    TMK_TRY_ALLOC(list, t->diag);
     for (uint32_t i = 0; i < t->watched.n; i++) {
         const struct tmk_origin *origin = tmk_lineage_origin(t->lineage, t->watched.ids[i]);
         if (!origin->value || origin->fate == TMK_LINEAGE_ABSORBED)

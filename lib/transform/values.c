@@ -62,8 +62,7 @@ enum tmk_status tmk_by_id_init(struct tmk_by_id *by_id, struct tmk_graph *graph,
     *by_id = (struct tmk_by_id){0};
     tmk_graph_each(graph, count_values, by_id);
     by_id->values = calloc(by_id->n + 1, sizeof(struct tmk_value *));
-    if (!by_id->values)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(by_id->values, diag);
     tmk_graph_each(graph, place_values, by_id);
     return TMK_OK;
 }
