@@ -172,9 +172,8 @@ struct batched_scan {
     struct padded *outputs;
 };
 
-static const struct tmk_tensor *batched_operand(const struct batched_scan *batched_scan,
-                                                uint32_t i) {
-    return batched_scan->run->in[1 + i];
+static const struct tmk_tensor *batched_operand(const struct batched_scan *scan, uint32_t i) {
+    return scan->run->in[1 + i];
 }
 
 /* Entry `at` of the tensor's first axes, as a tensor that borrows its bytes. */
@@ -187,91 +186,87 @@ static void view_entry(const struct tmk_tensor *in, int32_t axes, size_t at,
     tmk_tensor_borrow(out, in->dtype, &shape, (char *)in->data + at * bytes);
 }
 
-static enum tmk_status check_dim(const struct batched_scan *batched_scan, const char *what,
-                                 int64_t here, int64_t *known) {
+static enum tmk_status check_dim(const struct batched_scan *scan, const char *what, int64_t here,
+                                 int64_t *known) {
     if (*known >= 0 && here != *known)
-        return tmk_fail(batched_scan->run->diag, TMK_SHAPE, "its inputs have %s of %lld and %lld",
-                        what, (long long)*known, (long long)here);
+        return tmk_fail(scan->run->diag, TMK_SHAPE, "its inputs have %s of %lld and %lld", what,
+                        (long long)*known, (long long)here);
     *known = here;
     return TMK_OK;
 }
 
-static enum tmk_status read_extents(struct batched_scan *batched_scan) {
-    batched_scan->batch = batched_scan->steps = -1;
-    for (uint32_t i = 0; i < batched_scan->n_states + batched_scan->n_scanned; i++) {
-        const struct tmk_tensor *in = batched_operand(batched_scan, i);
-        bool scanned = i >= batched_scan->n_states;
+static enum tmk_status read_extents(struct batched_scan *scan) {
+    scan->batch = scan->steps = -1;
+    for (uint32_t i = 0; i < scan->n_states + scan->n_scanned; i++) {
+        const struct tmk_tensor *in = batched_operand(scan, i);
+        bool scanned = i >= scan->n_states;
         if (!in)
-            return tmk_fail(batched_scan->run->diag, TMK_GRAPH, "its input %u is absent", i + 1);
+            return tmk_fail(scan->run->diag, TMK_GRAPH, "its input %u is absent", i + 1);
         if (in->shape.rank < (scanned ? 2 : 1))
-            return tmk_fail(batched_scan->run->diag, TMK_SHAPE,
-                            "its input %u has %d axes; it needs %s", i + 1, in->shape.rank,
+            return tmk_fail(scan->run->diag, TMK_SHAPE, "its input %u has %d axes; it needs %s",
+                            i + 1, in->shape.rank,
                             scanned ? "one for the batch and one for the steps"
                                     : "one for the batch");
-        TMK_TRY(check_dim(batched_scan, "batches", in->shape.dim[0], &batched_scan->batch));
+        TMK_TRY(check_dim(scan, "batches", in->shape.dim[0], &scan->batch));
         if (scanned)
-            TMK_TRY(check_dim(batched_scan, "sequences", in->shape.dim[1], &batched_scan->steps));
+            TMK_TRY(check_dim(scan, "sequences", in->shape.dim[1], &scan->steps));
     }
     return TMK_OK;
 }
 
-static enum tmk_status set_up_batched(struct batched_scan *batched_scan) {
-    struct tmk_run *run = batched_scan->run;
+static enum tmk_status set_up_batched(struct batched_scan *scan) {
+    struct tmk_run *run = scan->run;
     int64_t scanned = tmk_node_int(run->node, "num_scan_inputs", 0);
     size_t n;
     if (scanned < 1 || scanned >= run->n_in)
         return tmk_fail(run->diag, TMK_GRAPH, "num_scan_inputs is %lld of %u inputs",
                         (long long)scanned, run->n_in);
-    batched_scan->n_scanned = (uint32_t)scanned;
-    batched_scan->n_states = run->n_in - 1 - batched_scan->n_scanned;
-    batched_scan->backwards = tmk_node_ints(run->node, "directions", &n);
-    if (batched_scan->backwards && n != batched_scan->n_scanned)
+    scan->n_scanned = (uint32_t)scanned;
+    scan->n_states = run->n_in - 1 - scan->n_scanned;
+    scan->backwards = tmk_node_ints(run->node, "directions", &n);
+    if (scan->backwards && n != scan->n_scanned)
         return tmk_fail(run->diag, TMK_GRAPH, "attribute 'directions' has %zu entries, not %u", n,
-                        batched_scan->n_scanned);
-    if (batched_scan->body->n_outputs < batched_scan->n_states ||
-        run->n_out > batched_scan->body->n_outputs)
+                        scan->n_scanned);
+    if (scan->body->n_outputs < scan->n_states || run->n_out > scan->body->n_outputs)
         return tmk_fail(run->diag, TMK_GRAPH,
                         "its graph makes %u values for %u states and %u outputs",
-                        batched_scan->body->n_outputs, batched_scan->n_states, run->n_out);
-    batched_scan->n_outputs = batched_scan->body->n_outputs - batched_scan->n_states;
-    batched_scan->inputs = calloc(run->n_in, sizeof *batched_scan->inputs);
-    batched_scan->made = calloc(batched_scan->body->n_outputs + 1u, sizeof *batched_scan->made);
-    batched_scan->finals = calloc(batched_scan->n_states + 1u, sizeof *batched_scan->finals);
-    batched_scan->outputs = calloc(batched_scan->n_outputs + 1u, sizeof *batched_scan->outputs);
-    TMK_TRY_ALLOC(batched_scan->inputs && batched_scan->made && batched_scan->finals &&
-                      batched_scan->outputs,
-                  run->diag);
-    return read_extents(batched_scan);
+                        scan->body->n_outputs, scan->n_states, run->n_out);
+    scan->n_outputs = scan->body->n_outputs - scan->n_states;
+    scan->inputs = calloc(run->n_in, sizeof *scan->inputs);
+    scan->made = calloc(scan->body->n_outputs + 1u, sizeof *scan->made);
+    scan->finals = calloc(scan->n_states + 1u, sizeof *scan->finals);
+    scan->outputs = calloc(scan->n_outputs + 1u, sizeof *scan->outputs);
+    TMK_TRY_ALLOC(scan->inputs && scan->made && scan->finals && scan->outputs, run->diag);
+    return read_extents(scan);
 }
 
 /* Steps of entry b. */
-static enum tmk_status length_of(const struct batched_scan *batched_scan, int64_t b, int64_t *out) {
-    const struct tmk_tensor *lengths = batched_scan->run->in[0];
-    struct tmk_diag *diag = batched_scan->run->diag;
-    *out = batched_scan->steps;
+static enum tmk_status length_of(const struct batched_scan *scan, int64_t b, int64_t *out) {
+    const struct tmk_tensor *lengths = scan->run->in[0];
+    struct tmk_diag *diag = scan->run->diag;
+    *out = scan->steps;
     if (!lengths)
         return TMK_OK;
     TMK_TRY(tmk_want_indices(lengths, "the lengths", diag));
-    if (lengths->shape.rank != 1 || lengths->shape.dim[0] != batched_scan->batch)
+    if (lengths->shape.rank != 1 || lengths->shape.dim[0] != scan->batch)
         return tmk_fail(diag, TMK_SHAPE, "the lengths must be one for each of %lld sequences",
-                        (long long)batched_scan->batch);
+                        (long long)scan->batch);
     *out = tmk_index_at(lengths, (size_t)b);
-    if (*out < 0 || *out > batched_scan->steps)
+    if (*out < 0 || *out > scan->steps)
         return tmk_fail(diag, TMK_RANGE, "a length of %lld is outside [0, %lld]", (long long)*out,
-                        (long long)batched_scan->steps);
+                        (long long)scan->steps);
     return TMK_OK;
 }
 
-static enum tmk_status begin_output(struct batched_scan *batched_scan, uint32_t k,
-                                    enum tmk_dtype dtype, const struct tmk_shape *item) {
-    struct padded *output = &batched_scan->outputs[k];
-    struct tmk_shape shape = {.rank = item->rank + 2,
-                              .dim = {batched_scan->batch, batched_scan->steps}};
+static enum tmk_status begin_output(struct batched_scan *scan, uint32_t k, enum tmk_dtype dtype,
+                                    const struct tmk_shape *item) {
+    struct padded *output = &scan->outputs[k];
+    struct tmk_shape shape = {.rank = item->rank + 2, .dim = {scan->batch, scan->steps}};
     if (shape.rank > TMK_MAX_RANK)
-        return tmk_fail(batched_scan->run->diag, TMK_SHAPE, "too many axes to stack on others");
+        return tmk_fail(scan->run->diag, TMK_SHAPE, "too many axes to stack on others");
     memcpy(shape.dim + 2, item->dim, (size_t)item->rank * sizeof shape.dim[0]);
-    TMK_TRY(tmk_run_alloc(batched_scan->run, batched_scan->n_states + k, dtype, &shape));
-    const struct tmk_tensor *out = tmk_run_out(batched_scan->run, batched_scan->n_states + k);
+    TMK_TRY(tmk_run_alloc(scan->run, scan->n_states + k, dtype, &shape));
+    const struct tmk_tensor *out = tmk_run_out(scan->run, scan->n_states + k);
     if (out && tmk_tensor_bytes(out))
         memset(out->data, 0, tmk_tensor_bytes(out)); /* behind a sequence's end */
     *output = (struct padded){*item, dtype,
@@ -279,107 +274,104 @@ static enum tmk_status begin_output(struct batched_scan *batched_scan, uint32_t 
     return TMK_OK;
 }
 
-static enum tmk_status put_output(struct batched_scan *batched_scan, uint32_t k, size_t at) {
-    const struct tmk_tensor *made = &batched_scan->made[batched_scan->n_states + k];
-    struct padded *output = &batched_scan->outputs[k];
+static enum tmk_status put_output(struct batched_scan *scan, uint32_t k, size_t at) {
+    const struct tmk_tensor *made = &scan->made[scan->n_states + k];
+    struct padded *output = &scan->outputs[k];
     char was[128], is[128];
-    TMK_TRY(tmk_want_tensor(made, "what its graph makes to be stacked", batched_scan->run->diag));
+    TMK_TRY(tmk_want_tensor(made, "what its graph makes to be stacked", scan->run->diag));
     if (!output->there)
-        TMK_TRY(begin_output(batched_scan, k, made->dtype, &made->shape));
+        TMK_TRY(begin_output(scan, k, made->dtype, &made->shape));
     if (made->dtype != output->dtype || !tmk_shape_equal(&made->shape, &output->item))
-        return tmk_fail(batched_scan->run->diag, TMK_SHAPE,
+        return tmk_fail(scan->run->diag, TMK_SHAPE,
                         "its graph made %s%s and then %s%s where equal ones are stacked",
                         tmk_dtype_name(output->dtype),
                         tmk_shape_text(&output->item, was, sizeof was), tmk_dtype_name(made->dtype),
                         tmk_shape_text(&made->shape, is, sizeof is));
-    const struct tmk_tensor *out = tmk_run_out(batched_scan->run, batched_scan->n_states + k);
+    const struct tmk_tensor *out = tmk_run_out(scan->run, scan->n_states + k);
     if (out && output->bytes)
         memcpy((char *)out->data + at * output->bytes, made->data, output->bytes);
     return TMK_OK;
 }
 
-static void drop_made_batched(struct batched_scan *batched_scan) {
-    for (uint32_t i = 0; batched_scan->made && i < batched_scan->body->n_outputs; i++)
-        tmk_tensor_finish(&batched_scan->made[i]);
+static void drop_made_batched(struct batched_scan *scan) {
+    for (uint32_t i = 0; scan->made && i < scan->body->n_outputs; i++)
+        tmk_tensor_finish(&scan->made[i]);
 }
 
-static enum tmk_status step_once_batched(struct batched_scan *batched_scan, int64_t b, int64_t step,
+static enum tmk_status step_once_batched(struct batched_scan *scan, int64_t b, int64_t step,
                                          int64_t length) {
-    size_t first = (size_t)(b * batched_scan->steps);
-    for (uint32_t i = 0; i < batched_scan->n_scanned; i++) {
-        int64_t at =
-            batched_scan->backwards && batched_scan->backwards[i] ? length - 1 - step : step;
-        view_entry(batched_operand(batched_scan, batched_scan->n_states + i), 2, first + (size_t)at,
-                   &batched_scan->inputs[batched_scan->n_states + i]);
+    size_t first = (size_t)(b * scan->steps);
+    for (uint32_t i = 0; i < scan->n_scanned; i++) {
+        int64_t at = scan->backwards && scan->backwards[i] ? length - 1 - step : step;
+        view_entry(batched_operand(scan, scan->n_states + i), 2, first + (size_t)at,
+                   &scan->inputs[scan->n_states + i]);
     }
-    TMK_TRY(tmk_call_body(batched_scan->run, batched_scan->body, batched_scan->inputs,
-                          batched_scan->n_states + batched_scan->n_scanned, batched_scan->made));
-    for (uint32_t i = 0; i < batched_scan->n_states; i++) {
-        tmk_tensor_finish(&batched_scan->inputs[i]);
-        batched_scan->inputs[i] = batched_scan->made[i];
-        batched_scan->made[i] = (struct tmk_tensor){0};
+    TMK_TRY(tmk_call_body(scan->run, scan->body, scan->inputs, scan->n_states + scan->n_scanned,
+                          scan->made));
+    for (uint32_t i = 0; i < scan->n_states; i++) {
+        tmk_tensor_finish(&scan->inputs[i]);
+        scan->inputs[i] = scan->made[i];
+        scan->made[i] = (struct tmk_tensor){0};
     }
-    for (uint32_t k = 0; k < batched_scan->n_outputs; k++)
-        TMK_TRY(put_output(batched_scan, k, first + (size_t)step));
+    for (uint32_t k = 0; k < scan->n_outputs; k++)
+        TMK_TRY(put_output(scan, k, first + (size_t)step));
     return TMK_OK;
 }
 
-static enum tmk_status run_entry(struct batched_scan *batched_scan, int64_t b) {
+static enum tmk_status run_entry(struct batched_scan *scan, int64_t b) {
     int64_t length;
     enum tmk_status status = TMK_OK;
-    TMK_TRY(length_of(batched_scan, b, &length));
-    for (uint32_t i = 0; i < batched_scan->n_states; i++)
-        view_entry(batched_operand(batched_scan, i), 1, (size_t)b, &batched_scan->inputs[i]);
+    TMK_TRY(length_of(scan, b, &length));
+    for (uint32_t i = 0; i < scan->n_states; i++)
+        view_entry(batched_operand(scan, i), 1, (size_t)b, &scan->inputs[i]);
     for (int64_t step = 0; status == TMK_OK && step < length; step++) {
-        status = step_once_batched(batched_scan, b, step, length);
-        drop_made_batched(batched_scan);
+        status = step_once_batched(scan, b, step, length);
+        drop_made_batched(scan);
     }
-    for (uint32_t i = 0; status == TMK_OK && i < batched_scan->n_states; i++)
-        status = tmk_stack_push(&batched_scan->finals[i], &batched_scan->inputs[i],
-                                batched_scan->run->diag);
+    for (uint32_t i = 0; status == TMK_OK && i < scan->n_states; i++)
+        status = tmk_stack_push(&scan->finals[i], &scan->inputs[i], scan->run->diag);
     return status;
 }
 
 /* An output for which nothing was made has the shape of its type; unknown dimensions are 0. */
-static enum tmk_status begin_empty(struct batched_scan *batched_scan, uint32_t k) {
-    const struct tmk_type *type = &batched_scan->body->outputs[batched_scan->n_states + k]->type;
+static enum tmk_status begin_empty(struct batched_scan *scan, uint32_t k) {
+    const struct tmk_type *type = &scan->body->outputs[scan->n_states + k]->type;
     if (!tmk_dtype_size(type->dtype) || !type->has_shape)
-        return tmk_fail(batched_scan->run->diag, TMK_SHAPE,
+        return tmk_fail(scan->run->diag, TMK_SHAPE,
                         "its graph never ran, and the type of what it would have made is not "
                         "declared");
     struct tmk_shape item = type->shape;
     for (int32_t d = 0; d < item.rank; d++)
         if (item.dim[d] < 0)
             item.dim[d] = 0;
-    return begin_output(batched_scan, k, type->dtype, &item);
+    return begin_output(scan, k, type->dtype, &item);
 }
 
-static enum tmk_status run_scan_batched(struct batched_scan *batched_scan) {
-    TMK_TRY(set_up_batched(batched_scan));
-    for (int64_t b = 0; b < batched_scan->batch; b++)
-        TMK_TRY(run_entry(batched_scan, b));
-    for (uint32_t i = 0; i < batched_scan->n_states; i++)
-        TMK_TRY(tmk_stack_finish_into(&batched_scan->finals[i], batched_scan->run, i,
-                                      &batched_scan->body->outputs[i]->type, 0, false));
-    for (uint32_t k = 0; k < batched_scan->n_outputs; k++)
-        if (!batched_scan->outputs[k].there)
-            TMK_TRY(begin_empty(batched_scan, k));
+static enum tmk_status run_scan_batched(struct batched_scan *scan) {
+    TMK_TRY(set_up_batched(scan));
+    for (int64_t b = 0; b < scan->batch; b++)
+        TMK_TRY(run_entry(scan, b));
+    for (uint32_t i = 0; i < scan->n_states; i++)
+        TMK_TRY(tmk_stack_finish_into(&scan->finals[i], scan->run, i, &scan->body->outputs[i]->type,
+                                      0, false));
+    for (uint32_t k = 0; k < scan->n_outputs; k++)
+        if (!scan->outputs[k].there)
+            TMK_TRY(begin_empty(scan, k));
     return TMK_OK;
 }
 
 static enum tmk_status scan_run_batched(struct tmk_run *run) {
-    struct batched_scan batched_scan = {.run = run,
-                                        .body = tmk_node_attr(run->node, "body")->graphs[0]};
-    enum tmk_status status = run_scan_batched(&batched_scan);
-    drop_made_batched(&batched_scan);
-    for (uint32_t i = 0; batched_scan.inputs && i < batched_scan.n_states; i++)
-        tmk_tensor_finish(&batched_scan.inputs[i]);
-    for (uint32_t i = 0; batched_scan.finals && i < batched_scan.n_states; i++)
-        tmk_stack_drop(&batched_scan.finals[i]);
-    free(batched_scan.inputs);
-    free(batched_scan.made);
-    free(batched_scan.finals);
-    free(batched_scan.outputs);
+    struct batched_scan scan = {.run = run, .body = tmk_node_attr(run->node, "body")->graphs[0]};
+    enum tmk_status status = run_scan_batched(&scan);
+    drop_made_batched(&scan);
+    for (uint32_t i = 0; scan.inputs && i < scan.n_states; i++)
+        tmk_tensor_finish(&scan.inputs[i]);
+    for (uint32_t i = 0; scan.finals && i < scan.n_states; i++)
+        tmk_stack_drop(&scan.finals[i]);
+    free(scan.inputs);
+    free(scan.made);
+    free(scan.finals);
+    free(scan.outputs);
     return status;
 }
 
