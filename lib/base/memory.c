@@ -200,14 +200,18 @@ enum tmk_status tmk_memory_fail(struct tmk_diag *diag, size_t bytes, const char 
                     size_text(tmk_memory_limit(), most));
 }
 
-void *tmk_grown(void *array, size_t used, size_t *size, size_t element) {
+bool tmk_grow(void *array, size_t used, size_t *size, size_t element) {
     size_t larger, bytes;
+    void *items;
     if (used < *size)
-        return array;
+        return true;
     if (!tmk_mul_size(*size ? *size : 8, 2, &larger) || !tmk_mul_size(larger, element, &bytes))
-        return NULL;
-    void *grown = realloc(array, bytes);
-    if (grown)
-        *size = larger;
-    return grown;
+        return false;
+    memcpy(&items, array, sizeof items);
+    void *grown = realloc(items, bytes);
+    if (!grown)
+        return false;
+    memcpy(array, &grown, sizeof grown);
+    *size = larger;
+    return true;
 }

@@ -40,9 +40,10 @@ TMK_NODISCARD enum tmk_status tmk_memory_fail(struct tmk_diag *diag, size_t byte
 
 /* Arrays that grow by one element at a time. */
 
-/* The malloc'ed array (moved, if need be) with space for one more element behind `used` of them;
- * *size elements fit, and becomes larger when it moves. NULL when memory ran out: then array and
- * *size are as they were. array may be NULL. */
-void *tmk_grown(void *array, size_t used, size_t *size, size_t element);
+/* Makes space for one more element behind `used` of a malloc'ed array, for which `size` fit. Both
+ * are set anew when it moves; the array may be NULL. False when memory ran out: then both are as
+ * they were. */
+#define TMK_GROW(array, used, size) tmk_grow(&(array), (used), &(size), sizeof *(array))
+bool tmk_grow(void *array, size_t used, size_t *size, size_t element); /* array: its address */
 
 #endif

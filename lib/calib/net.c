@@ -40,11 +40,9 @@ static const char *key_of(struct build *b, const char *node, const char *op) {
 
 static enum tmk_status add_node(struct build *b, const char *name, const char *op,
                                 const char *domain, uint32_t *out) {
-    struct tmk_net_node *moved =
-        tmk_grown(b->net->nodes, b->net->n_nodes, &b->size, sizeof *b->net->nodes);
-    TMK_TRY_ALLOC(moved, b->diag);
-    b->net->nodes = moved;
-    moved[b->net->n_nodes] = (struct tmk_net_node){.name = name, .op = op, .domain = domain};
+    TMK_TRY_ALLOC(TMK_GROW(b->net->nodes, b->net->n_nodes, b->size), b->diag);
+    b->net->nodes[b->net->n_nodes] =
+        (struct tmk_net_node){.name = name, .op = op, .domain = domain};
     *out = b->net->n_nodes++;
     return TMK_OK;
 }

@@ -90,10 +90,8 @@ static enum tmk_status add_requant(struct requants *r, uint32_t node, int32_t op
     q.real = tmk_encodings_make(all, n, sizeof *q.real);
     q.multiplier = tmk_encodings_make(all, n, sizeof *q.multiplier);
     q.shift = tmk_encodings_make(all, n, sizeof *q.shift);
-    struct tmk_requant *grown = tmk_grown(r->list, r->n, &r->size, sizeof *r->list);
-    if (grown)
-        r->list = grown;
-    TMK_TRY_ALLOC(q.real && q.multiplier && q.shift && grown, r->make->diag);
+    TMK_TRY_ALLOC(q.real && q.multiplier && q.shift && TMK_GROW(r->list, r->n, r->size),
+                  r->make->diag);
     for (uint32_t i = 0; i < n; i++) {
         q.real[i] = scale_at(x, i) * (w ? scale_at(w, i) : 1) / scale_at(y, i);
         struct tmk_diag ignored = {0};

@@ -35,10 +35,7 @@ static char *join_path(struct tmk_arena *arena, const char *folder, const char *
 
 static enum tmk_status add_file(struct tmk_image_files *files, const char *path, const char *name,
                                 struct tmk_diag *diag) {
-    struct tmk_image_file *file = tmk_grown(files->file, files->n, &files->size, sizeof *file);
-    if (!path || !name || !file)
-        return tmk_nomem(diag);
-    files->file = file;
+    TMK_TRY_ALLOC(path && name && TMK_GROW(files->file, files->n, files->size), diag);
     files->file[files->n++] = (struct tmk_image_file){path, name};
     return TMK_OK;
 }

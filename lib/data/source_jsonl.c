@@ -49,11 +49,7 @@ static enum tmk_status find_lines(struct jsonl *jsonl, struct tmk_diag *diag) {
         while (blank < len && strchr(" \t\r", at[blank]) && at[blank])
             blank++;
         if (blank < len) {
-            struct line *lines =
-                tmk_grown(jsonl->lines, jsonl->n, &jsonl->size, sizeof *jsonl->lines);
-            if (!lines)
-                return tmk_nomem(diag);
-            jsonl->lines = lines;
+            TMK_TRY_ALLOC(TMK_GROW(jsonl->lines, jsonl->n, jsonl->size), diag);
             jsonl->lines[jsonl->n++] = (struct line){at, len, number};
         }
         at = stop + (stop < end);

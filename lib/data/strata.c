@@ -156,12 +156,8 @@ static enum tmk_status take_sample(struct tmk_strata *strata, const struct reade
                         "%u field%s, not %u; a file has one label a line, or begins with the line "
                         "'sample,label' and has both in each",
                         in->n_fields, in->n_fields == 1 ? "" : "s", wanted);
-    struct labelled *samples =
-        tmk_grown(strata->samples, strata->n_samples, &strata->size, sizeof *samples);
-    if (!samples)
-        return tmk_nomem(diag);
-    strata->samples = samples;
-    struct labelled *sample = &samples[strata->n_samples];
+    TMK_TRY_ALLOC(TMK_GROW(strata->samples, strata->n_samples, strata->size), diag);
+    struct labelled *sample = &strata->samples[strata->n_samples];
     *sample = (struct labelled){.sample = strata->n_samples, .line = in->line};
     if (indexed)
         TMK_TRY(index_of(in->field[0], in->length[0], &sample->sample, diag));

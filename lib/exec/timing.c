@@ -28,14 +28,12 @@ static struct tmk_step_time *find_step(struct tmk_timing *timing, const struct t
 
 static struct tmk_step_time *add_step(struct tmk_timing *timing, const struct tmk_node *node,
                                       enum tmk_step_kind kind) {
-    struct tmk_step_time *steps = tmk_grown(timing->steps, timing->n, &timing->size, sizeof *steps);
-    if (!steps)
+    if (!TMK_GROW(timing->steps, timing->n, timing->size))
         return NULL;
-    timing->steps = steps;
     if (!tmk_ptrmap_put(&timing->index, key_of(node, kind), (void *)(uintptr_t)(timing->n + 1)))
         return NULL;
-    steps[timing->n] = (struct tmk_step_time){.node = node, .kind = kind};
-    return &steps[timing->n++];
+    timing->steps[timing->n] = (struct tmk_step_time){.node = node, .kind = kind};
+    return &timing->steps[timing->n++];
 }
 
 static void describe_step(struct tmk_step_time *time, const struct tmk_plan *plan,

@@ -116,12 +116,10 @@ enum tmk_status tmk_export_layers_make(const struct tmk_export_job *job, bool fo
     for (const struct tmk_node *node = job->graph->first; node; node = node->next) {
         if (!make_layer(job->encodings, node, fold_norms, &layer))
             continue;
-        struct tmk_export_layer *grown = tmk_grown(layers.items, layers.n, &size, sizeof layer);
-        if (!grown) {
+        if (!TMK_GROW(layers.items, layers.n, size)) {
             tmk_export_layers_finish(&layers);
             return tmk_nomem(diag);
         }
-        layers.items = grown;
         layers.items[layers.n++] = layer;
     }
     *out = layers;

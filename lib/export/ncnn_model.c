@@ -100,10 +100,7 @@ static enum tmk_status read_layer(struct reading *r, const char *line, size_t le
                    r->line));
     for (size_t i = 0; i < layer.n_parts; i++)
         r->used += layer.parts[i].size;
-    struct tmk_ncnn_layer *grown = tmk_grown(model->layers, model->n, &r->size, sizeof layer);
-    if (!grown)
-        return tmk_nomem(r->diag);
-    model->layers = grown;
+    TMK_TRY_ALLOC(TMK_GROW(model->layers, model->n, r->size), r->diag);
     model->layers[model->n++] = layer;
     return TMK_OK;
 }

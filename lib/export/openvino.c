@@ -63,12 +63,8 @@ static char *get_text(struct reading *r, const struct tmk_xml_tag *tag, const ch
 
 static enum tmk_status add_layer(struct reading *r, const struct tmk_xml_tag *tag) {
     struct tmk_ir *ir = r->ir;
-    struct tmk_ir_layer *grown =
-        tmk_grown(ir->layers, ir->n_layers, &r->layers_size, sizeof *grown);
     struct tmk_ir_layer layer = {0, get_text(r, tag, "type"), get_text(r, tag, "name")};
-    if (grown)
-        ir->layers = grown;
-    if (!grown || !layer.type || !layer.name)
+    if (!TMK_GROW(ir->layers, ir->n_layers, r->layers_size) || !layer.type || !layer.name)
         return tmk_nomem(r->diag);
     if (!get_number(tag, "id", &layer.id))
         return fail_tag(r, tag, "the id of a layer");
@@ -80,13 +76,10 @@ static enum tmk_status add_layer(struct reading *r, const struct tmk_xml_tag *ta
 
 static enum tmk_status add_port(struct reading *r, const struct tmk_xml_tag *tag) {
     struct tmk_ir *ir = r->ir;
-    struct tmk_ir_port *grown = tmk_grown(ir->ports, ir->n_ports, &r->ports_size, sizeof *grown);
     struct tmk_ir_port port = {.layer = ir->n_layers - 1, .names = get_text(r, tag, "names")};
     const char *raw;
     size_t len;
-    if (grown)
-        ir->ports = grown;
-    if (!grown || !port.names)
+    if (!TMK_GROW(ir->ports, ir->n_ports, r->ports_size) || !port.names)
         return tmk_nomem(r->diag);
     if (!get_number(tag, "id", &port.id))
         return fail_tag(r, tag, "the id of a port");
@@ -115,11 +108,8 @@ static enum tmk_status add_dim(struct reading *r, const struct tmk_xml_tag *tag)
 
 static enum tmk_status add_edge(struct reading *r, const struct tmk_xml_tag *tag) {
     struct tmk_ir *ir = r->ir;
-    struct tmk_ir_edge *grown = tmk_grown(ir->edges, ir->n_edges, &r->edges_size, sizeof *grown);
     struct tmk_ir_edge edge = {.tag = {line_of(r, tag->begin), line_of(r, tag->end)}};
-    if (!grown)
-        return tmk_nomem(r->diag);
-    ir->edges = grown;
+    TMK_TRY_ALLOC(TMK_GROW(ir->edges, ir->n_edges, r->edges_size), r->diag);
     if (!get_number(tag, "from-layer", &edge.from_layer) ||
         !get_number(tag, "from-port", &edge.from_port) ||
         !get_number(tag, "to-layer", &edge.to_layer) || !get_number(tag, "to-port", &edge.to_port))

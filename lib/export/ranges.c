@@ -73,11 +73,7 @@ enum tmk_status tmk_ranges_add(struct tmk_ranges *ranges, const char *name, size
                                struct tmk_range **out, struct tmk_diag *diag) {
     if (memchr(name, '\0', len) || !tmk_utf8_valid(name, len))
         return tmk_fail(diag, TMK_FORMAT, "entry %u: the name is no UTF-8", ranges->n);
-    struct tmk_range *items =
-        tmk_grown(ranges->items, ranges->n, &ranges->size, sizeof *ranges->items);
-    if (!items)
-        return tmk_nomem(diag);
-    ranges->items = items;
+    TMK_TRY_ALLOC(TMK_GROW(ranges->items, ranges->n, ranges->size), diag);
     struct tmk_range range = {.name = tmk_arena_strndup(ranges->arena, name, len), .n = n};
     double *numbers = tmk_arena_array(ranges->arena, n, 3 * sizeof *numbers);
     if (!range.name || !numbers)

@@ -57,10 +57,7 @@ static enum tmk_status add_name(struct making *m, const struct tmk_encoding *e, 
         tmk_export_skip(m->job, e, why);
         return TMK_OK;
     }
-    struct tmk_export_row *grown = tmk_grown(m->rows.items, m->rows.n, &m->size, sizeof *grown);
-    if (grown)
-        m->rows.items = grown;
-    if (!grown || !tmk_map_put(&m->taken, name, (void *)e))
+    if (!TMK_GROW(m->rows.items, m->rows.n, m->size) || !tmk_map_put(&m->taken, name, (void *)e))
         return tmk_nomem(m->diag);
     m->rows.items[m->rows.n++] = (struct tmk_export_row){e, name};
     return TMK_OK;

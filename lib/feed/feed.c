@@ -66,14 +66,11 @@ static enum tmk_status note_bad(struct tmk_feed *feed, uint64_t sample, enum tmk
         tmk_feed_remark(feed, "sample %llu is passed over: %s", (unsigned long long)sample, text);
     if (counts->n_bad == TMK_FEED_MAX_BAD)
         return TMK_OK;
-    struct tmk_bad_sample *bad =
-        tmk_grown(counts->bad, counts->n_bad, &feed->tally.current->bad_size, sizeof *bad);
-    TMK_TRY_ALLOC(bad, diag);
-    counts->bad = bad;
+    TMK_TRY_ALLOC(TMK_GROW(counts->bad, counts->n_bad, feed->tally.current->bad_size), diag);
     if (!*file)
         file = tmk_source_info(source)->label;
     struct tmk_bad_sample is = {sample, as_text(file), as_text(reason_in(text, file, status))};
-    bad[counts->n_bad++] = is;
+    counts->bad[counts->n_bad++] = is;
     return is.file && is.why ? TMK_OK : tmk_nomem(diag);
 }
 

@@ -182,11 +182,9 @@ enum tmk_status tmk_feed_open_range(struct tmk_feed *feed, uint64_t begin, struc
         return TMK_OK;
     if (counts->n_ranges == UINT32_MAX)
         return tmk_nomem(diag);
-    struct tmk_profile_range *ranges = tmk_grown(counts->ranges, counts->n_ranges,
-                                                 &feed->tally.current->ranges_size, sizeof *ranges);
-    TMK_TRY_ALLOC(ranges, diag);
-    counts->ranges = ranges;
-    ranges[counts->n_ranges++] = (struct tmk_profile_range){begin, begin};
+    TMK_TRY_ALLOC(TMK_GROW(counts->ranges, counts->n_ranges, feed->tally.current->ranges_size),
+                  diag);
+    counts->ranges[counts->n_ranges++] = (struct tmk_profile_range){begin, begin};
     return TMK_OK;
 }
 

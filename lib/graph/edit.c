@@ -128,13 +128,10 @@ static void mark_needed(struct collect *c, const struct tmk_value *value) {
     if (!value || value->graph != c->graph || !value->producer || value->producer->mark == DONE)
         return;
     struct frame *frame = c->frame;
-    struct tmk_node **needs =
-        tmk_grown(frame->needs, frame->n, &frame->size, sizeof(struct tmk_node *));
-    if (!needs) {
+    if (!TMK_GROW(frame->needs, frame->n, frame->size)) {
         c->failed = true;
         return;
     }
-    frame->needs = needs;
     frame->needs[frame->n++] = value->producer;
 }
 

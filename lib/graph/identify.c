@@ -235,13 +235,10 @@ static void give_id(struct walk *walk, struct tmk_value *value) {
 static void add_operand(struct walk *walk, struct visit *visit, struct tmk_value *value) {
     if (!value || walk->status != TMK_OK)
         return;
-    struct tmk_value **operands =
-        tmk_grown(visit->operands, visit->n, &visit->size, sizeof(struct tmk_value *));
-    if (!operands) {
+    if (!TMK_GROW(visit->operands, visit->n, visit->size)) {
         walk->status = tmk_nomem(walk->diag);
         return;
     }
-    visit->operands = operands;
     visit->operands[visit->n++] = value;
 }
 
@@ -259,12 +256,10 @@ static void add_graph(struct tmk_graph *graph, void *context) {
 }
 
 static void push_node(struct walk *walk, struct tmk_node *node) {
-    struct visit *stack = tmk_grown(walk->stack, walk->depth, &walk->size, sizeof *stack);
-    if (!stack) {
+    if (!TMK_GROW(walk->stack, walk->depth, walk->size)) {
         walk->status = tmk_nomem(walk->diag);
         return;
     }
-    walk->stack = stack;
     node->mark = VISITED;
     struct visit *visit = &walk->stack[walk->depth++];
     *visit = (struct visit){.node = node};

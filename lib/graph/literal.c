@@ -305,11 +305,9 @@ void tmk_literal_put_elements(struct tmk_text *text, const struct tmk_tensor *te
 /* ---- the pool ---- */
 
 bool tmk_pool_add(struct tmk_pool *pool, const struct tmk_tensor *tensor) {
-    struct tmk_tensor *tensors = tmk_grown(pool->tensors, pool->n, &pool->size, sizeof *tensors);
-    if (!tensors)
+    if (!TMK_GROW(pool->tensors, pool->n, pool->size))
         return false;
-    pool->tensors = tensors;
-    tmk_tensor_share(&tensors[pool->n++], tensor);
+    tmk_tensor_share(&pool->tensors[pool->n++], tensor);
     return true;
 }
 

@@ -257,10 +257,8 @@ static bool open_set(struct server *s) {
     while (i < s->n_sets && s->sets[i].id)
         i++;
     if (i == s->n_sets) {
-        struct set *sets = tmk_grown(s->sets, s->n_sets, &s->size, sizeof *sets);
-        if (!sets)
+        if (!TMK_GROW(s->sets, s->n_sets, s->size))
             return reply_error(s, "too many datasets");
-        s->sets = sets;
         s->sets[s->n_sets++] = (struct set){0};
     }
     is.number = (uint32_t)i;

@@ -112,9 +112,7 @@ static enum tmk_status find_edges(struct classes *k) {
             struct edge edge;
             if (!may_be_equal(c, o, v) || !is_equal(k, o, v, &edge))
                 continue;
-            struct edge *edges = tmk_grown(k->edges, k->n_edges, &k->size, sizeof *edges);
-            TMK_TRY_ALLOC(edges, c->l->diag);
-            k->edges = edges;
+            TMK_TRY_ALLOC(TMK_GROW(k->edges, k->n_edges, k->size), c->l->diag);
             k->edges[k->n_edges++] = edge;
         }
     }

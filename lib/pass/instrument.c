@@ -75,13 +75,10 @@ static void list_selected(struct tmk_graph *graph, void *context) {
     for (uint32_t i = 0; i < graph->n_values; i++) {
         if (!select_value(in, graph->values[i]))
             continue;
-        struct tmk_value **values =
-            tmk_grown(in->values, in->n, &in->size, sizeof(struct tmk_value *));
-        if (!values) {
+        if (!TMK_GROW(in->values, in->n, in->size)) {
             in->failed = true;
             return;
         }
-        in->values = values;
         in->values[in->n++] = graph->values[i];
     }
 }

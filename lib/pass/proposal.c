@@ -127,14 +127,11 @@ bool tmk_propose_constant(struct tmk_proposal *p, struct tmk_node *node, uint32_
     for (size_t i = 0; i < p->n_constants; i++)
         if (p->constants[i].node == node && p->constants[i].input == input)
             return false;
-    struct tmk_proposed_constant *grown =
-        tmk_grown(p->constants, p->n_constants, &p->constants_size, sizeof *grown);
-    if (!grown) {
+    if (!TMK_GROW(p->constants, p->n_constants, p->constants_size)) {
         p->failed = true;
         return false;
     }
-    p->constants = grown;
-    struct tmk_proposed_constant *c = &grown[p->n_constants];
+    struct tmk_proposed_constant *c = &p->constants[p->n_constants];
     *c = (struct tmk_proposed_constant){
         .node = node, .input = input, .how = tmk_scale_relation(scale)};
     c->how.axis = scale->n == 1 ? 0 : axis;
@@ -151,14 +148,11 @@ bool tmk_propose_rescale(struct tmk_proposal *p, struct tmk_value *value,
     for (size_t i = 0; i < p->n_rescales; i++)
         if (p->rescales[i].value == value)
             return false;
-    struct tmk_proposed_rescale *grown =
-        tmk_grown(p->rescales, p->n_rescales, &p->rescales_size, sizeof *grown);
-    if (!grown) {
+    if (!TMK_GROW(p->rescales, p->n_rescales, p->rescales_size)) {
         p->failed = true;
         return false;
     }
-    p->rescales = grown;
-    grown[p->n_rescales++] = (struct tmk_proposed_rescale){value, tmk_scale_relation(scale)};
+    p->rescales[p->n_rescales++] = (struct tmk_proposed_rescale){value, tmk_scale_relation(scale)};
     return true;
 }
 

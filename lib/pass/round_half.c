@@ -70,12 +70,10 @@ static enum tmk_dtype type_of_result(const struct rounding *r, const struct tmk_
 }
 
 static void append(struct rounding *r, struct tmk_value *value) {
-    struct tmk_value **values = tmk_grown(r->values, r->n, &r->size, sizeof *values);
-    r->failed |= !values;
-    if (!values)
-        return;
-    r->values = values;
-    r->values[r->n++] = value;
+    if (TMK_GROW(r->values, r->n, r->size))
+        r->values[r->n++] = value;
+    else
+        r->failed = true;
 }
 
 /* Its elements may be other numbers than the type has. */

@@ -33,21 +33,16 @@ struct emitting {
 };
 
 static enum tmk_status add_ref(struct emitting *e, uint32_t value) {
-    uint32_t *refs = tmk_grown(e->plan->refs, e->n_refs, &e->refs_size, sizeof *refs);
-    TMK_TRY_ALLOC(refs, e->diag);
-    e->plan->refs = refs;
-    refs[e->n_refs++] = value;
+    TMK_TRY_ALLOC(TMK_GROW(e->plan->refs, e->n_refs, e->refs_size), e->diag);
+    e->plan->refs[e->n_refs++] = value;
     return TMK_OK;
 }
 
 static enum tmk_status add_step(struct emitting *e, enum tmk_step_kind kind,
                                 const struct tmk_node *node, struct tmk_plan_step **out) {
     struct tmk_plan *plan = e->plan;
-    struct tmk_plan_step *steps =
-        tmk_grown(plan->steps, plan->n_steps, &e->steps_size, sizeof *steps);
-    TMK_TRY_ALLOC(steps, e->diag);
-    plan->steps = steps;
-    *out = &steps[plan->n_steps++];
+    TMK_TRY_ALLOC(TMK_GROW(plan->steps, plan->n_steps, e->steps_size), e->diag);
+    *out = &plan->steps[plan->n_steps++];
     **out = (struct tmk_plan_step){.kind = kind, .node = node, .first_in = e->n_refs};
     return TMK_OK;
 }
@@ -252,11 +247,8 @@ static enum tmk_status add_members(struct emitting *e, const struct chaining *c,
     step->first_node = e->n_members;
     step->n_nodes = c->n_members;
     for (uint32_t m = 0; m < c->n_members; m++) {
-        const struct tmk_node **members =
-            tmk_grown(e->plan->members, e->n_members, &e->members_size, sizeof(struct tmk_node *));
-        TMK_TRY_ALLOC(members, e->diag);
-        e->plan->members = members;
-        members[e->n_members++] = c->members[m].node;
+        TMK_TRY_ALLOC(TMK_GROW(e->plan->members, e->n_members, e->members_size), e->diag);
+        e->plan->members[e->n_members++] = c->members[m].node;
     }
     return TMK_OK;
 }
@@ -322,12 +314,10 @@ static enum tmk_status index_seen(struct emitting *e, struct tmk_plan_step *step
     uint32_t n = step->n_in + step->n_nodes, t = 0;
     step->first_which = *n_which;
     for (uint32_t w = 0; w <= n; w++) {
-        uint32_t *which = tmk_grown(e->plan->which, *n_which, &e->which_size, sizeof *which);
-        TMK_TRY_ALLOC(which, e->diag);
-        e->plan->which = which;
+        TMK_TRY_ALLOC(TMK_GROW(e->plan->which, *n_which, e->which_size), e->diag);
         while (t < step->n_seen && marks[t].which < w)
             t++;
-        which[(*n_which)++] = t;
+        e->plan->which[(*n_which)++] = t;
     }
     return TMK_OK;
 }

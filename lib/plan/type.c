@@ -37,11 +37,9 @@ int32_t tmk_weight_axis(const struct tmk_value *weight) {
 
 static bool push_tap(struct tmk_plan_tap **taps, uint32_t *n, size_t *size,
                      struct tmk_plan_tap tap) {
-    struct tmk_plan_tap *grown = tmk_grown(*taps, *n, size, sizeof tap);
-    if (!grown)
+    if (!TMK_GROW(*taps, *n, *size))
         return false;
-    *taps = grown;
-    grown[(*n)++] = tap;
+    (*taps)[(*n)++] = tap;
     return true;
 }
 
@@ -177,9 +175,7 @@ static bool is_idle_cast(const struct tmk_node *node, const struct tmk_tensor *c
 static enum tmk_status add_step(struct tmk_planning *p, const struct tmk_node *node, bool dynamic,
                                 const struct tmk_infer_result *results) {
     struct tmk_plan *plan = p->plan;
-    struct tmk_raw_step *raw = tmk_grown(p->raw, p->n_raw, &p->raw_size, sizeof *raw);
-    TMK_TRY_ALLOC(raw, p->diag);
-    p->raw = raw;
+    TMK_TRY_ALLOC(TMK_GROW(p->raw, p->n_raw, p->raw_size), p->diag);
     p->raw[p->n_raw++] = (struct tmk_raw_step){node, dynamic};
     for (uint32_t i = 0; i < node->n_outputs; i++) {
         if (!node->outputs[i])

@@ -451,10 +451,8 @@ static enum tmk_status decode_all(const uint8_t *bytes, size_t len, struct tmk_p
     size_t size = 0;
     do {
         size_t first = length_of_first(bytes, len);
-        struct tmk_profile **grown = tmk_grown(*list, *n, &size, sizeof(struct tmk_profile *));
-        TMK_TRY_ALLOC(grown, diag);
-        *list = grown;
-        TMK_TRY(tmk_checkpoint_decode(bytes, first, &grown[*n], diag));
+        TMK_TRY_ALLOC(TMK_GROW(*list, *n, size), diag);
+        TMK_TRY(tmk_checkpoint_decode(bytes, first, &(*list)[*n], diag));
         ++*n;
         bytes += first;
         len -= first;

@@ -75,9 +75,10 @@ TMK_NODISCARD enum tmk_status tmk_profile_add_read(struct tmk_profile *profile, 
                                                    struct tmk_profile_tensor **out,
                                                    struct tmk_diag *diag);
 
-/* Space for one more of n elements in an array that only grows through here: it doubles at powers
- * of two. NULL when memory ran out; the old array is then still good. */
-void *tmk_profile_grown(void *array, uint32_t n, size_t size);
+/* Makes space for one more of n elements in an array that only grows through here: it doubles at
+ * powers of two. False when memory ran out; the array is then as it was. */
+#define TMK_PROFILE_GROW(array, n) tmk_profile_grow(&(array), (n), sizeof *(array))
+bool tmk_profile_grow(void *array, uint32_t n, size_t size); /* array: its address */
 
 /* The formats. Writers append to an outfile that has begun; readers add to an empty profile, and
  * leave validation to their caller. `path` is for HDF5's own reading. */

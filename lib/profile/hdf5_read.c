@@ -156,11 +156,8 @@ static enum tmk_status read_consumer(struct tmk_h5_reader *r, enum tmk_status lo
     (void)context;
     TMK_TRY(loaded);
     TMK_TRY(record_of(r, row->tensor_id, &t));
-    struct tmk_profile_consumer *consumers =
-        tmk_profile_grown(t->consumers, t->n_consumers, sizeof *consumers);
-    TMK_TRY_ALLOC(consumers, r->diag);
-    t->consumers = consumers;
-    consumers[t->n_consumers++] = row->consumer;
+    TMK_TRY_ALLOC(TMK_PROFILE_GROW(t->consumers, t->n_consumers), r->diag);
+    t->consumers[t->n_consumers++] = row->consumer;
     return TMK_OK;
 }
 

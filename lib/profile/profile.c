@@ -58,64 +58,58 @@ const char *tmk_profile_text(struct tmk_profile *profile, const char *text) {
     return *text ? tmk_arena_strdup(profile->arena, text) : "";
 }
 
-void *tmk_profile_grown(void *array, uint32_t n, size_t size) {
+bool tmk_profile_grow(void *array, uint32_t n, size_t size) {
     size_t bytes;
+    void *items;
     if (n & (n - 1))
-        return array;
+        return true;
     if (n > UINT32_MAX / 2 || !tmk_mul_size(n ? (size_t)n * 2 : 1, size, &bytes))
-        return NULL;
-    return realloc(array, bytes);
+        return false;
+    memcpy(&items, array, sizeof items);
+    void *grown = realloc(items, bytes);
+    if (grown)
+        memcpy(array, &grown, sizeof grown);
+    return grown != NULL;
 }
 
 enum tmk_status tmk_profile_add_opset(struct tmk_profile *profile, const char *domain,
                                       int64_t version, struct tmk_diag *diag) {
-    struct tmk_profile_opset *opsets =
-        tmk_profile_grown(profile->model.opsets, profile->model.n_opsets, sizeof *opsets);
-    TMK_TRY_ALLOC(opsets, diag);
-    profile->model.opsets = opsets;
+    TMK_TRY_ALLOC(TMK_PROFILE_GROW(profile->model.opsets, profile->model.n_opsets), diag);
     struct tmk_profile_opset opset = {tmk_profile_text(profile, domain), version};
     TMK_TRY_ALLOC(opset.domain, diag);
-    opsets[profile->model.n_opsets++] = opset;
+    profile->model.opsets[profile->model.n_opsets++] = opset;
     return TMK_OK;
 }
 
 enum tmk_status tmk_profile_add_source(struct tmk_profile *profile, const char *input,
                                        const char *source, uint64_t samples, const char *hash,
                                        struct tmk_diag *diag) {
-    struct tmk_profile_source *sources =
-        tmk_profile_grown(profile->sources, profile->n_sources, sizeof *sources);
-    TMK_TRY_ALLOC(sources, diag);
-    profile->sources = sources;
+    TMK_TRY_ALLOC(TMK_PROFILE_GROW(profile->sources, profile->n_sources), diag);
     struct tmk_profile_source added = {tmk_profile_text(profile, input),
                                        tmk_profile_text(profile, source), samples,
                                        tmk_profile_text(profile, hash)};
     TMK_TRY_ALLOC(added.input && added.source && added.hash, diag);
-    sources[profile->n_sources++] = added;
+    profile->sources[profile->n_sources++] = added;
     return TMK_OK;
 }
 
 enum tmk_status tmk_profile_add_bad(struct tmk_profile *profile, uint64_t sample, const char *file,
                                     const char *why, struct tmk_diag *diag) {
-    struct tmk_profile_bad *bad = tmk_profile_grown(profile->bad, profile->n_bad, sizeof *bad);
-    TMK_TRY_ALLOC(bad, diag);
-    profile->bad = bad;
+    TMK_TRY_ALLOC(TMK_PROFILE_GROW(profile->bad, profile->n_bad), diag);
     struct tmk_profile_bad added = {sample, tmk_profile_text(profile, file),
                                     tmk_profile_text(profile, why)};
     TMK_TRY_ALLOC(added.file && added.why, diag);
-    bad[profile->n_bad++] = added;
+    profile->bad[profile->n_bad++] = added;
     return TMK_OK;
 }
 
 enum tmk_status tmk_profile_add_setting(struct tmk_profile *profile, const char *key,
                                         const char *value, struct tmk_diag *diag) {
-    struct tmk_profile_setting *settings =
-        tmk_profile_grown(profile->settings, profile->n_settings, sizeof *settings);
-    TMK_TRY_ALLOC(settings, diag);
-    profile->settings = settings;
+    TMK_TRY_ALLOC(TMK_PROFILE_GROW(profile->settings, profile->n_settings), diag);
     struct tmk_profile_setting added = {tmk_profile_text(profile, key),
                                         tmk_profile_text(profile, value)};
     TMK_TRY_ALLOC(added.key && added.value, diag);
-    settings[profile->n_settings++] = added;
+    profile->settings[profile->n_settings++] = added;
     return TMK_OK;
 }
 
@@ -126,11 +120,8 @@ enum tmk_status tmk_profile_add_tensor(struct tmk_profile *profile, uint32_t id,
                         "p%" PRIu32 " does not come after p%" PRIu32
                         ": records are added in the order of their IDs",
                         id, profile->tensors[profile->n_tensors - 1].id);
-    struct tmk_profile_tensor *tensors =
-        tmk_profile_grown(profile->tensors, profile->n_tensors, sizeof *tensors);
-    TMK_TRY_ALLOC(tensors, diag);
-    profile->tensors = tensors;
-    struct tmk_profile_tensor *added = &tensors[profile->n_tensors++];
+    TMK_TRY_ALLOC(TMK_PROFILE_GROW(profile->tensors, profile->n_tensors), diag);
+    struct tmk_profile_tensor *added = &profile->tensors[profile->n_tensors++];
     *added = (struct tmk_profile_tensor){
         .id = id,
         .name = "",
@@ -146,15 +137,12 @@ enum tmk_status tmk_profile_add_consumer(struct tmk_profile *profile,
                                          struct tmk_profile_tensor *tensor, const char *node,
                                          const char *op, const char *domain, uint32_t input,
                                          struct tmk_diag *diag) {
-    struct tmk_profile_consumer *consumers =
-        tmk_profile_grown(tensor->consumers, tensor->n_consumers, sizeof *consumers);
-    TMK_TRY_ALLOC(consumers, diag);
-    tensor->consumers = consumers;
+    TMK_TRY_ALLOC(TMK_PROFILE_GROW(tensor->consumers, tensor->n_consumers), diag);
     struct tmk_profile_consumer added = {tmk_profile_text(profile, node),
                                          tmk_profile_text(profile, op),
                                          tmk_profile_text(profile, domain), input};
     TMK_TRY_ALLOC(added.node && added.op && added.domain, diag);
-    consumers[tensor->n_consumers++] = added;
+    tensor->consumers[tensor->n_consumers++] = added;
     return TMK_OK;
 }
 
@@ -163,19 +151,15 @@ enum tmk_status tmk_profile_add_operand(struct tmk_profile_tensor *tensor, uint3
     for (uint32_t i = 0; i < tensor->n_operands; i++)
         if (tensor->operands[i] == operand)
             return TMK_OK;
-    uint32_t *operands = tmk_profile_grown(tensor->operands, tensor->n_operands, sizeof *operands);
-    TMK_TRY_ALLOC(operands, diag);
-    tensor->operands = operands;
-    operands[tensor->n_operands++] = operand;
+    TMK_TRY_ALLOC(TMK_PROFILE_GROW(tensor->operands, tensor->n_operands), diag);
+    tensor->operands[tensor->n_operands++] = operand;
     return TMK_OK;
 }
 
 enum tmk_status tmk_profile_add_derivation(struct tmk_profile_tensor *tensor, uint32_t source,
                                            struct tmk_diag *diag) {
-    uint32_t *sources = tmk_profile_grown(tensor->sources, tensor->n_sources, sizeof *sources);
-    TMK_TRY_ALLOC(sources, diag);
-    tensor->sources = sources;
-    sources[tensor->n_sources++] = source;
+    TMK_TRY_ALLOC(TMK_PROFILE_GROW(tensor->sources, tensor->n_sources), diag);
+    tensor->sources[tensor->n_sources++] = source;
     return TMK_OK;
 }
 
@@ -201,10 +185,7 @@ static enum tmk_status insert_run(struct tmk_profile_tensor *tensor, uint32_t at
         tensor->more_runs = true;
         tensor->n_runs--;
     } else {
-        struct tmk_profile_run *runs =
-            tmk_profile_grown(tensor->runs, tensor->n_runs, sizeof *runs);
-        TMK_TRY_ALLOC(runs, diag);
-        tensor->runs = runs;
+        TMK_TRY_ALLOC(TMK_PROFILE_GROW(tensor->runs, tensor->n_runs), diag);
     }
     memmove(&tensor->runs[at + 1], &tensor->runs[at], (tensor->n_runs - at) * sizeof *run);
     tensor->runs[at] = *run;

@@ -109,14 +109,12 @@ static const struct tmk_relay_edge *add_edge(struct annotating *a, const struct 
     edge.name = edge.encoding ? edge.encoding->name : edge.left->name;
     edge.spelled = spell_edge(a, binding, expr);
     edge.span = expr ? expr->span : binding ? binding->span : NULL;
-    struct tmk_relay_edge *grown =
-        tmk_grown(a->edges->items, a->edges->n, &a->edges->size, sizeof *grown);
-    a->build.nomem |= !grown;
-    if (!grown)
+    if (!TMK_GROW(a->edges->items, a->edges->n, a->edges->size)) {
+        a->build.nomem = true;
         return NULL;
-    a->edges->items = grown;
-    grown[a->edges->n] = edge;
-    return &grown[a->edges->n++];
+    }
+    a->edges->items[a->edges->n] = edge;
+    return &a->edges->items[a->edges->n++];
 }
 
 static struct tmk_relay_expr *make_info(struct annotating *a, const struct tmk_relay_edge *edge,

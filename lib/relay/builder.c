@@ -23,12 +23,11 @@ static const char *copy_text(struct tmk_relay_builder *b, const char *text) {
 
 static bool append_binding(struct tmk_relay_builder *b, struct tmk_relay_binding ***list, size_t *n,
                            size_t *size, struct tmk_relay_binding *binding) {
-    struct tmk_relay_binding **grown = tmk_grown(*list, *n, size, sizeof(*grown));
-    b->nomem |= !grown;
-    if (!grown)
+    if (!TMK_GROW(*list, *n, *size)) {
+        b->nomem = true;
         return false;
-    *list = grown;
-    grown[(*n)++] = binding;
+    }
+    (*list)[(*n)++] = binding;
     return true;
 }
 

@@ -88,22 +88,16 @@ static enum tmk_status read_leaf(struct tmk_relay_json *from, int64_t index, con
         const char *dtype = NULL;
         TMK_TRY(tmk_relay_nodes_tensor(&from->nodes, index, tmk_relay_json_attr(node, "data"),
                                        &tensor, &dtype));
-        struct tmk_tensor *tensors =
-            tmk_grown(from->constants, from->n_constants, &from->constants_size, sizeof *tensors);
-        TMK_TRY_ALLOC(tensors, in->diag);
-        from->constants = tensors;
-        const char **dtypes =
-            tmk_grown(from->dtypes, from->n_constants, &from->dtypes_size, sizeof *dtypes);
-        TMK_TRY_ALLOC(dtypes, in->diag);
-        from->dtypes = dtypes;
+        TMK_TRY_ALLOC(TMK_GROW(from->constants, from->n_constants, from->constants_size), in->diag);
+        TMK_TRY_ALLOC(TMK_GROW(from->dtypes, from->n_constants, from->dtypes_size), in->diag);
         expr->kind = TMK_RELAY_METADATA;
         expr->text = "relay.Constant";
         expr->index = (uint32_t)from->n_constants;
         expr->data = *tensor;
         expr->dtype = dtype;
         TMK_TRY(tmk_relay_json_type(from, tmk_relay_json_ref(node, "_checked_type_"), &expr->type));
-        dtypes[from->n_constants] = dtype;
-        tmk_tensor_share(&tensors[from->n_constants++], tensor);
+        from->dtypes[from->n_constants] = dtype;
+        tmk_tensor_share(&from->constants[from->n_constants++], tensor);
     } else {
         return TMK_OK;
     }
@@ -180,10 +174,8 @@ static enum tmk_status build_expr(struct tmk_relay_json *from, int64_t index, co
 }
 
 static enum tmk_status push_todo(struct tmk_relay_json *from, int64_t index) {
-    int64_t *todo = tmk_grown(from->todo, from->n_todo, &from->todo_size, sizeof *todo);
-    TMK_TRY_ALLOC(todo, from->nodes.in->diag);
-    from->todo = todo;
-    todo[from->n_todo++] = index;
+    TMK_TRY_ALLOC(TMK_GROW(from->todo, from->n_todo, from->todo_size), from->nodes.in->diag);
+    from->todo[from->n_todo++] = index;
     return tmk_relay_part(from->nodes.in);
 }
 

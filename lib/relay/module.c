@@ -50,15 +50,9 @@ enum tmk_status tmk_relay_scalar(struct tmk_relay_module *module, enum tmk_dtype
                                  const void *value, struct tmk_tensor *out, struct tmk_diag *diag) {
     struct tmk_relay_pool *pool = module->pool;
     if (!pool->n || pool->used == SLOTS) {
-        struct tmk_buf **bufs =
-            tmk_grown(pool->bufs, pool->n, &pool->size, sizeof(struct tmk_buf *));
+        TMK_TRY_ALLOC(TMK_GROW(pool->bufs, pool->n, pool->size), diag);
         struct tmk_buf *buf = tmk_buf_create((size_t)SLOT * SLOTS);
-        if (bufs)
-            pool->bufs = bufs;
-        if (!bufs || !buf) {
-            tmk_buf_unref(&buf);
-            return tmk_nomem(diag);
-        }
+        TMK_TRY_ALLOC(buf, diag);
         pool->bufs[pool->n++] = buf;
         pool->used = 0;
     }

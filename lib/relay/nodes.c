@@ -53,9 +53,7 @@ static enum tmk_status list_elements(struct tmk_relay_nodes *nodes, struct tmk_r
         if (status != TMK_OK)
             return fail_at(nodes, scan.at, status, &why);
         TMK_TRY(tmk_relay_part(nodes->in));
-        struct tmk_relay_extent *grown = tmk_grown(to->items, to->n, &to->size, sizeof *grown);
-        TMK_TRY_ALLOC(grown, nodes->in->diag);
-        to->items = grown;
+        TMK_TRY_ALLOC(TMK_GROW(to->items, to->n, to->size), nodes->in->diag);
         to->items[to->n++] = element;
     }
 }

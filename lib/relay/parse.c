@@ -29,9 +29,7 @@ enum tmk_status tmk_relay_push(struct tmk_relay_reader *in, struct tmk_relay_sta
                                const void *element) {
     TMK_TRY(tmk_relay_part(in));
     size_t count = stack->used / stack->element, size = stack->size;
-    char *grown = tmk_grown(stack->data, count, &size, stack->element);
-    TMK_TRY_ALLOC(grown, in->diag);
-    stack->data = grown;
+    TMK_TRY_ALLOC(tmk_grow(&stack->data, count, &size, stack->element), in->diag);
     stack->size = size;
     memcpy(stack->data + stack->used, element, stack->element);
     stack->used += stack->element;

@@ -46,10 +46,8 @@ static bool is_wanted(struct choosing *c, const struct tmk_value *value) {
 
 static bool add_wanted(struct choosing *c, const struct tmk_value *value) {
     struct gathering *g = c->g;
-    struct chosen *all = tmk_grown(g->all, g->n, &c->size, sizeof *all);
-    if (!all)
+    if (!TMK_GROW(g->all, g->n, c->size))
         return false;
-    g->all = all;
     g->all[g->n++] = (struct chosen){.value = value, .gathered = {.name = value->name}};
     return true;
 }

@@ -43,12 +43,10 @@ static void count_ops(struct tmk_graph *graph, void *context) {
         while (i < c->n && !same_op(c->ops[i].example, node))
             i++;
         if (i == c->n) {
-            struct op_count *ops = tmk_grown(c->ops, c->n, &c->size, sizeof *ops);
-            if (!ops) {
+            if (!TMK_GROW(c->ops, c->n, c->size)) {
                 c->failed = true;
                 return;
             }
-            c->ops = ops;
             c->ops[c->n++] = (struct op_count){node, 0};
         }
         c->ops[i].nodes++;
