@@ -259,6 +259,8 @@ static void print_statistics(const struct tmk_stats *stats) {
                 (unsigned long long)s.posinf, (unsigned long long)s.neginf);
     if (s.excluded)
         print_entry("excluded", "%llu", (unsigned long long)s.excluded);
+    if (s.padding)
+        print_entry("of them padding", "%llu", (unsigned long long)s.padding);
     if (s.first_nonfinite.sample != TMK_NOWHERE)
         print_entry("first not finite", "sample %llu, element %llu",
                     (unsigned long long)s.first_nonfinite.sample,
@@ -425,6 +427,8 @@ static void print_json_figures(const struct tmk_profile_tensor *tensor) {
               (unsigned long long)s.zeros, (unsigned long long)s.denormals);
     if (s.excluded)
         print_out(", \"excluded\": %llu", (unsigned long long)s.excluded);
+    if (s.padding)
+        print_out(", \"padding\": %llu", (unsigned long long)s.padding);
     if (s.finite)
         print_out(", \"min\": %.9g, \"max\": %.9g, \"mean\": %.17g, \"std\": %.17g", (double)s.min,
                   (double)s.max, s.mean, s.std);

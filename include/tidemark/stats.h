@@ -58,6 +58,8 @@ struct tmk_where {
 };
 
 /* Where a piece of data stands. */
+struct tmk_padding;
+struct tmk_positions;
 struct tmk_stats_at {
     uint64_t sample;      /* absolute index of the batch's first sample */
     uint64_t samples;     /* samples in the batch */
@@ -70,6 +72,10 @@ struct tmk_stats_at {
                        is the logical one, and so are all places and channels. */
     bool whole; /* not to be cut by samples, whatever its first dimension: it belongs to all of the
                    batch, as a constant does */
+    /* Elements that are of padding, and how to find them; private. Both NULL: none are. They are
+     * excluded as tmk_stats_exclude excludes others, and counted as padding, too. */
+    const struct tmk_padding *padding;
+    const struct tmk_positions *positions;
 };
 
 /* The state of one observed float value. Opaque. */
@@ -274,6 +280,7 @@ struct tmk_summary {
     uint64_t count; /* all elements */
     uint64_t nan, posinf, neginf;
     uint64_t excluded;       /* left out on purpose */
+    uint64_t padding;        /* of those, elements that are of padding */
     uint64_t zeros;          /* of either sign */
     uint64_t negative_zeros; /* those among them with the sign bit */
     uint64_t samples, updates;

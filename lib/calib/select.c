@@ -97,7 +97,7 @@ static const char *why_unusable(const struct tmk_profile_tensor *t) {
     tmk_stats_quick_summary(t->stats, &facts);
     if (!facts.count)
         return "it is empty";
-    if (facts.excluded)
+    if (facts.excluded > facts.padding)
         return "numbers were left out of its range (profile --exclude), and codes would lose them";
     return facts.finite ? NULL : "it had no finite number";
 }

@@ -113,7 +113,7 @@ static bool is_float_with_range(const struct tie *t, uint32_t v) {
         if (t->selection->use_pick[k] != TMK_NET_NONE)
             return false;
     tmk_stats_quick_summary(tensor->stats, &facts);
-    return facts.finite && !facts.excluded;
+    return facts.finite && facts.excluded == facts.padding;
 }
 
 /* The value in front of Relu or Clip, if no other node reads it, needs no codes for what is cut

@@ -274,6 +274,7 @@ static bool map_line(const struct transfer *c, const struct tmk_lineage_view *vi
     m->is.level = TMK_STATS_MINMAX;
     m->is.count = there->count;
     m->is.excluded = there->excluded;
+    m->is.padding = there->padding;
     m->is.nan = there->nan;
     m->is.posinf = there->posinf;
     m->is.neginf = there->neginf;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A state as canonical bytes. After the magic, version and level (numbers, see wire.h): count, nan,
- * posinf, neginf, excluded, zeros, negative zeros, samples, updates; when something finite was seen
+ * posinf, neginf, excluded, padding, zeros, negative zeros, samples, updates; when something finite was seen
  * min, its place, max, its place; when something else was, its first place; channels (0 none, 2
  * conflict, or 1, axis, count and each one's min and max bits); used bins and, where there are
  * some, 1 if squares are kept, else 0; each with the distance from the one before (from -1 at
@@ -121,6 +121,7 @@ void tmk_stats_encode(const struct tmk_stats *stats, struct tmk_text *out) {
     tmk_put_number(out, stats->posinf);
     tmk_put_number(out, stats->neginf);
     tmk_put_number(out, stats->excluded);
+    tmk_put_number(out, stats->padding);
     tmk_put_number(out, stats->zeros + stats->negative_zeros);
     tmk_put_number(out, stats->negative_zeros);
     tmk_put_number(out, stats->samples);
@@ -157,6 +158,7 @@ static void get_facts(struct tmk_byte_reader *in, struct tmk_summary *summary) {
     summary->posinf = tmk_get_number(in);
     summary->neginf = tmk_get_number(in);
     summary->excluded = tmk_get_number(in);
+    summary->padding = tmk_get_number(in);
     summary->zeros = tmk_get_number(in);
     summary->negative_zeros = tmk_get_number(in);
     summary->samples = tmk_get_number(in);

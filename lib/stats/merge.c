@@ -47,6 +47,7 @@ static void add_state(struct tmk_stats *dst, const struct tmk_stats *src,
     dst->posinf += src->posinf * times;
     dst->neginf += src->neginf * times;
     dst->excluded += src->excluded * times;
+    dst->padding += src->padding * times;
     dst->zeros += src->zeros * times;
     dst->negative_zeros += src->negative_zeros * times;
     dst->outside += tmk_stats_outside(dst) - before;

@@ -265,6 +265,7 @@ static void fill_facts(const struct tmk_stats *stats, struct tmk_summary *s) {
     s->posinf = stats->posinf;
     s->neginf = stats->neginf;
     s->excluded = stats->excluded;
+    s->padding = stats->padding;
     s->zeros = stats->zeros + stats->negative_zeros;
     s->negative_zeros = stats->negative_zeros;
     s->samples = stats->samples;

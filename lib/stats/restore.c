@@ -22,6 +22,8 @@ static enum tmk_status check_counts(const struct tmk_summary *summary, const uin
     if (!fits || (apart ? sum > summary->count : sum != summary->count))
         return fail_inconsistent(
             diag, "NaN, infinities, what was excluded, zeros and bins do not add up to the count");
+    if (summary->padding > summary->excluded)
+        return fail_inconsistent(diag, "more padding than elements that were excluded");
     if (summary->negative_zeros > summary->zeros)
         return fail_inconsistent(diag, "more negative zeros than zeros");
     if (summary->count > tmk_stats_limit(summary->level))
@@ -153,6 +155,7 @@ static enum tmk_status fill_state(struct tmk_stats *stats, const struct tmk_summ
     stats->posinf = summary->posinf;
     stats->neginf = summary->neginf;
     stats->excluded = summary->excluded;
+    stats->padding = summary->padding;
     stats->zeros = summary->zeros - summary->negative_zeros;
     stats->negative_zeros = summary->negative_zeros;
     stats->samples = summary->samples;

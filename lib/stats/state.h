@@ -45,7 +45,7 @@ struct tmk_stats {
     enum tmk_stats_level level;
     const struct tmk_stats_kernel *kernel;
     uint64_t count, nan, posinf, neginf, zeros, negative_zeros; /* zeros: of +0 only */
-    uint64_t excluded; /* in none of the others but count */
+    uint64_t excluded, padding; /* in none of the others but count; padding is part of it */
     uint64_t samples, updates;
     struct tmk_extreme min,
         max; /* keys TMK_KEY_POSINF and TMK_KEY_NEGINF when nothing finite was */

@@ -23,4 +23,18 @@ static inline struct tmk_where tmk_tile_where(const struct tmk_stats_pass *pass,
     return (struct tmk_where){pass->at.sample + element / pass->part, element % pass->part};
 }
 
+/* Of a place in memory, which may lie in blocks: that of the element, row-major; SIZE_MAX: it fills
+ * up the last block. */
+static inline size_t tmk_place_of(const struct tmk_stats_pass *pass, size_t place) {
+    const size_t block = pass->at.block;
+    if (block <= 1)
+        return place;
+    const size_t lane = place % block, at = place / block % pass->rows,
+                 row = place / block / pass->rows, blocks = (pass->blocked + block - 1) / block,
+                 channel = row % blocks * block + lane;
+    if (channel >= pass->blocked)
+        return SIZE_MAX;
+    return (row / blocks * pass->blocked + channel) * pass->rows + at;
+}
+
 #endif

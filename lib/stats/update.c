@@ -7,6 +7,7 @@
 #include "base/size.h"
 #include "stats/minmax.h"
 #include "stats/shadow.h"
+#include "tensor/positions.h"
 
 /* Since the batch before, other values' tables were in the caches. What is rare costs most then:
  * it misses a line at a time, and waits each time. So all octaves in which a batch is likely to
@@ -61,6 +62,10 @@ static void take_extremes(struct tmk_stats_pass *pass, const struct tmk_tile *ti
 /* What stands in for elements that are left out, and the NaN that all others become meanwhile. */
 enum { LEFT_OUT = 0x7fffffff, OTHER_NAN = 0x7fc00000 };
 
+static bool leaves_out(const struct tmk_stats_pass *pass) {
+    return pass->n_excluded || pass->at.padding;
+}
+
 /* A tile that holds NaN or infinities, element by element. */
 static void take_special(struct tmk_stats_pass *pass, const struct tmk_tile *tile) {
     struct tmk_stats *stats = pass->stats;
@@ -76,7 +81,7 @@ static void take_special(struct tmk_stats_pass *pass, const struct tmk_tile *til
             tmk_extreme_update(&stats->max, extreme);
             continue;
         }
-        if (pass->n_excluded && tile->x[k] == LEFT_OUT) {
+        if (leaves_out(pass) && tile->x[k] == LEFT_OUT) {
             stats->excluded++;
             continue;
         }
@@ -458,13 +463,20 @@ static enum tmk_status add_elements(struct tmk_stats_pass *pass, const tmk_loose
     return take_blocked(pass, bits, first, n, diag);
 }
 
-static void leave_out(const struct tmk_stats_pass *pass, const tmk_loose_bits *x, size_t n,
-                      uint32_t *to) {
+static void leave_out(const struct tmk_stats_pass *pass, const tmk_loose_bits *x, size_t first,
+                      size_t n, uint32_t *to) {
     for (size_t i = 0; i < n; i++) {
         uint32_t bits = x[i];
         to[i] = (bits & 0x7fffffffu) > 0x7f800000u ? (uint32_t)OTHER_NAN : bits;
         for (size_t e = 0; e < pass->n_excluded; e++)
             to[i] = bits == pass->excluded[e] ? (uint32_t)LEFT_OUT : to[i];
+    }
+    for (size_t i = 0; pass->at.padding && i < n; i++) {
+        const size_t place = tmk_place_of(pass, first + i);
+        if (place == SIZE_MAX || !tmk_is_padding(pass->at.padding, pass->at.positions, place))
+            continue;
+        to[i] = (uint32_t)LEFT_OUT;
+        pass->stats->padding++;
     }
 }
 
@@ -474,11 +486,11 @@ enum tmk_status tmk_stats_piece(struct tmk_stats_pass *pass, const float *x, siz
     uint32_t kept[TMK_TILE];
     if (pass->elements == 0)
         return TMK_OK;
-    if (!pass->n_excluded)
+    if (!leaves_out(pass))
         return add_elements(pass, bits, first, n, diag);
     for (size_t done = 0, m; done < n; done += m) {
         m = n - done < TMK_TILE ? n - done : TMK_TILE;
-        leave_out(pass, bits + done, m, kept);
+        leave_out(pass, bits + done, first + done, m, kept);
         TMK_TRY(add_elements(pass, kept, first + done, m, diag));
     }
     return TMK_OK;

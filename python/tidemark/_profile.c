@@ -97,6 +97,8 @@ static bool put_floats(PyObject *dict, const struct tmk_profile_tensor *t) {
            py_put(dict, "nan", PyLong_FromUnsignedLongLong(s.nan)) &&
            py_put(dict, "posinf", PyLong_FromUnsignedLongLong(s.posinf)) &&
            py_put(dict, "neginf", PyLong_FromUnsignedLongLong(s.neginf)) &&
+           py_put(dict, "excluded", PyLong_FromUnsignedLongLong(s.excluded)) &&
+           py_put(dict, "padding", PyLong_FromUnsignedLongLong(s.padding)) &&
            py_put(dict, "samples", PyLong_FromUnsignedLongLong(s.samples));
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/diag.h"
 #include "base/size.h"
+#include "tensor/positions.h"
 
 enum { SAMPLES = 4, BATCH = 2, ELEMENTS = 6 };
 
@@ -18,6 +19,12 @@ static const float input[SAMPLES * ELEMENTS] = {
 };
 
 static const uint32_t excluded[] = {0xc2000000}; /* -32 */
+
+/* The same number is of padding. */
+static const bool padded[BATCH * ELEMENTS] = {[2] = true};
+static const struct tmk_padding padding = {padded, BATCH, ELEMENTS};
+static const struct tmk_positions positions = {
+    .prompt = {ELEMENTS, BATCH, 0}, .position = {{1, ELEMENTS, 0}}, .n = 1};
 
 static enum tmk_status observe(struct tmk_profile_tensor *t, enum tmk_stats_level level,
                                const float *x, int32_t axis, size_t n_excluded,
@@ -35,6 +42,10 @@ static enum tmk_status observe(struct tmk_profile_tensor *t, enum tmk_stats_leve
         TMK_TRY(tmk_stats_begin(t->stats, &batch_shape, &at, NULL, &pass, diag));
         tmk_stats_each(&pass, each);
         tmk_stats_exclude(&pass, excluded, n_excluded);
+        if (n_excluded && batch == 1) {
+            pass.at.padding = &padding;
+            pass.at.positions = &positions;
+        }
         TMK_TRY(tmk_stats_piece(&pass, x + batch * BATCH * ELEMENTS, 0, BATCH * ELEMENTS, diag));
         TMK_TRY(tmk_stats_end(&pass, diag));
         for (uint64_t s = 0; s < BATCH; s++)
