@@ -21,7 +21,7 @@ struct profile_args {
     float *excluded; /* the same as numbers */
     int64_t *stop;   /* likewise */
     uint64_t generate;
-    const char *kind, *nan, *strata, *snapshots, *until_stable;
+    const char *kind, *nan, *padding, *strata, *snapshots, *until_stable;
     bool plan, per_sample, resume, round_half;
 };
 
@@ -238,6 +238,7 @@ static int profile_model(const struct command *command, struct profile_args *arg
         (struct tmk_generate){(uint32_t)args->generate, args->stop, args->eos.n};
     options.statistics.exclude = args->excluded;
     options.statistics.n_exclude = args->exclude.n;
+    options.statistics.exclude_padding = args->padding;
     options.statistics.fail_on_nan = args->nan && strcmp(args->nan, "fail") == 0;
     options.statistics.per_sample = args->per_sample;
     options.round_half = args->round_half;
@@ -319,6 +320,10 @@ static int run_profile(const struct command *command, int argc, char **argv) {
          "leave elements of inputs and activations that equal VALUE (such as -1e9 in "
          "masks) out of all statistics, and count them separately; may be repeated",
          &args.exclude},
+        {"exclude-padding", 0, OPTION_TEXT, "MASK_INPUT",
+         "leave elements of positions out where this input, [batch, length], is 0, of all values "
+         "whose axes are known to count them",
+         &args.padding},
         {"generate", 0, OPTION_COUNT, "N",
          "after each prompt N greedy steps of decoding, fed with the token of the largest logit "
          "and with the caches that the step before gave; --feedback LOGITS=IDS and OUT=IN name "

@@ -35,8 +35,8 @@ struct tmk_recurrence {
 
 /* Greedy decoding: each sample is a prompt, after which the model runs on from its own output. A
  * sample is one however many steps it takes; its values count every step. All steps of a prompt run
- * on one worker. Inputs are known by their names: tokens, masks, positions, lengths grow; caches are
- * fed back from the outputs of the same names (past..., present...), or as recurrence.feedback
+ * on one worker. Inputs are known by their names: tokens, masks, positions, lengths grow; caches
+ * are fed back from the outputs of the same names (past..., present...), or as recurrence.feedback
  * says, where a pair of float logits and token IDs names those two. Without a cache the tokens so
  * far run again. */
 struct tmk_generate {

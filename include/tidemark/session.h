@@ -58,6 +58,11 @@ struct tmk_statistics_options {
     const float *exclude; /* finite numbers: elements of inputs and activations with exactly these
                              bits are counted apart, and are in no range, moment and histogram */
     size_t n_exclude;
+    /* A graph input [batch, length]: where it is 0 a position of a prompt is padding. Elements of
+     * these positions are counted apart, as those above, in every float value whose axes are known
+     * to count prompts and positions; others keep all elements, and notices.remark tells how many
+     * values those are. NULL: nothing is padding. */
+    const char *exclude_padding;
 };
 
 /* An observer of your own, in addition: called for every input and activation that is observed,

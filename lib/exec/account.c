@@ -8,32 +8,14 @@
 #include "base/diag.h"
 #include "base/size.h"
 #include "plan/plan.h"
+#include "stats/tile.h"
 #include "tensor/elements.h"
-#include "tensor/shape.h"
+#include "tensor/positions.h"
 
 uint8_t tmk_slot_need(const struct tmk_slot_config *config) {
     return config->print || config->see    ? TMK_TAP_WHOLE
            : config->rule != TMK_RULE_NONE ? TMK_TAP_SHAPE
                                            : TMK_TAP_PIECES;
-}
-
-/* The row-major index of a place in memory. */
-static size_t index_of(const struct tmk_shape *shape, size_t block, size_t place) {
-    if (block <= 1)
-        return place;
-    size_t channels = (size_t)shape->dim[1], inner = tmk_shape_product(shape, 2, shape->rank);
-    size_t lane = place % block, at = place / block % inner, row = place / block / inner;
-    size_t blocks = (channels + block - 1) / block;
-    return (row / blocks * channels + row % blocks * block + lane) * inner + at;
-}
-
-static bool fills_up(const struct tmk_shape *shape, size_t block, size_t place) {
-    if (block <= 1)
-        return false;
-    size_t channels = (size_t)shape->dim[1], blocks = (channels + block - 1) / block;
-    return place / block / tmk_shape_product(shape, 2, shape->rank) % blocks * block +
-               place % block >=
-           channels;
 }
 
 static enum tmk_status check_nan(const struct tmk_slot_config *config,
@@ -42,9 +24,9 @@ static enum tmk_status check_nan(const struct tmk_slot_config *config,
     const struct tmk_stats_at *at = &account->pass.at;
     size_t part = account->pass.part; /* of one sample */
     for (size_t i = 0; i < n; i++) {
-        if (!isnan(x[i]) || fills_up(&account->shape, at->block, first + i))
+        const size_t index = isnan(x[i]) ? tmk_place_of(&account->pass, first + i) : SIZE_MAX;
+        if (index == SIZE_MAX || (at->padding && tmk_is_padding(at->padding, at->positions, index)))
             continue;
-        size_t index = index_of(&account->shape, at->block, first + i);
         return tmk_fail(diag, TMK_GUARD, "NaN in %s at sample %llu, element %zu", config->label,
                         (unsigned long long)(at->sample + index / part), index % part);
     }
@@ -250,6 +232,7 @@ enum tmk_status tmk_account_merge(struct tmk_account *dst, const struct tmk_acco
     dst->more_shapes |= src->more_shapes;
     dst->other_channels |= src->other_channels;
     dst->some_channels |= src->some_channels;
+    dst->whole |= src->whole;
     dst->elements += elements;
     dst->runs += runs;
     return TMK_OK;

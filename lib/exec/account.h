@@ -75,6 +75,7 @@ struct tmk_account {
     /* With a rule: there were elements whose channels, by the axis, are not the source's; that had
      * any. */
     bool other_channels, some_channels;
+    bool whole; /* elements of padding were counted too: which they are is not known */
     struct tmk_stats_shadow *shadow; /* as config->shadowed or the rule wants, else NULL */
     struct tmk_stats_pass pass;      /* between begin and end */
     struct tmk_samples samples;      /* float32 values with config->per_sample, else empty */

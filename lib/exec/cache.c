@@ -32,7 +32,8 @@ struct tmk_cache {
     const struct tmk_graph *graph;
     const struct tmk_slot_config *slots;
     uint32_t n_slots, groups, most, idle;
-    uint8_t *needs;          /* what plans know of the slots */
+    uint8_t *needs; /* what plans know of the slots */
+    struct tmk_position_seeds seeds;
     struct tmk_packs *packs; /* of all plans */
     struct entry *first;
     struct finalized *finalized; /* [groups] */
@@ -50,7 +51,8 @@ static void free_entry(struct entry *entry) {
 
 enum tmk_status tmk_cache_create(const struct tmk_graph *graph, const struct tmk_slot_config *slots,
                                  uint32_t n_slots, uint32_t groups, uint32_t most,
-                                 struct tmk_cache **out, struct tmk_diag *diag) {
+                                 const struct tmk_position_seeds *seeds, struct tmk_cache **out,
+                                 struct tmk_diag *diag) {
     struct tmk_cache *cache = calloc(1, sizeof *cache);
     struct finalized *finalized = calloc(groups, sizeof *finalized);
     uint8_t *needs = calloc(n_slots + 1u, sizeof *needs);
@@ -71,6 +73,7 @@ enum tmk_status tmk_cache_create(const struct tmk_graph *graph, const struct tmk
     cache->n_slots = n_slots;
     cache->groups = groups;
     cache->most = most;
+    cache->seeds = *seeds;
     cache->finalized = finalized;
     cache->needs = needs;
     *out = cache;
@@ -132,7 +135,8 @@ static enum tmk_status make_entry(struct tmk_cache *cache, const struct tmk_tens
     }
     /* without slots nothing is watched, though the graph may have observers */
     const struct tmk_plan_options options = {.needs = cache->n_slots ? cache->needs : NULL,
-                                             .packs = cache->packs};
+                                             .packs = cache->packs,
+                                             .seeds = cache->seeds};
     struct tmk_diag closing = {0};
     tmk_packs_open(cache->packs);
     enum tmk_status status =

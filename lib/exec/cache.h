@@ -16,11 +16,12 @@ struct tmk_planned {
     struct tmk_plan *plan; /* shared, immutable */
 };
 
-/* `slots` are the graph's n_slots observers' configs; both and the graph must outlive the cache.
- * `most` plans are kept beyond those in use. */
+/* `slots` are the graph's n_slots observers' configs; both, the graph and what `seeds` points to
+ * must outlive the cache. `most` plans are kept beyond those in use. */
 TMK_NODISCARD enum tmk_status tmk_cache_create(const struct tmk_graph *graph,
                                                const struct tmk_slot_config *slots,
                                                uint32_t n_slots, uint32_t groups, uint32_t most,
+                                               const struct tmk_position_seeds *seeds,
                                                struct tmk_cache **out, struct tmk_diag *diag);
 void tmk_cache_destroy(struct tmk_cache **cache);
 

@@ -407,7 +407,7 @@ static enum tmk_status create_caches(struct tmk_exec *exec, struct tmk_diag *dia
     for (uint32_t g = 0; g < exec->n_graphs; g++)
         TMK_TRY(tmk_cache_create(exec->graphs[g], g ? NULL : observe->slots,
                                  g ? 0 : observe->n_slots, observe->groups, IDLE_PLANS_KEPT,
-                                 &exec->caches[g], diag));
+                                 &observe->seeds, &exec->caches[g], diag));
     return TMK_OK;
 }
 

@@ -10,6 +10,7 @@
 #include "exec/run.h"
 #include "stats/state.h"
 #include "tensor/elements.h"
+#include "tensor/number.h"
 
 /* One worker's. */
 struct counter {
@@ -19,6 +20,10 @@ struct counter {
     struct tmk_account *accounts; /* of the current group */
     struct tmk_stats_at at;       /* of the current batch */
     struct tmk_watch watch;
+    const struct tmk_plan *plan; /* of the current step */
+    struct tmk_padding padding;  /* of it; of no length where nothing is padding */
+    bool *padded;                /* what it points to, */
+    size_t padded_size;          /* and for how many there is space */
 };
 
 struct tmk_statistics {
@@ -30,12 +35,55 @@ struct tmk_statistics {
 
 /* ---- a batch ---- */
 
+static enum tmk_status reserve_padded(struct counter *counter, size_t n, struct tmk_diag *diag) {
+    if (n <= counter->padded_size)
+        return TMK_OK;
+    bool *padded = realloc(counter->padded, n * sizeof *padded);
+    if (!padded)
+        return tmk_nomem(diag);
+    counter->padded = padded;
+    counter->padded_size = n;
+    return TMK_OK;
+}
+
+/* What the mask says of the step that begins. */
+static enum tmk_status enter_plan(void *context, const struct tmk_plan *plan,
+                                  const struct tmk_tensor *inputs, struct tmk_diag *diag) {
+    struct counter *counter = context;
+    const struct tmk_tensor *mask = &inputs[counter->all->config.seeds.mask];
+    const size_t n = tmk_tensor_count(mask);
+    bool any = false;
+    counter->plan = plan;
+    counter->padding = (struct tmk_padding){0};
+    if (mask->shape.rank != 2 || !tmk_number_takes(mask->dtype))
+        return tmk_fail(diag, TMK_SHAPE,
+                        "the mask '%s' is not [batch, length] of numbers; padding cannot be told",
+                        plan->graph->inputs[counter->all->config.seeds.mask]->name);
+    TMK_TRY(reserve_padded(counter, n, diag));
+    for (size_t i = 0; i < n; i++) {
+        counter->padded[i] = tmk_number_get(mask, i) == 0;
+        any |= counter->padded[i];
+    }
+    if (any)
+        counter->padding = (struct tmk_padding){counter->padded, (size_t)mask->shape.dim[0],
+                                                (size_t)mask->shape.dim[1]};
+    return TMK_OK;
+}
+
 /* Where the current batch stands, for a tensor that lies so. */
-static struct tmk_stats_at at_of(const struct counter *counter, int32_t channel_axis,
+static struct tmk_stats_at at_of(struct counter *counter, uint32_t slot, int32_t channel_axis,
                                  uint32_t block) {
     struct tmk_stats_at at = counter->at;
     at.channel_axis = channel_axis;
     at.block = block;
+    if (!counter->padding.length)
+        return at;
+    if (slot < counter->plan->n_positions && counter->plan->positions[slot].n) {
+        at.padding = &counter->padding;
+        at.positions = &counter->plan->positions[slot];
+    } else {
+        counter->accounts[slot].whole = true;
+    }
     return at;
 }
 
@@ -70,7 +118,7 @@ static enum tmk_status observe_tensor(void *context, uint32_t slot, const struct
         TMK_TYPE_TENSOR) /* a sequence has no range, and what is absent none either */
         return TMK_OK;
     const struct tmk_slot_config *of_slot = &config->slots[slot];
-    const struct tmk_stats_at at = at_of(counter, channel_axis, block);
+    const struct tmk_stats_at at = at_of(counter, slot, channel_axis, block);
     print_tensor(counter, slot, tensor);
     if (of_slot->see && config->print.see) {
         const struct tmk_observation seen = {counter->worker, of_slot->id, at.sample, at.samples,
@@ -83,7 +131,7 @@ static enum tmk_status observe_tensor(void *context, uint32_t slot, const struct
 static enum tmk_status begin_pieces(void *context, uint32_t slot, const struct tmk_tensor *tensor,
                                     int32_t channel_axis, uint32_t block, struct tmk_diag *diag) {
     struct counter *counter = context;
-    const struct tmk_stats_at at = at_of(counter, channel_axis, block);
+    const struct tmk_stats_at at = at_of(counter, slot, channel_axis, block);
     return tmk_account_begin(&counter->accounts[slot], &counter->all->config.slots[slot], tensor,
                              &at, diag);
 }
@@ -184,10 +232,11 @@ enum tmk_status tmk_statistics_create(const struct tmk_statistics_config *config
     enum tmk_status status = s->counters ? TMK_OK : tmk_nomem(diag);
     for (uint32_t i = 0; status == TMK_OK && i < workers; i++) {
         struct counter *counter = &s->counters[i];
-        *counter = (struct counter){
-            .all = s,
-            .worker = i,
-            .watch = {observe_tensor, begin_pieces, observe_piece, end_pieces, counter}};
+        *counter =
+            (struct counter){.all = s,
+                             .worker = i,
+                             .watch = {observe_tensor, begin_pieces, observe_piece, end_pieces, counter,
+                                       s->config.seeds.input ? enter_plan : NULL}};
         status = init_counted(&s->config, &counter->counted, diag);
     }
     if (status == TMK_OK)
@@ -202,8 +251,10 @@ void tmk_statistics_destroy(struct tmk_statistics **slot) {
     if (!s)
         return;
     *slot = NULL;
-    for (uint32_t i = 0; s->counters && i < s->n; i++)
+    for (uint32_t i = 0; s->counters && i < s->n; i++) {
         tmk_counted_finish(&s->counters[i].counted);
+        free(s->counters[i].padded);
+    }
     free(s->counters);
     pthread_mutex_destroy(&s->printing);
     free(s);

@@ -11,8 +11,9 @@
 struct tmk_statistics_config {
     const struct tmk_slot_config *slots;
     uint32_t n_slots;
-    uint32_t groups;        /* of batches that are counted apart; 0: 1 */
-    struct tmk_print print; /* for slots with `print`; .print NULL: none */
+    uint32_t groups;                 /* of batches that are counted apart; 0: 1 */
+    struct tmk_print print;          /* for slots with `print`; .print NULL: none */
+    struct tmk_position_seeds seeds; /* with them, elements are excluded where the mask is 0 */
 };
 
 /* What ran of a group. */

@@ -335,6 +335,8 @@ enum tmk_status tmk_worker_run(struct tmk_worker *worker, const struct tmk_plan 
         TMK_TRY(enter_plan(worker, plan, diag));
     set_inputs(worker, inputs);
     worker->watch = watch;
+    if (watch && watch->enter)
+        TMK_TRY(watch->enter(watch->context, plan, inputs, diag));
     for (uint32_t t = 0; watch && t < plan->n_input_taps; t++)
         TMK_TRY(look_at(worker, &plan->input_taps[t],
                         plan->values[plan->input_taps[t].value].channel_axis, watch, diag));

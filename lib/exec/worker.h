@@ -22,6 +22,9 @@ struct tmk_watch {
                              struct tmk_diag *diag);
     enum tmk_status (*end)(void *context, uint32_t slot, struct tmk_diag *diag);
     void *context;
+    /* Called before all others: the plan, and its inputs. NULL: not of interest. */
+    enum tmk_status (*enter)(void *context, const struct tmk_plan *plan,
+                             const struct tmk_tensor *inputs, struct tmk_diag *diag);
 };
 
 TMK_NODISCARD enum tmk_status tmk_worker_create(struct tmk_worker **out, struct tmk_diag *diag);

@@ -9,8 +9,6 @@ static const char ALONG[] = "works along the axis of the samples";
 static const char UNKNOWN[] = "is not known to leave the axis of the samples alone";
 static const char MEETS[] = "lets samples meet in its operands";
 
-enum { MOST_INTEGERS = 2 * TMK_MAX_RANK };
-
 /* ---- queries ---- */
 
 static bool has_operand(const struct tmk_batch_node *n, uint32_t i) {
@@ -26,7 +24,7 @@ static const struct tmk_plan_value *operand_at(const struct tmk_batch_node *n, u
     return &n->plan->values[n->node->inputs[i]->index];
 }
 
-static int32_t rank_of(const struct tmk_batch_node *n, uint32_t i) {
+int32_t tmk_batch_rank(const struct tmk_batch_node *n, uint32_t i) {
     return operand_at(n, i)->shape.rank;
 }
 
@@ -59,20 +57,18 @@ static const struct tmk_tensor *constant_operand(const struct tmk_batch_node *n,
                : NULL;
 }
 
-/* The integers of an attribute or, where the operator has none of that name, of a constant operand;
- * at least one. */
-static bool integers_of(const struct tmk_batch_node *n, const char *name, uint32_t input,
-                        int64_t out[MOST_INTEGERS], size_t *count) {
+bool tmk_batch_integers(const struct tmk_batch_node *n, const char *name, uint32_t input,
+                        int64_t out[TMK_BATCH_INTEGERS], size_t *count) {
     *count = 0;
     if (tmk_op_takes_attr(n->node->row, name)) {
         const int64_t *values = tmk_node_ints(n->node, name, count);
-        if (*count > MOST_INTEGERS)
+        if (*count > TMK_BATCH_INTEGERS)
             return false;
         for (size_t i = 0; i < *count; i++)
             out[i] = values[i];
     } else {
         const struct tmk_tensor *values = constant_operand(n, input);
-        if (!values || tmk_read_ints(values, name, MOST_INTEGERS, out, count, NULL) != TMK_OK)
+        if (!values || tmk_read_ints(values, name, TMK_BATCH_INTEGERS, out, count, NULL) != TMK_OK)
             return false;
     }
     return *count > 0;
@@ -107,11 +103,11 @@ static const char *pointwise_rule(const struct tmk_batch_node *n) {
 }
 
 static const char *expand_rule(const struct tmk_batch_node *n) {
-    int64_t shape[MOST_INTEGERS];
+    int64_t shape[TMK_BATCH_INTEGERS];
     size_t count;
-    if (!only_first_is_batched(n) || !integers_of(n, "shape", 1, shape, &count))
+    if (!only_first_is_batched(n) || !tmk_batch_integers(n, "shape", 1, shape, &count))
         return UNKNOWN;
-    int32_t rank = rank_of(n, 0);
+    int32_t rank = tmk_batch_rank(n, 0);
     return (int64_t)count < rank || ((int64_t)count == rank && shape[0] == 1) ? NULL : MEETS;
 }
 
@@ -121,9 +117,9 @@ static const char *quantize_rule(const struct tmk_batch_node *n) {
     if (!only_first_is_batched(n) || tmk_node_int(n->node, "block_size", 0) ||
         !tmk_shape_count(&operand_at(n, 1)->shape, &scales))
         return UNKNOWN;
-    if (scales == 1 && rank_of(n, 1) < 2)
+    if (scales == 1 && tmk_batch_rank(n, 1) < 2)
         return NULL;
-    return rank_of(n, 1) == 1 && is_inner(n, 1, rank_of(n, 0)) ? NULL : ALONG;
+    return tmk_batch_rank(n, 1) == 1 && is_inner(n, 1, tmk_batch_rank(n, 0)) ? NULL : ALONG;
 }
 
 /* ---- sample by sample by their own meaning ---- */
@@ -142,7 +138,7 @@ static const char *max_pool_rule(const struct tmk_batch_node *n) {
 }
 
 static const char *trilu_rule(const struct tmk_batch_node *n) {
-    return rank_of(n, 0) > 2 ? sample_rule(n) : ALONG;
+    return tmk_batch_rank(n, 0) > 2 ? sample_rule(n) : ALONG;
 }
 
 /* ---- matrix products ---- */
@@ -155,7 +151,7 @@ static const char *gemm_rule(const struct tmk_batch_node *n) {
 
 /* Axis 0 of the result is A's rows, or one of the axes that matrices are stacked along. */
 static const char *matmul_rule(const struct tmk_batch_node *n) {
-    int32_t a = rank_of(n, 0), b = rank_of(n, 1), rank = result_rank(n);
+    int32_t a = tmk_batch_rank(n, 0), b = tmk_batch_rank(n, 1), rank = result_rank(n);
     if (is_batched(n, 0) && !is_batched(n, 1) && a == 2 && b <= 2)
         return NULL;
     int32_t stack = a > b ? a : b; /* the rank of the stack with its matrices */
@@ -167,70 +163,70 @@ static const char *matmul_rule(const struct tmk_batch_node *n) {
 /* ---- along an axis ---- */
 
 static const char *softmax_rule(const struct tmk_batch_node *n) {
-    return is_inner(n, n->node->row->since < 13 ? 1 : -1, rank_of(n, 0)) ? NULL : ALONG;
+    return is_inner(n, n->node->row->since < 13 ? 1 : -1, tmk_batch_rank(n, 0)) ? NULL : ALONG;
 }
 
 static const char *arg_rule(const struct tmk_batch_node *n) {
-    return is_inner(n, 0, rank_of(n, 0)) ? NULL : ALONG;
+    return is_inner(n, 0, tmk_batch_rank(n, 0)) ? NULL : ALONG;
 }
 
 static const char *last_axis_rule(const struct tmk_batch_node *n) {
-    return is_inner(n, -1, rank_of(n, 0)) ? sample_rule(n) : ALONG;
+    return is_inner(n, -1, tmk_batch_rank(n, 0)) ? sample_rule(n) : ALONG;
 }
 
 static const char *layer_norm_rule(const struct tmk_batch_node *n) {
     for (uint32_t i = 1; i < n->node->n_inputs; i++)
-        if (has_operand(n, i) && !lies_over(n, i, rank_of(n, 0)))
+        if (has_operand(n, i) && !lies_over(n, i, tmk_batch_rank(n, 0)))
             return MEETS;
     return last_axis_rule(n);
 }
 
 static const char *mean_variance_rule(const struct tmk_batch_node *n) {
-    int64_t axes[MOST_INTEGERS];
+    int64_t axes[TMK_BATCH_INTEGERS];
     size_t count;
-    bool given = integers_of(n, "axes", 0, axes, &count); /* else 0, 2, 3 */
-    return given && !names_first(axes, count, rank_of(n, 0)) ? NULL : ALONG;
+    bool given = tmk_batch_integers(n, "axes", 0, axes, &count); /* else 0, 2, 3 */
+    return given && !names_first(axes, count, tmk_batch_rank(n, 0)) ? NULL : ALONG;
 }
 
 static const char *reduce_rule(const struct tmk_batch_node *n) {
-    int64_t axes[MOST_INTEGERS];
+    int64_t axes[TMK_BATCH_INTEGERS];
     size_t count;
     if (!only_first_is_batched(n))
         return MEETS;
-    if (!integers_of(n, "axes", 1, axes, &count))
+    if (!tmk_batch_integers(n, "axes", 1, axes, &count))
         return ALONG;
-    return names_first(axes, count, rank_of(n, 0)) ? ALONG : NULL;
+    return names_first(axes, count, tmk_batch_rank(n, 0)) ? ALONG : NULL;
 }
 
 static const char *cumulate_rule(const struct tmk_batch_node *n) {
-    int64_t axis[MOST_INTEGERS];
+    int64_t axis[TMK_BATCH_INTEGERS];
     size_t count;
-    if (!only_first_is_batched(n) || !integers_of(n, "axis", 1, axis, &count))
+    if (!only_first_is_batched(n) || !tmk_batch_integers(n, "axis", 1, axis, &count))
         return UNKNOWN;
-    return names_first(axis, count, rank_of(n, 0)) ? ALONG : NULL;
+    return names_first(axis, count, tmk_batch_rank(n, 0)) ? ALONG : NULL;
 }
 
 static const char *concat_rule(const struct tmk_batch_node *n) {
     for (uint32_t i = 0; i < n->node->n_inputs; i++)
         if (!is_batched(n, i))
             return "joins samples with a constant";
-    return is_inner(n, 1, rank_of(n, 0)) ? NULL : ALONG;
+    return is_inner(n, 1, tmk_batch_rank(n, 0)) ? NULL : ALONG;
 }
 
 static const char *split_rule(const struct tmk_batch_node *n) {
-    return is_inner(n, 0, rank_of(n, 0)) ? sample_rule(n) : ALONG;
+    return is_inner(n, 0, tmk_batch_rank(n, 0)) ? sample_rule(n) : ALONG;
 }
 
 static const char *slice_rule(const struct tmk_batch_node *n) {
-    int64_t axes[MOST_INTEGERS];
+    int64_t axes[TMK_BATCH_INTEGERS];
     size_t count;
-    if (!only_first_is_batched(n) || !integers_of(n, "axes", 3, axes, &count))
+    if (!only_first_is_batched(n) || !tmk_batch_integers(n, "axes", 3, axes, &count))
         return ALONG; /* without axes: from the first on */
-    return names_first(axes, count, rank_of(n, 0)) ? ALONG : NULL;
+    return names_first(axes, count, tmk_batch_rank(n, 0)) ? ALONG : NULL;
 }
 
 static const char *gather_rule(const struct tmk_batch_node *n) {
-    bool inner = is_inner(n, 0, rank_of(n, 0));
+    bool inner = is_inner(n, 0, tmk_batch_rank(n, 0));
     if (is_batched(n, 0))
         return is_batched(n, 1) ? MEETS : inner ? NULL : ALONG;
     return inner ? ALONG : NULL; /* rows of a table */
@@ -239,7 +235,7 @@ static const char *gather_rule(const struct tmk_batch_node *n) {
 static const char *gather_elements_rule(const struct tmk_batch_node *n) {
     if (!is_batched(n, 0) || !is_batched(n, 1))
         return MEETS;
-    return is_inner(n, 0, rank_of(n, 0)) ? NULL : ALONG;
+    return is_inner(n, 0, tmk_batch_rank(n, 0)) ? NULL : ALONG;
 }
 
 static const char *one_hot_rule(const struct tmk_batch_node *n) {
@@ -251,10 +247,10 @@ static const char *one_hot_rule(const struct tmk_batch_node *n) {
 /* Index k of axis 0 is sample k's as long as there are as many as samples: then, of elements in
  * order, each has as many as a sample. */
 static const char *reshape_rule(const struct tmk_batch_node *n) {
-    int64_t shape[MOST_INTEGERS];
+    int64_t shape[TMK_BATCH_INTEGERS];
     size_t count;
     if (!only_first_is_batched(n) || !has_result(n, 0) ||
-        !integers_of(n, "shape", 1, shape, &count))
+        !tmk_batch_integers(n, "shape", 1, shape, &count))
         return UNKNOWN;
     bool copies = shape[0] == 0 && !tmk_node_int(n->node, "allowzero", 0);
     if (!copies && shape[0] != -1)
@@ -275,46 +271,46 @@ static const char *flatten_rule(const struct tmk_batch_node *n) {
 }
 
 static const char *squeeze_rule(const struct tmk_batch_node *n) {
-    int64_t axes[MOST_INTEGERS];
+    int64_t axes[TMK_BATCH_INTEGERS];
     size_t count;
-    if (!integers_of(n, "axes", 1, axes, &count)) /* whatever is 1, as one sample is */
+    if (!tmk_batch_integers(n, "axes", 1, axes, &count)) /* whatever is 1, as one sample is */
         return ALONG;
-    return names_first(axes, count, rank_of(n, 0)) ? ALONG : NULL;
+    return names_first(axes, count, tmk_batch_rank(n, 0)) ? ALONG : NULL;
 }
 
 static const char *unsqueeze_rule(const struct tmk_batch_node *n) {
-    int64_t axes[MOST_INTEGERS];
+    int64_t axes[TMK_BATCH_INTEGERS];
     size_t count;
-    if (!integers_of(n, "axes", 1, axes, &count))
+    if (!tmk_batch_integers(n, "axes", 1, axes, &count))
         return UNKNOWN;
     return names_first(axes, count, result_rank(n)) ? ALONG : NULL;
 }
 
 static const char *transpose_rule(const struct tmk_batch_node *n) {
-    int64_t order[MOST_INTEGERS];
+    int64_t order[TMK_BATCH_INTEGERS];
     size_t count;
-    return integers_of(n, "perm", 0, order, &count) && order[0] == 0 ? NULL : ALONG;
+    return tmk_batch_integers(n, "perm", 0, order, &count) && order[0] == 0 ? NULL : ALONG;
 }
 
 static const char *tile_rule(const struct tmk_batch_node *n) {
-    int64_t repeats[MOST_INTEGERS];
+    int64_t repeats[TMK_BATCH_INTEGERS];
     size_t count;
     if (!only_first_is_batched(n) || n->node->row->since < 6 ||
-        !integers_of(n, "repeats", 1, repeats, &count))
+        !tmk_batch_integers(n, "repeats", 1, repeats, &count))
         return UNKNOWN;
     return repeats[0] == 1 ? NULL : ALONG;
 }
 
 static const char *pad_rule(const struct tmk_batch_node *n) {
-    int64_t pads[MOST_INTEGERS], axes[MOST_INTEGERS];
+    int64_t pads[TMK_BATCH_INTEGERS], axes[TMK_BATCH_INTEGERS];
     size_t n_pads, n_axes;
     if (!only_first_is_batched(n) || tmk_node_attr(n->node, "paddings") || /* its name at first */
-        !integers_of(n, "pads", 1, pads, &n_pads))
+        !tmk_batch_integers(n, "pads", 1, pads, &n_pads))
         return UNKNOWN;
     if (has_operand(n, 3)) {
-        if (!integers_of(n, "axes", 3, axes, &n_axes))
+        if (!tmk_batch_integers(n, "axes", 3, axes, &n_axes))
             return UNKNOWN;
-        return names_first(axes, n_axes, rank_of(n, 0)) ? ALONG : NULL;
+        return names_first(axes, n_axes, tmk_batch_rank(n, 0)) ? ALONG : NULL;
     }
     return pads[0] || pads[n_pads / 2] ? ALONG : NULL;
 }
@@ -322,14 +318,14 @@ static const char *pad_rule(const struct tmk_batch_node *n) {
 /* ---- images of another size ---- */
 
 static const char *resize_rule(const struct tmk_batch_node *n) {
-    int64_t axes[MOST_INTEGERS];
+    int64_t axes[TMK_BATCH_INTEGERS];
     size_t count;
     if (!only_first_is_batched(n) ||
         strcmp(tmk_node_string(n->node, "coordinate_transformation_mode", ""),
                "tf_crop_and_resize") == 0)
         return UNKNOWN;
-    if (tmk_op_takes_attr(n->node->row, "axes") && integers_of(n, "axes", 0, axes, &count))
-        return names_first(axes, count, rank_of(n, 0)) ? ALONG : NULL;
+    if (tmk_op_takes_attr(n->node->row, "axes") && tmk_batch_integers(n, "axes", 0, axes, &count))
+        return names_first(axes, count, tmk_batch_rank(n, 0)) ? ALONG : NULL;
     const float *scales = tmk_node_floats(n->node, "scales", &count);
     const struct tmk_tensor *given = constant_operand(n, n->node->row->since >= 11 ? 2 : 1);
     if (!tmk_op_takes_attr(n->node->row, "scales")) {

@@ -20,4 +20,14 @@ struct tmk_batch_node {
  * way, for people. */
 const char *tmk_batch_refuse(const struct tmk_batch_node *n);
 
+/* ---- of a node, also for others (`batched` is not looked at) ---- */
+
+enum { TMK_BATCH_INTEGERS = 2 * TMK_MAX_RANK }; /* at most */
+/* The integers of an attribute or, where the operator has none of that name, of a constant operand;
+ * at least one. */
+bool tmk_batch_integers(const struct tmk_batch_node *n, const char *name, uint32_t input,
+                        int64_t out[TMK_BATCH_INTEGERS], size_t *count);
+/* Of operand i, which is there. */
+int32_t tmk_batch_rank(const struct tmk_batch_node *n, uint32_t i);
+
 #endif

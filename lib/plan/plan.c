@@ -5,6 +5,7 @@
 
 #include "base/diag.h"
 #include "plan/build.h"
+#include "plan/positions.h"
 
 struct listing {
     struct tmk_observer *observers; /* NULL: count only */
@@ -122,7 +123,11 @@ enum tmk_status tmk_plan_create(const struct tmk_graph *graph, const struct tmk_
                                 struct tmk_diag *diag) {
     struct tmk_planning p;
     TMK_TRY(tmk_planning_begin(graph, inputs, options, &p, diag));
-    enum tmk_status status = tmk_plan_arrange(&p);
+    enum tmk_status status = TMK_OK;
+    if (p.options->seeds.input)
+        status = tmk_plan_positions(p.plan, &p.options->seeds, diag);
+    if (status == TMK_OK)
+        status = tmk_plan_arrange(&p);
     if (status == TMK_OK)
         status = tmk_plan_memory(&p);
     if (status == TMK_OK) {
@@ -154,6 +159,7 @@ void tmk_plan_destroy(struct tmk_plan **slot) {
     free(plan->input_taps);
     free(plan->constant_taps);
     free(plan->free_list);
+    free(plan->positions);
     tmk_ptrmap_finish(&plan->slots);
     free(plan);
 }

@@ -26,6 +26,7 @@
 #include "kernel/accel.h"
 #include "kernel/chain.h"
 #include "ops/ops.h"
+#include "tensor/positions.h"
 
 enum { TMK_NO_VALUE = UINT32_MAX, TMK_PLAN_ALIGN = 64 };
 
@@ -108,6 +109,8 @@ struct tmk_plan {
     uint32_t *free_list;     /* value indices, for steps' first_free */
     struct tmk_ptrmap slots; /* observer node -> its slot + 1; of sub-graphs too */
     size_t arena_bytes, scratch_bytes;
+    struct tmk_positions *positions; /* by slot, with options->seeds: see plan/positions.h */
+    uint32_t n_positions;            /* slots behind these: nothing is known */
     double operations; /* of a run, without steps that are dynamic and graphs inside nodes */
 };
 
@@ -122,7 +125,8 @@ enum tmk_tap_need {
 struct tmk_plan_options {
     const uint8_t *needs;    /* by slot; NULL: PIECES everywhere */
     struct tmk_packs *packs; /* that plans of the graph share; must outlive them. NULL: none */
-    bool plain;              /* plain kernels only, row-major, node by node: to compare with */
+    struct tmk_position_seeds seeds;
+    bool plain; /* plain kernels only, row-major, node by node: to compare with */
 };
 
 /* Plans a bound, sorted and numbered graph for inputs of these kinds, dtypes and shapes (data and

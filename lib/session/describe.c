@@ -144,6 +144,9 @@ static enum tmk_status describe_settings(struct tmk_profile *profile,
     if (segment->options->round_half)
         TMK_TRY(tmk_profile_add_setting(profile, "round-half", "true", diag));
     TMK_TRY(tmk_excluded_describe(segment->excluded, profile, diag));
+    const char *mask = segment->options->statistics.exclude_padding;
+    if (mask)
+        TMK_TRY(tmk_profile_add_setting(profile, "exclude-padding", mask, diag));
     if (!observe || !observe->n_patterns)
         TMK_TRY(tmk_profile_add_setting(profile, "observe", "all", diag));
     for (size_t i = 0; observe && i < observe->n_patterns; i++)

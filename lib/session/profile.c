@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A profile: instrument, choose the samples, run segment after segment, merge. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -360,6 +361,28 @@ static enum tmk_status take_snapshot(struct profiling *p, enum tmk_round *round,
     return end_here(p, diag);
 }
 
+static void note_whole(struct profiling *p, uint32_t stratum) {
+    const struct tmk_account *accounts =
+        p->run.result.counted.accounts + (size_t)stratum * p->run.n_slots;
+    for (uint32_t i = 0; i < p->run.n_slots; i++)
+        p->run.whole[i] |= accounts[i].whole && accounts[i].dtype == TMK_FLOAT32;
+}
+
+static void remark_on_padding(const struct profiling *p) {
+    const struct tmk_notices *notices = &p->run.options->notices;
+    char text[256];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < p->run.n_slots; i++)
+        n += p->run.whole[i];
+    if (!n || !notices->remark)
+        return;
+    snprintf(
+        text, sizeof text,
+        "%u of %u values keep all of their elements: which of them are of padding is not known", n,
+        p->run.n_slots);
+    notices->remark(notices->context, text);
+}
+
 /* How the segment ended; in a team, for all ranks. */
 static enum tmk_status end_round(struct profiling *p, enum tmk_round *round,
                                  struct tmk_diag *diag) {
@@ -372,6 +395,7 @@ static enum tmk_status end_round(struct profiling *p, enum tmk_round *round,
     for (uint32_t i = 0; i < p->partials.n; i++) {
         struct tmk_profile *segment = NULL;
         if (is_in_segment(p, i)) {
+            note_whole(p, i);
             /* the accounts go into the profile */
             const struct tmk_observed observed = {p->run.observers, p->run.slots,
                                                   p->run.result.counted.accounts +
@@ -466,6 +490,7 @@ static enum tmk_status run_profile(struct profiling *p, const struct tmk_observe
     tmk_exec_close(&exec);
     if (status != TMK_OK || !p->profile) /* rank 0 has it */
         return status;
+    remark_on_padding(p);
     TMK_TRY(tmk_profile_validate(p->profile, diag)); /* a checkpoint's, when it is written */
     /* A shard may be without samples, but not a whole run. */
     const struct tmk_profile_ledger *counts = &p->profile->ledger;

@@ -14,6 +14,7 @@
 #include "feed/read.h"
 #include "pass/instrument.h"
 #include "pass/round_half.h"
+#include "session/padding.h"
 #include "session/record.h"
 
 double tmk_running_now(void) {
@@ -40,6 +41,8 @@ void tmk_running_finish(struct tmk_running *run) {
         free(run->slots[i].sources);
     free(run->slots);
     free(run->labels);
+    free(run->padding);
+    free(run->whole);
     tmk_excluded_finish(&run->excluded);
     tmk_watched_finish(&run->watched);
 }
@@ -68,7 +71,8 @@ static enum tmk_status configure_slots(struct tmk_running *run, struct tmk_diag 
     TMK_TRY(status);
     run->slots = calloc(run->n_slots + 1u, sizeof *run->slots);
     run->labels = calloc(run->n_slots + 1u, sizeof *run->labels);
-    if (!run->slots || !run->labels)
+    run->whole = calloc(run->n_slots + 1u, sizeof *run->whole);
+    if (!run->slots || !run->labels || !run->whole)
         return tmk_nomem(diag);
     for (uint32_t i = 0; i < run->n_slots; i++) {
         const struct tmk_observer *observer = &run->observers[i];
@@ -94,7 +98,11 @@ static enum tmk_status configure_slots(struct tmk_running *run, struct tmk_diag 
             .n_exclude = weight ? 0 : run->excluded.n,
             .label = run->labels[i]};
     }
-    if (run->options->data.generate.steps) /* places in a sample that runs again are ambiguous */
+    if (run->options->statistics.exclude_padding)
+        TMK_TRY(tmk_padding_seeds(run->graph, run->options->statistics.exclude_padding,
+                                  &run->padding, &run->mask, diag));
+    /* places in a sample that runs again are ambiguous, and padding is elsewhere in a view */
+    if (run->options->data.generate.steps || run->padding)
         return TMK_OK;
     return tmk_derive_rules(run->graph, run->observers, run->slots, run->n_slots, diag);
 }
@@ -144,7 +152,8 @@ struct tmk_exec_options tmk_running_exec_options(struct tmk_running *run) {
                     .n_slots = run->n_slots,
                     .groups = tmk_feed_strata(run->feed),
                     .print = {events->print, events->context, options->observe.call,
-                              options->observe.context}},
+                              options->observe.context},
+                    .seeds = {run->padding, run->mask}},
         .control = {control_run, between_steps, run},
         .progress = events->progress || events->waiting ? report_progress : NULL,
         .progress_context = run,

@@ -24,6 +24,9 @@ struct tmk_running {
     struct tmk_slot_config *slots;
     char (*labels)[300];
     struct tmk_excluded excluded;
+    struct tmk_position_seed *padding; /* what is known of inputs; NULL: nothing is padding */
+    uint32_t mask;                     /* the input that tells it */
+    bool *whole;                /* by slot: elements of padding were counted too, in some segment */
     struct tmk_watched watched; /* by the model's own observers, unless `observe` names a kind */
     uint32_t n_slots;
     struct tmk_exec_result result;

@@ -210,6 +210,7 @@ static const struct py_option run_table[] = {
     {"per_sample", PY_FLAG, AT(options.statistics.per_sample)},
     {"fail_on_nan", PY_FLAG, AT(options.statistics.fail_on_nan)},
     {"exclude", PY_FLOATS, AT(options.statistics.exclude), AT(options.statistics.n_exclude)},
+    {"exclude_padding", PY_TEXT, AT(options.statistics.exclude_padding)},
     {"strata", PY_TEXT, AT(strata_file)},
     {"stratum", PY_CALL, AT(stratum)},
     {"shard", PY_UINT32, AT(options.shard.index)},

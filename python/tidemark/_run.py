@@ -164,7 +164,7 @@ def profile(model: Model, data: Data, *, observe: Sequence[str] = (), kind: str 
             fail_on_nan: bool = False, exclude: Sequence[float] = (), strata: Path | None = None,
             shard: tuple[int, int] | None = None, checkpoint: Path | None = None, checkpoint_every: float = 60,
             until_stable: float = 0, snapshots: Path | None = None, round_half: bool = False, generate: int = 0,
-            eos: Sequence[int] = (), **run: Unpack[RunOptions]) -> Profile:
+            eos: Sequence[int] = (), exclude_padding: str | None = None, **run: Unpack[RunOptions]) -> Profile:
     """Runs calibration data through the model once, and measures every tensor.
 
     model: a path (.onnx, or Relay text with `params`), or an onnx.ModelProto.
@@ -173,6 +173,8 @@ def profile(model: Model, data: Data, *, observe: Sequence[str] = (), kind: str 
         read where they lie. Of an input's own rank, the first axis counts samples; of one rank less, an array is one sample.
     observe: "all", "activations", "weights", or globs on names. kind: "histogram", "range", "minmax", "guard".
     exclude: finite numbers, such as -1e9 of a mask. Elements that equal one are in no range, moment and histogram.
+    exclude_padding: an input [batch, length]. Elements of positions where it is 0 are left out as `exclude` leaves others out,
+        of every value whose axes are known to count prompts and positions.
     strata: a CSV file with a label for each sample; the result's `strata` are the profiles of each label's samples.
     shard: (k, n) is the k-th of n parts of the samples, from 1; `merge` puts the parts together.
     checkpoint: a file that is written every `checkpoint_every` seconds; where it exists the run is resumed from it. It stays:
@@ -196,7 +198,7 @@ def profile(model: Model, data: Data, *, observe: Sequence[str] = (), kind: str 
                           exclude=list(exclude), strata=strata, stratum=stratum if strata is not None else None, shard=part,
                           shards=parts, checkpoint=checkpoint, checkpoint_every=checkpoint_every,
                           until_stable=until_stable or None, snapshots=snapshots, round_half=round_half, generate=generate,
-                          eos=list(eos)) as settings:
+                          eos=list(eos), exclude_padding=exclude_padding) as settings:
             core, report = _core.profile(path, text(run.get("params")), settings)
         made = Profile(core)
         made.run_report = RunReport(**report)

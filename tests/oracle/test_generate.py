@@ -3,13 +3,14 @@
 import json
 import signal
 import subprocess
+import sys
 import time
 
 # First: it leaves the test out where packages are missing.
-from oracle import PROGRAM, execute, main, np, onnx, onnxruntime, profile, refused, skip, tidemark
+from oracle import PROGRAM, SHARED, execute, main, np, onnx, onnxruntime, profile, refused, skip, tidemark
 from test_ranges import Comparison, compare_all, every_value, figures
 
-from decoders import CACHES, PRESENT, decoder, next_feed, prompt_feed
+from decoders import CACHES, PRESENT, decoder, next_feed, padded_prompts, prompt_feed
 
 PROMPTS = [[1, 5, 7], [2], [3, 3, 9, 0, 8, 11, 4], [6, 10], [3, 3, 9, 1, 8, 11, 4]]
 STEPS = 6
@@ -32,7 +33,9 @@ def feeds_of(model, feed, run, steps=STEPS, stop=()):
     for step in range(steps + 1):
         values = run(feed)
         yield feed, values
-        feed = next_feed(feed, values[logits], {name: values[output] for name, output in caches.items()})
+        mask = {} if "attention_mask" in feed else {"attention_mask": np.ones(feed["input_ids"].shape, np.int64)}
+        made = next_feed({**feed, **mask}, values[logits], {name: values[output] for name, output in caches.items()})
+        feed = {name: array for name, array in made.items() if name in feed}
         if (np.isin(feed["input_ids"][:, -1], stop)).all():
             return
 
@@ -125,20 +128,12 @@ def test_tokens_end_a_prompt(path):
     assert made["settings"]["eos"] == [str(ends[0]), "999"], made["settings"]
 
 
-def padded(prompts, left):
-    length = max(map(len, prompts))
-    spare = [[0] * (length - len(prompt)) for prompt in prompts]
-    ids = [s + p if left else p + s for s, p in zip(spare, prompts)]
-    mask = [s + [1] * len(p) if left else [1] * len(p) + s for s, p in zip(spare, prompts)]
-    return np.array(ids), np.array(mask)
-
-
 def test_batches_of_padded_prompts(path):
     model = write(path)
     run = runner_of(model)
     single = printed_tokens(path, "--data", path / "p.jsonl", "--generate", STEPS)
     for left in (True, False):
-        ids, mask = padded(PROMPTS, left)
+        ids, mask = padded_prompts(PROMPTS, left)
         feed = prompt_feed(model, ids, mask)
         np.savez(path / "b.npz", **{name: array for name, array in feed.items() if array.size})
         words = ["--generate", STEPS, "--batch", len(PROMPTS), "--dim", "past=0"]
@@ -210,6 +205,30 @@ def test_lengths_of_tokens_grow(path):
                               onnx.helper.make_tensor_value_info("total_sequence_length", onnx.TensorProto.INT32, [])])
     onnx.save(model, path / "m.onnx")
     assert printed_tokens(path, "--data", path / "p.jsonl", "--generate", STEPS) == wanted
+
+
+def test_small_llamas(path):
+    """Those of the shared generator, which takes positions from the caches' lengths."""
+    program = SHARED / "bench" / "big" / "llama.py"
+    if not program.is_file():
+        skip(f"{program} is not here")
+    for style in ("decomposed", "op23", "genai"):
+        subprocess.run([sys.executable, program, path / style, "--size", "tiny", "--style", style], check=True, stdout=subprocess.DEVNULL)
+        (path / "p.jsonl").write_text("".join(f"{prompt}\n" for prompt in PROMPTS))
+        model = onnx.load(path / style / "model.onnx")
+        run = runner_of(model)
+        loops = [list(feeds_of(model, llama_feed(model, prompt), run)) for prompt in PROMPTS]
+        made = profile(path / style / "model.onnx", path / "p.jsonl", path / "p.json", "--generate", STEPS)
+        check_values(style, made, [step for loop in loops for step in loop], len(PROMPTS))
+
+
+def llama_feed(model, prompt):
+    feed = {"input_ids": np.array([prompt]), "attention_mask": np.ones((1, len(prompt)), np.int64)}
+    for value in model.graph.input:
+        if value.name.startswith("past"):
+            shape = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+            feed[value.name] = np.zeros([1, shape[1], 0, shape[3]], "f4")
+    return {value.name: feed[value.name] for value in model.graph.input}
 
 
 def printed_tokens_of(path, style):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small language models with random weights, in the forms that exporters give them."""
+"""Small language models with random weights, in the forms that exporters give them: decoders, and an encoder."""
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
@@ -137,11 +137,61 @@ def decoder(style="optimum", seed=3, positions=64):
     return g.model(inputs, outputs)
 
 
+def encoder(mask=TensorProto.INT64, merged=False, seed=5, far=float(np.finfo("f4").min)):
+    """Like BERT: embeddings, layers of attention and GELU, a pooled token and classes. mask: the type of attention_mask. merged: the
+    axes of batch and sequence are one between the layers."""
+    g = Graph(seed, 17)
+    inputs = {"input_ids": (TensorProto.INT64, ["batch", "sequence"]), "attention_mask": (mask, ["batch", "sequence"]),
+              "token_type_ids": (TensorProto.INT64, ["batch", "sequence"])}
+    shape = g.add("Shape", ["input_ids"], "ids_shape")
+    length = g.add("Gather", [shape, g.constant([1])], "length")
+    places = g.add("Slice", [g.constant(np.arange(64)[None].tolist()), g.constant([0]), length, g.constant([1])], "place_ids")
+    x = g.add("Add", [g.add("Gather", [g.weight("words", VOCABULARY, WIDTH), "input_ids"], "embedded"),
+                      g.add("Gather", [g.weight("types", 2, WIDTH), "token_type_ids"], "typed")], "embedded_typed")
+    x = g.norm(g.add("Add", [x, g.add("Gather", [g.weight("places", 64, WIDTH), places], "placed")], "embeddings"), "embeddings_norm")
+    seen = g.add("Cast", [g.add("Unsqueeze", ["attention_mask", g.constant([1, 2])], "mask_row")], "mask_float", to=TensorProto.FLOAT)
+    bias = g.add("Mul", [g.add("Sub", [g.constant(1, np.float32), seen], "unseen"), g.constant(far, np.float32)], "bias")
+    if merged:
+        x = g.add("Reshape", [x, g.constant([-1, WIDTH])], "flat")
+    for layer in range(LAYERS):
+        name = f"l{layer}"
+        y = x
+        if merged:
+            y = g.add("Reshape", [x, g.add("Concat", [shape, g.constant([WIDTH])], f"{name}_shape", axis=0)], f"{name}_whole")
+        mixed = _attend(g, y, layer, bias, [], "plain")
+        out = g.linear(mixed, f"{name}_out", WIDTH, WIDTH)
+        if merged:
+            out = g.add("Reshape", [out, g.constant([-1, WIDTH])], f"{name}_flat")
+        x = g.norm(g.add("Add", [out, x], f"{name}_sum1"), f"{name}_norm1")
+        wide = g.add("Add", [g.linear(x, f"{name}_up", WIDTH, 4 * WIDTH), g.weight(f"{name}_up.bias", 4 * WIDTH)], f"{name}_wide")
+        erf = g.add("Erf", [g.add("Div", [wide, g.constant(2 ** 0.5, np.float32)], f"{name}_div")], f"{name}_erf")
+        gelu = g.add("Mul", [wide, g.add("Add", [erf, g.constant(1, np.float32)], f"{name}_erf1")], f"{name}_gelu2")
+        gelu = g.add("Mul", [gelu, g.constant(0.5, np.float32)], f"{name}_gelu")
+        x = g.norm(g.add("Add", [g.linear(gelu, f"{name}_down", 4 * WIDTH, WIDTH), x], f"{name}_sum2"), f"{name}_norm2")
+    if merged:
+        x = g.add("Reshape", [x, g.add("Concat", [shape, g.constant([WIDTH])], "last_shape", axis=0)], "last_whole")
+    first = g.add("Gather", [x, g.constant(0)], "first", axis=1)
+    pooled = g.add("Tanh", [g.linear(first, "pooler", WIDTH, WIDTH)], "pooled")
+    g.linear(pooled, "classes", WIDTH, 3)
+    g.linear(x, "tags", WIDTH, 5)
+    return g.model(inputs, {"classes": (TensorProto.FLOAT, ["batch", 3]), "tags": (TensorProto.FLOAT, ["batch", "sequence", 5])})
+
+
+def padded_prompts(prompts, left):
+    """Token IDs and their mask, of one length."""
+    length = max(map(len, prompts))
+    spare = [[0] * (length - len(prompt)) for prompt in prompts]
+    ids = [s + p if left else p + s for s, p in zip(spare, prompts, strict=True)]
+    mask = [s + [1] * len(p) if left else [1] * len(p) + s for s, p in zip(spare, prompts, strict=True)]
+    return np.array(ids), np.array(mask)
+
+
 def prompt_feed(model, tokens, mask=None):
     """The feed of a prefill: tokens of one prompt, or of several that a mask pads to one length."""
     ids = np.atleast_2d(np.asarray(tokens, np.int64))
     mask = np.ones_like(ids) if mask is None else np.asarray(mask, np.int64)
-    feed = {"input_ids": ids, "attention_mask": mask, "position_ids": np.maximum(np.cumsum(mask, 1) - 1, 0)}
+    feed = {"input_ids": ids, "attention_mask": mask, "position_ids": np.maximum(np.cumsum(mask, 1) - 1, 0),
+            "token_type_ids": ids % 2}
     feed |= {name: np.zeros((len(ids), HEADS, 0, HEAD), "f4") for name in CACHES}
     return {value.name: feed[value.name] for value in model.graph.input}
 
