@@ -209,7 +209,7 @@ enum tmk_status tmk_worker_plain(struct tmk_worker *worker, const struct tmk_nod
                           .diag = diag,
                           .call = tmk_worker_call};
     worker->n_scratch = 0;
-    return node->row->run(&run);
+    return tmk_run_kernel(&run);
 }
 
 /* Points in and out at the step's operands and results; NULL where absent. */

@@ -106,7 +106,7 @@ static enum tmk_status run_plain(const struct tmk_accel *accel, const struct tmk
                           .scratch = block_alloc,
                           .context = &blocks,
                           .diag = diag};
-    enum tmk_status status = accel->node->row->run(&run);
+    enum tmk_status status = tmk_run_kernel(&run);
     while (blocks) {
         struct block *next = blocks->next;
         free(blocks);

@@ -148,8 +148,6 @@ static enum tmk_status col2im_run(struct tmk_run *run) {
     struct columns c;
     struct tmk_tensor *out = tmk_run_out(run, 0);
     TMK_TRY(read_columns(run->node, run->in, &c, run->diag));
-    if (!out || tmk_tensor_count(out) == 0)
-        return TMK_OK;
     memset(out->data, 0, tmk_tensor_bytes(out));
     int64_t stride[TMK_MAX_RANK], position[TMK_MAX_RANK] = {0};
     tmk_strides(&out->shape, stride);

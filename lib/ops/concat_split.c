@@ -39,8 +39,6 @@ enum tmk_status tmk_concat_infer(struct tmk_infer *infer) {
 
 enum tmk_status tmk_concat_run(struct tmk_run *run) {
     struct tmk_tensor *out = tmk_run_out(run, 0);
-    if (!out || tmk_tensor_count(out) == 0)
-        return TMK_OK;
     int32_t axis, rank = out->shape.rank;
     TMK_TRY(axis_of(run->node, rank, &axis, run->diag));
     size_t element = tmk_dtype_size(out->dtype), outer = tmk_shape_product(&out->shape, 0, axis);

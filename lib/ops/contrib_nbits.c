@@ -126,8 +126,6 @@ static enum tmk_status run_nbits(struct tmk_run *run) {
     float *rows, *part, *panel;
     struct sizes s;
     TMK_TRY(find_matrix(run->node, &s, run->diag));
-    if (!y || tmk_tensor_count(y) == 0)
-        return TMK_OK;
     s.m = tmk_tensor_count(y) / s.n;
     TMK_TRY(tmk_scratch_floats(run, TMK_GEMM_COLUMNS, (int64_t)s.k, 1, &rows));
     TMK_TRY(tmk_scratch_floats(run, (int64_t)s.m, TMK_GEMM_COLUMNS, 1, &part));
@@ -268,8 +266,6 @@ static enum tmk_status run_gather(struct tmk_run *run) {
     struct tmk_tensor *y = tmk_run_out(run, 0);
     struct gather g;
     TMK_TRY(find_gather(run->node, run->in[IN_TABLE], &g, run->diag));
-    if (!y || tmk_tensor_count(y) == 0)
-        return TMK_OK;
     const size_t n = tmk_tensor_count(indices),
                  outer = tmk_shape_product(&g.table, 0, g.gather_axis),
                  inner = tmk_shape_product(&g.table, g.gather_axis + 1, g.table.rank);

@@ -154,8 +154,6 @@ static enum tmk_status infer_concat(struct tmk_infer *infer) {
 static enum tmk_status run_concat(struct tmk_run *run) {
     struct tmk_tensor *y = tmk_run_out(run, 0);
     int32_t axis;
-    if (!y || tmk_tensor_count(y) == 0)
-        return TMK_OK;
     TMK_TRY(tmk_axis(tmk_node_int(run->node, "axis", 0), y->shape.rank, &axis, run->diag));
     size_t outer = tmk_shape_product(&y->shape, 0, axis),
            row = tmk_shape_product(&y->shape, axis, y->shape.rank);
@@ -279,8 +277,6 @@ static int32_t sum_of(const struct tmk_run *run, const struct gemm *g, size_t i,
 static enum tmk_status run_gemm(struct tmk_run *run) {
     struct tmk_tensor *y = tmk_run_out(run, 0);
     struct gemm g;
-    if (!y)
-        return TMK_OK;
     TMK_TRY(find_operands(run->node, run->in, run->n_in, &g, run->diag));
     const struct tmk_tensor *b_scale = run->in[B_SCALE], *b_zero = tmk_run_in(run, B_ZERO);
     const size_t scales = tmk_tensor_count(b_scale), zeros = b_zero ? tmk_tensor_count(b_zero) : 1;

@@ -114,8 +114,6 @@ static enum tmk_status run_average(struct tmk_run *run) {
     bool last = is_last(run->node);
     struct tmk_shape planes, shape;
     float *x, *means;
-    if (!y || tmk_tensor_count(y) == 0)
-        return TMK_OK;
     TMK_TRY(planes_of(run->node, &run->in[IN_X]->shape, &planes, run->diag));
     TMK_TRY(tmk_pool_shape(run->node, &planes, &shape, run->diag));
     TMK_TRY(widen_input(run, &planes, last, &x));
@@ -131,8 +129,6 @@ static enum tmk_status run_global(struct tmk_run *run) {
     bool last = is_last(run->node);
     struct tmk_shape planes;
     float *x;
-    if (!y || tmk_tensor_count(y) == 0)
-        return TMK_OK;
     TMK_TRY(planes_of(run->node, &run->in[IN_X]->shape, &planes, run->diag));
     TMK_TRY(widen_input(run, &planes, last, &x));
     size_t count = tmk_tensor_count(y), area = tmk_shape_product(&planes, 2, planes.rank);
@@ -161,8 +157,6 @@ static enum tmk_status run_max(struct tmk_run *run) {
     const struct tmk_tensor *x = run->in[0];
     struct tmk_tensor *y = tmk_run_out(run, 0);
     struct tmk_shape planes, shape;
-    if (!y || tmk_tensor_count(y) == 0)
-        return TMK_OK;
     TMK_TRY(planes_of(run->node, &x->shape, &planes, run->diag));
     TMK_TRY(tmk_pool_shape(run->node, &planes, &shape, run->diag));
     size_t channels = (size_t)planes.dim[1], area = tmk_shape_product(&planes, 2, planes.rank),

@@ -132,8 +132,6 @@ enum tmk_status tmk_infer_conv(struct tmk_infer *infer) {
 enum tmk_status tmk_run_conv(struct tmk_run *run) {
     const struct tmk_tensor *x = run->in[0], *w = run->in[1], *bias = tmk_run_in(run, 2);
     size_t group = (size_t)tmk_node_int(run->node, "group", 1);
-    if (!run->out[0] || tmk_tensor_count(run->out[0]) == 0)
-        return TMK_OK;
     struct tmk_conv conv = {
         .batch = (size_t)x->shape.dim[0],
         .group = group,
@@ -178,8 +176,6 @@ static void swap_channels(const float *w, size_t group, size_t in, size_t out, s
 static enum tmk_status run_conv_transpose(struct tmk_run *run) {
     const struct tmk_tensor *x = run->in[0], *w = run->in[1], *bias = tmk_run_in(run, 2);
     size_t group = (size_t)tmk_node_int(run->node, "group", 1);
-    if (!run->out[0] || tmk_tensor_count(run->out[0]) == 0)
-        return TMK_OK;
     float *weights = run->scratch(run->context, tmk_tensor_bytes(w));
     if (!weights && tmk_tensor_count(w))
         return tmk_nomem(run->diag);
@@ -294,8 +290,6 @@ static enum tmk_status infer_conv_integer(struct tmk_infer *infer) {
 
 static enum tmk_status run_conv_integer(struct tmk_run *run) {
     struct operands o;
-    if (!run->out[0] || tmk_tensor_count(run->out[0]) == 0)
-        return TMK_OK;
     TMK_TRY(find_operands(run->node, run->in[0], tmk_run_in(run, 2), run->in[1], tmk_run_in(run, 3),
                           &o, run->diag));
     return convolve_integers(&o, run, run->out[0]->data);
@@ -327,8 +321,6 @@ static enum tmk_status run_qlinear_conv(struct tmk_run *run) {
     struct operands o;
     const struct tmk_tensor *bias = tmk_run_in(run, 8), *w_scale = run->in[4];
     struct tmk_tensor *y = run->out[0];
-    if (!y || tmk_tensor_count(y) == 0)
-        return TMK_OK;
     TMK_TRY(find_qlinear(run->node, run->in, bias, &o, run->diag));
     size_t count = tmk_tensor_count(y), channels = (size_t)o.shape.dim[1],
            area = tmk_window_out(&o.window);

@@ -74,8 +74,6 @@ static enum tmk_status cumulate_run(struct tmk_run *run) {
     int32_t axis = 0;
     size_t size = tmk_dtype_size(x->dtype);
     TMK_TRY(read_axis(run->in[1], x->shape.rank, &axis, run->diag));
-    if (!y || !tmk_tensor_count(y))
-        return TMK_OK;
     size_t outer = tmk_shape_product(&x->shape, 0, axis), n = (size_t)x->shape.dim[axis],
            inner = tmk_shape_product(&x->shape, axis + 1, x->shape.rank);
     void *so_far = tmk_scratch(run, inner, sizeof(uint64_t));

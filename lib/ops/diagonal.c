@@ -50,8 +50,6 @@ static enum tmk_status eye_infer(struct tmk_infer *infer) {
 
 static enum tmk_status eye_run(struct tmk_run *run) {
     struct tmk_tensor *out = tmk_run_out(run, 0);
-    if (!out || tmk_tensor_count(out) == 0)
-        return TMK_OK;
     int64_t k = tmk_node_int(run->node, "k", 0), columns = out->shape.dim[1];
     size_t element = tmk_dtype_size(out->dtype);
     char value[8];
@@ -83,8 +81,6 @@ static enum tmk_status trilu_infer(struct tmk_infer *infer) {
 static enum tmk_status trilu_run(struct tmk_run *run) {
     const struct tmk_tensor *diagonal = tmk_run_in(run, 1);
     struct tmk_tensor *out = tmk_run_out(run, 0);
-    if (!out || tmk_tensor_count(out) == 0)
-        return TMK_OK;
     bool upper = tmk_node_int(run->node, "upper", 1) != 0;
     int64_t k = diagonal ? tmk_index_at(diagonal, 0) : 0;
     int32_t rank = out->shape.rank;

@@ -35,8 +35,6 @@ static enum tmk_status gather_run(struct tmk_run *run) {
     struct tmk_tensor *out = tmk_run_out(run, 0);
     int32_t axis;
     TMK_TRY(axis_of(run->node, data, &axis, run->diag));
-    if (!out || tmk_tensor_count(out) == 0)
-        return TMK_OK;
     int64_t extent = data->shape.dim[axis];
     size_t n = tmk_tensor_count(indices), outer = tmk_shape_product(&data->shape, 0, axis);
     size_t block = tmk_shape_product(&data->shape, axis + 1, data->shape.rank),
@@ -143,8 +141,6 @@ static enum tmk_status nd_infer(struct tmk_infer *infer) {
 static enum tmk_status nd_run(struct tmk_run *run) {
     const struct tmk_tensor *data = run->in[0], *indices = run->in[1];
     struct tmk_tensor *out = tmk_run_out(run, 0);
-    if (!out || tmk_tensor_count(out) == 0)
-        return TMK_OK;
     int32_t q = indices->shape.rank, skip = (int32_t)tmk_node_int(run->node, "batch_dims", 0);
     int32_t tuple = (int32_t)indices->shape.dim[q - 1];
     int64_t stride[TMK_MAX_RANK];

@@ -171,8 +171,6 @@ static enum tmk_status sample_run(struct tmk_run *run) {
     struct tmk_tensor *out = tmk_run_out(run, 0);
     struct sampling s;
     TMK_TRY(read_sampling(run->node, &s, run->diag));
-    if (!out || tmk_tensor_count(out) == 0)
-        return TMK_OK;
     int32_t rank = in->shape.rank - 2;
     size_t most = 1;
     for (int32_t k = 0; k < rank; k++)
@@ -247,8 +245,6 @@ static double grid_place(size_t i, size_t n, bool corners) {
 static enum tmk_status run_affine_grid(struct tmk_run *run) {
     struct tmk_tensor *y = tmk_run_out(run, 0);
     bool corners = tmk_node_int(run->node, "align_corners", 0) != 0;
-    if (!y || tmk_tensor_count(y) == 0)
-        return TMK_OK;
     size_t axes = (size_t)run->in[0]->shape.dim[1], wide = axes + 1;
     /* depth, height, width; an image is one deep */
     size_t depth = axes == 3 ? (size_t)y->shape.dim[1] : 1, height = (size_t)y->shape.dim[axes - 1],

@@ -192,8 +192,6 @@ static enum tmk_status run_matmul(struct tmk_run *run) {
     struct tmk_tensor *y = run->out[0];
     struct tmk_matmul matmul;
     struct tmk_shape shape;
-    if (!y || tmk_tensor_count(y) == 0)
-        return TMK_OK;
     TMK_TRY(tmk_matmul_shape(&a->shape, &b->shape, &matmul, &shape, run->diag));
     size_t count = tmk_matmul_count(&matmul);
     if (b->shape.rank <= 2) { /* one matrix for all batches of A: a single, higher product */
@@ -297,8 +295,6 @@ enum tmk_status tmk_run_gemm(struct tmk_run *run) {
     const struct tmk_tensor *a = run->in[0], *b = run->in[1], *c = tmk_run_in(run, 2);
     struct tmk_tensor *y = run->out[0];
     struct gemm_sizes s;
-    if (!y || tmk_tensor_count(y) == 0)
-        return TMK_OK;
     TMK_TRY(gemm_sizes(run->node, a, b, &s, run->diag));
     float *panel = run->scratch(run->context, TMK_GEMM_PANEL);
     TMK_TRY_ALLOC(panel, run->diag);
@@ -404,8 +400,6 @@ static enum tmk_status run_matmul_integer(struct tmk_run *run) {
     struct tmk_integer_operands o;
     struct tmk_tensor *y = run->out[0];
     int32_t *left, *right;
-    if (!y || tmk_tensor_count(y) == 0)
-        return TMK_OK;
     TMK_TRY(tmk_integer_find(run->in[0], tmk_run_in(run, 2), run->in[1], tmk_run_in(run, 3), &o,
                              run->diag));
     TMK_TRY(tmk_integer_scratch(run, &o.matmul, &left, &right));
@@ -449,8 +443,6 @@ static enum tmk_status run_qlinear_matmul(struct tmk_run *run) {
     struct scales scales;
     struct tmk_tensor *y = run->out[0];
     int32_t *left, *right;
-    if (!y || tmk_tensor_count(y) == 0)
-        return TMK_OK;
     TMK_TRY(find_qlinear(run->in, &o, &scales, run->diag));
     TMK_TRY(tmk_integer_scratch(run, &o.matmul, &left, &right));
     size_t m = o.matmul.m, n = o.matmul.n;

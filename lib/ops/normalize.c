@@ -27,8 +27,6 @@ static enum tmk_status run_lp_norm(struct tmk_run *run) {
     const struct tmk_shape *shape = &run->in[0]->shape;
     bool squared = tmk_node_int(run->node, "p", 2) == 2;
     int32_t axis;
-    if (!run->out[0] || tmk_tensor_count(run->out[0]) == 0)
-        return TMK_OK;
     TMK_TRY(tmk_axis(tmk_node_int(run->node, "axis", -1), shape->rank, &axis, run->diag));
     size_t outer = tmk_shape_product(shape, 0, axis), n = (size_t)shape->dim[axis],
            inner = tmk_shape_product(shape, axis + 1, shape->rank);
@@ -99,8 +97,6 @@ static enum tmk_status run_mvn(struct tmk_run *run) {
     const struct tmk_shape *shape = &run->in[0]->shape;
     int64_t stride[TMK_MAX_RANK] = {0};
     struct tmk_shape moments;
-    if (!run->out[0] || tmk_tensor_count(run->out[0]) == 0)
-        return TMK_OK;
     TMK_TRY(moment_strides(run->node, shape, stride, &moments, run->diag));
     size_t count = tmk_tensor_count(run->in[0]),
            kept = tmk_shape_product(&moments, 0, moments.rank),
@@ -155,8 +151,6 @@ static enum tmk_status infer_lrn(struct tmk_infer *infer) {
 
 static enum tmk_status run_lrn(struct tmk_run *run) {
     const struct tmk_shape *shape = &run->in[0]->shape;
-    if (!run->out[0] || tmk_tensor_count(run->out[0]) == 0)
-        return TMK_OK;
     int64_t size = tmk_node_int(run->node, "size", 1), channels = shape->dim[1];
     double alpha = (double)tmk_node_float(run->node, "alpha", 1e-4f) / (double)size,
            beta = (double)tmk_node_float(run->node, "beta", 0.75f),

@@ -250,6 +250,13 @@ enum tmk_status tmk_op_infer(const struct tmk_node *node, const struct tmk_tenso
     return TMK_OK;
 }
 
+enum tmk_status tmk_run_kernel(struct tmk_run *run) {
+    bool runs = run->node->row->flags & (TMK_OP_IMPURE | TMK_OP_SIZES_ITSELF);
+    for (uint32_t i = 0; i < run->n_out && !runs; i++)
+        runs = run->out[i] && tmk_tensor_count(run->out[i]) > 0;
+    return runs ? run->node->row->run(run) : TMK_OK;
+}
+
 struct heap_run {
     struct tmk_tensor *out;
     void *scratch[64];
@@ -289,7 +296,7 @@ static enum tmk_status run_prepared(const struct tmk_node *node, const struct tm
     struct heap_run heap = {.out = out};
     struct tmk_run run = {node,         node->n_inputs, node->n_outputs, in,  wanted,
                           heap_scratch, heap_alloc,     &heap,           diag};
-    enum tmk_status status = node->row->run(&run);
+    enum tmk_status status = tmk_run_kernel(&run);
     while (heap.n_scratch)
         tmk_memory_free(heap.scratch[--heap.n_scratch]);
     return status;

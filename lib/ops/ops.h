@@ -105,8 +105,9 @@ struct tmk_op {
     /* May assume: n_in, n_out within limits, required inputs present, attributes of the right kind.
      * Checks everything else of shapes, dtypes and attribute values (they are hostile). */
     enum tmk_status (*infer)(struct tmk_infer *infer);
-    /* May assume: infer has accepted exactly these shapes, dtypes and attributes (and these
-     * elements, where infer reads them). Checks elements that infer could not see. */
+    /* By tmk_run_kernel only. May assume: infer has accepted exactly these shapes, dtypes and
+     * attributes (and these elements, where infer reads them), and some output is wanted and has
+     * elements. Checks elements that infer could not see. */
     enum tmk_status (*run)(struct tmk_run *run);
     /* Operations beyond one for each element of operands and results, from shapes and from elements
      * that are there (ops/cost.h). Where infer has accepted the operands. NULL: none. */
@@ -158,6 +159,8 @@ int32_t tmk_op_weight_axis(const struct tmk_node *node);
 TMK_NODISCARD enum tmk_status tmk_op_infer(const struct tmk_node *node,
                                            const struct tmk_tensor *const *in,
                                            struct tmk_infer_result *out, struct tmk_diag *diag);
+/* Runs the row's kernel, unless it is known that no wanted output has elements. */
+TMK_NODISCARD enum tmk_status tmk_run_kernel(struct tmk_run *run);
 /* Infers, allocates the wanted outputs on the heap, runs the plain kernel. out[i] is overwritten
  * for every output of the node (finish each); absent outputs become "no tensor". The reference for
  * every other way to run a node, and the fold rule. */

@@ -243,8 +243,6 @@ enum tmk_status tmk_pool_average(struct tmk_run *run, const struct tmk_shape *sh
 }
 
 static enum tmk_status run_average_pool(struct tmk_run *run) {
-    if (!run->out[0] || tmk_tensor_count(run->out[0]) == 0)
-        return TMK_OK;
     return tmk_pool_average(run, &run->in[0]->shape, run->in[0]->data, run->out[0]->data);
 }
 
@@ -262,8 +260,6 @@ static enum tmk_status infer_lp_pool(struct tmk_infer *infer) {
 }
 
 static enum tmk_status run_lp_pool(struct tmk_run *run) {
-    if (!run->out[0] || tmk_tensor_count(run->out[0]) == 0)
-        return TMK_OK;
     struct pool pool;
     TMK_TRY(prepare_pool(run, &run->in[0]->shape, &pool));
     const float *x = run->in[0]->data;
@@ -438,8 +434,6 @@ static enum tmk_status infer_unpool(struct tmk_infer *infer) {
 static enum tmk_status run_unpool(struct tmk_run *run) {
     const float *x = run->in[0]->data;
     struct tmk_tensor *y = tmk_run_out(run, 0);
-    if (!y)
-        return TMK_OK;
     size_t count = tmk_tensor_count(y);
     if (count)
         memset(y->data, 0, tmk_tensor_bytes(y));

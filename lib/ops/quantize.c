@@ -272,8 +272,6 @@ static enum tmk_status infer_quantize(struct tmk_infer *infer) {
 
 static enum tmk_status run_quantize(struct tmk_run *run) {
     const struct tmk_tensor *y = tmk_run_out(run, 0);
-    if (!y)
-        return TMK_OK;
     return run_rows(run,
                     run->in[0]->dtype == TMK_FLOAT32 ? from_float[y->dtype] : from_int[y->dtype]);
 }
@@ -425,8 +423,6 @@ static enum tmk_status infer_to_float(struct tmk_infer *infer) {
 static enum tmk_status run_to_float(struct tmk_run *run) {
     struct tmk_tensor *y = tmk_run_out(run, 0);
     struct scaled s;
-    if (!y || tmk_tensor_count(y) == 0)
-        return TMK_OK;
     TMK_TRY(find_to_float(run->in, run->n_in, &s, run->diag));
     return multiply_scaled(run, &s, y->data);
 }
@@ -461,8 +457,6 @@ static enum tmk_status run_dynamic_contrib(struct tmk_run *run) {
     struct tmk_tensor *y = tmk_run_out(run, 0), a = {0}, a_zero = {0};
     struct scaled s;
     size_t n = tmk_tensor_count(x);
-    if (!y || tmk_tensor_count(y) == 0)
-        return TMK_OK;
     uint8_t *quantized = run->scratch(run->context, n + 1);
     TMK_TRY_ALLOC(quantized, run->diag);
     struct tmk_dynamic d = quantize_dynamic(n, x->data, quantized);

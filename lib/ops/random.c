@@ -210,8 +210,6 @@ static size_t class_at(size_t classes, const double *sum, double point) {
 static enum tmk_status run_multinomial(struct tmk_run *run) {
     const struct tmk_tensor *x = run->in[0];
     struct tmk_tensor *y = tmk_run_out(run, 0);
-    if (!y || tmk_tensor_count(y) == 0)
-        return TMK_OK;
     size_t batch = (size_t)x->shape.dim[0], classes = (size_t)x->shape.dim[1],
            samples = (size_t)y->shape.dim[1];
     uint64_t key = key_of(run->node);

@@ -330,8 +330,6 @@ static enum tmk_status run_reduction(struct tmk_run *run) {
     TMK_TRY(read_axes(run->node, &x->shape, tmk_run_in(run, 1), reduced, &known, run->diag));
     shapes_of(run->node, &x->shape, reduced, &kept, &shape);
     struct tmk_tensor *out = tmk_run_out(run, 0);
-    if (!out)
-        return TMK_OK;
     if (!out->data)
         TMK_TRY(tmk_run_alloc(run, 0, x->dtype, &shape));
     size_t n = tmk_tensor_count(out);
@@ -439,8 +437,6 @@ static enum tmk_status run_arg(struct tmk_run *run) {
     bool last = tmk_node_int(run->node, "select_last_index", 0) != 0;
     int32_t axis = 0, rank = x->shape.rank;
     TMK_TRY(arg_axis(run->node, &x->shape, &axis, run->diag));
-    if (!y || !tmk_tensor_count(y))
-        return TMK_OK;
     size_t outer = tmk_shape_product(&x->shape, 0, axis), n = rank ? (size_t)x->shape.dim[axis] : 1,
            inner = tmk_shape_product(&x->shape, axis + 1, rank), size = tmk_dtype_size(x->dtype);
     for (size_t i = 0; i < outer; i++)

@@ -36,8 +36,6 @@ static enum tmk_status reverse_run(struct tmk_run *run) {
     struct tmk_tensor *out = tmk_run_out(run, 0);
     int32_t batch = 0, time = 0;
     TMK_TRY(axes_of(run->node, &batch, &time, run->diag));
-    if (!out || tmk_tensor_count(out) == 0)
-        return TMK_OK;
     size_t block = tmk_shape_product(&in->shape, 2, in->shape.rank) * tmk_dtype_size(in->dtype);
     size_t step[2] = {(size_t)in->shape.dim[1] * block, block}; /* of axes 0 and 1 */
     for (int64_t b = 0; b < in->shape.dim[batch]; b++) {

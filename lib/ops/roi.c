@@ -188,8 +188,6 @@ static enum tmk_status run_align(struct tmk_run *run) {
     struct align align;
     struct side sides[2];
     TMK_TRY(read_align(run->node, &align, run->diag));
-    if (!y || tmk_tensor_count(y) == 0)
-        return TMK_OK;
     size_t regions = (size_t)rois->shape.dim[0], channels = (size_t)x->shape.dim[1], most[2] = {0};
     for (size_t r = 0; r < regions; r++) {
         TMK_TRY(check_image(tmk_index_at(images, r), x->shape.dim[0], r, run->diag));
@@ -268,8 +266,6 @@ static float most_in(const float *image, int64_t width, struct range rows, struc
 static enum tmk_status run_pool(struct tmk_run *run) {
     const struct tmk_tensor *x = run->in[0], *rois = run->in[1];
     struct tmk_tensor *y = tmk_run_out(run, 0);
-    if (!y || tmk_tensor_count(y) == 0)
-        return TMK_OK;
     float scale = tmk_node_float(run->node, "spatial_scale", 1), *out = y->data;
     size_t channels = (size_t)x->shape.dim[1], area = tmk_shape_product(&x->shape, 2, 4);
     const int64_t *bins = y->shape.dim + 2, *size = x->shape.dim + 2;

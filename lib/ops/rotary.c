@@ -101,8 +101,6 @@ static enum tmk_status run_rotary(struct tmk_run *run) {
     struct tmk_tensor *y = tmk_run_out(run, 0);
     struct sizes s;
     TMK_TRY(read_sizes(run->node, &x->shape, &s, run->diag));
-    if (!y || tmk_tensor_count(y) == 0)
-        return TMK_OK;
     for (size_t p = 0; p < s.batch * s.sequence; p++) {
         size_t place = p;
         if (positions) {
@@ -207,8 +205,6 @@ static enum tmk_status run_rotary_contrib(struct tmk_run *run) {
     struct contrib_sizes s;
     TMK_TRY(
         read_sizes_contrib(run->node, &x->shape, &run->in[CONTRIB_IN_COS]->shape, &s, run->diag));
-    if (!y || tmk_tensor_count(y) == 0)
-        return TMK_OK;
     for (size_t i = 0; i < s.batch * s.sequence; i++) {
         const int64_t *given = positions->data;
         int64_t first = positions->shape.rank == 1 ? given[0] : given[i],

@@ -296,8 +296,6 @@ static enum tmk_status run_tensor_scatter(struct tmk_run *run) {
     int32_t axis;
     bool circular;
     TMK_TRY(read_node(run->node, shape->rank, &axis, &circular, run->diag));
-    if (!y || tmk_tensor_count(y) == 0)
-        return TMK_OK;
     memcpy(y->data, cache->data, tmk_tensor_bytes(cache));
     size_t batch = (size_t)shape->dim[0], middle = tmk_shape_product(shape, 1, axis),
            length = (size_t)shape->dim[axis], n = (size_t)update->shape.dim[axis],

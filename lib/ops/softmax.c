@@ -188,8 +188,6 @@ static enum tmk_status run_slices(struct tmk_run *run) {
     struct tmk_tensor *out = tmk_run_out(run, 0);
     int32_t axis, end;
     TMK_TRY(read_axis(run->node, shape, &axis, &end, run->diag));
-    if (!out || !tmk_tensor_count(out))
-        return TMK_OK;
     const struct tmk_extents e = {tmk_shape_product(shape, 0, axis),
                                   tmk_shape_product(shape, axis, end),
                                   tmk_shape_product(shape, end, shape->rank)};

@@ -173,8 +173,6 @@ static enum tmk_status tfidf_run(struct tmk_run *run) {
     struct pool pool;
     struct table table;
     int64_t width;
-    if (!out || tmk_tensor_count(out) == 0)
-        return TMK_OK;
     TMK_TRY(read_pool(run->node, &pool, &width, run->diag));
     size_t items = tmk_tensor_count(x), rows = tmk_tensor_count(out) / (size_t)width,
            length = items / rows;

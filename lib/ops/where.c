@@ -53,8 +53,6 @@ static enum tmk_status infer_where(struct tmk_infer *infer) {
 static enum tmk_status run_where(struct tmk_run *run) {
     const struct tmk_tensor *c = run->in[0], *x = run->in[1], *y = run->in[2];
     struct tmk_tensor *out = tmk_run_out(run, 0);
-    if (!out)
-        return TMK_OK;
     const char *px = x->data, *py = y->data;
     char *r = out->data;
     size_t size = tmk_dtype_size(x->dtype);

@@ -218,7 +218,7 @@ static enum tmk_status run_guarded(struct sample *s, const struct tmk_tensor *co
                           wanted,  guarded_scratch,   guarded_alloc,      g,
                           diag};
     if (status == TMK_OK)
-        status = s->row->run(&run);
+        status = tmk_run_kernel(&run);
     free(wanted);
     if (!guards_hold(g))
         fail_msg("%s: wrote outside its memory", s->label);
