@@ -235,6 +235,10 @@ static double max_magnitude(double low, double high) {
     return fmax(fabs(low), fabs(high));
 }
 
+/* Of an end, as a share of the magnitude: executors differ by it, and a scale is float32, so that
+ * the end of a grid of thousands of codes is off by more than a share of its step. */
+#define ROUNDING 1e-6
+
 /* One channel, or all of them as one. */
 struct ends {
     double low, high, step;
@@ -252,7 +256,8 @@ static struct ends ends_of(const struct tmk_range *range, uint32_t channel, bool
 
 /* A grid whose ends are alike but for a step: a value on one side of 0 leaves half of it unused. */
 static bool is_symmetric(const struct ends *e) {
-    return e->step > 0 && e->low < 0 && e->high > 0 && fabs(e->low + e->high) <= 1.001 * e->step;
+    return e->step > 0 && e->low < 0 && e->high > 0 &&
+           fabs(e->low + e->high) <= e->step + ROUNDING * max_magnitude(e->low, e->high);
 }
 
 static void compare_ends(const struct ends *a, const struct ends *b, uint32_t channel,
@@ -287,7 +292,9 @@ static void compare_ends(const struct ends *a, const struct ends *b, uint32_t ch
     out->beyond = outside == 0 || nothing ? 0 : whole > 0 ? outside / whole : HUGE_VAL;
     out->steps = out->meaning == TMK_RANGE_STEP && step > 0 ? apart / step : 0;
     out->equal =
-        out->meaning == TMK_RANGE_STEP ? nothing || apart <= step * (1 + 1e-6) : out->share <= 1e-6;
+        out->meaning == TMK_RANGE_STEP
+            ? nothing || apart <= step + ROUNDING * fmax(size_a, size_b)
+            : out->share <= ROUNDING;
 }
 
 enum tmk_status tmk_range_compare(const struct tmk_range *a, const struct tmk_range *b,

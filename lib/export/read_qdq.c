@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranges of a quantized ONNX model: QuantizeLinear and DequantizeLinear with constant scales. */
+#include <math.h>
 #include <string.h>
 
 #include "base/diag.h"
@@ -70,6 +71,30 @@ static enum tmk_status put_range(struct tmk_ranges *out, const char *name,
     return TMK_OK;
 }
 
+/* A bias: the ends of an int32 grid mean nothing, its codes do. Other forms than one scale for all, or
+ * for each element, are no bias's. */
+static enum tmk_status put_bias(struct tmk_ranges *out, const char *name,
+                                const struct tmk_tensor *codes, const struct tmk_tensor *scale,
+                                struct tmk_diag *diag) {
+    struct tmk_range *range;
+    const size_t n = tmk_tensor_count(scale), count = tmk_tensor_count(codes);
+    if (codes->dtype != TMK_INT32 || scale->dtype != TMK_FLOAT32 || !n || n > UINT32_MAX ||
+        !count || (n != 1 && n != count))
+        return TMK_OK;
+    TMK_TRY(tmk_ranges_add(out, name, original_name(name), (uint32_t)n, &range, diag));
+    range->meaning = TMK_RANGE_STEP;
+    for (uint32_t c = 0; c < n; c++) {
+        double low = element_at(codes, c), high = low;
+        for (size_t i = 0; n == 1 && i < count; i++) {
+            low = fmin(low, element_at(codes, i));
+            high = fmax(high, element_at(codes, i));
+        }
+        const double step = element_at(scale, c);
+        TMK_TRY(tmk_range_set(range, c, step * low, step * high, step, diag));
+    }
+    return TMK_OK;
+}
+
 static enum tmk_status read_node(const struct tmk_node *node, struct tmk_map *seen,
                                  struct tmk_ranges *out, struct tmk_diag *diag) {
     const bool quantize = strcmp(node->op, "QuantizeLinear") == 0;
@@ -83,6 +108,8 @@ static enum tmk_status read_node(const struct tmk_node *node, struct tmk_map *se
     const enum tmk_dtype dtype = zero ? zero->dtype : quantize ? TMK_UINT8 : value->data.dtype;
     if (!tmk_map_put(seen, value->name, (void *)value))
         return tmk_nomem(diag);
+    if (dtype == TMK_INT32)
+        return quantize ? TMK_OK : put_bias(out, value->name, constant_of(value), scale, diag);
     return put_range(out, value->name, scale, zero, dtype, diag);
 }
 

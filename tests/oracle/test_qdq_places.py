@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which values of small networks are quantized, with each of the settings that ONNX Runtime's quantizer has: never one that its own
-QDQ model leaves float, and all that it quantizes but for what docs/export-qdq.md names.
+QDQ model leaves float, and all that it quantizes but for what docs/export-qdq.md names. `diff` finds the ranges of the encodings in it.
 
 test_qdq_places.py PROGRAM SOURCE_ROOT FEATURES
 """
@@ -8,7 +8,7 @@ import json
 import logging
 import sys
 
-from oracle import SOURCE, folder, main, profile, tidemark
+from oracle import SOURCE, execute, folder, main, profile, tidemark
 
 import numpy as np
 import onnx
@@ -89,6 +89,10 @@ def ours(path, options, config):
     (path / "config.json").write_text(json.dumps(config))
     tidemark("calibrate", path / "profile.json", "-o", path / "enc.json", "--quiet", "--sensitive=quantize", "--config", path / "config.json", *options)
     tidemark("export", path / "enc.json", "--model", path / "model.onnx", "--to", "qdq", "-o", path / "ours.onnx")
+    if not json.loads((path / "enc.json").read_text())["encodings"]:
+        return
+    said = execute("diff", path / "enc.json", path / "ours.onnx", status=(0, 1)).stdout
+    assert "\n! " not in said, said
 
 
 def test_places():
