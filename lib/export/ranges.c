@@ -291,10 +291,9 @@ static void compare_ends(const struct ends *a, const struct ends *b, uint32_t ch
                                : fmax(fmax(out->low_a - out->low_b, out->high_b - out->high_a), 0);
     out->beyond = outside == 0 || nothing ? 0 : whole > 0 ? outside / whole : HUGE_VAL;
     out->steps = out->meaning == TMK_RANGE_STEP && step > 0 ? apart / step : 0;
-    out->equal =
-        out->meaning == TMK_RANGE_STEP
-            ? nothing || apart <= step + ROUNDING * fmax(size_a, size_b)
-            : out->share <= ROUNDING;
+    out->equal = out->meaning == TMK_RANGE_STEP
+                     ? nothing || apart <= step + ROUNDING * fmax(size_a, size_b)
+                     : out->share <= ROUNDING;
 }
 
 enum tmk_status tmk_range_compare(const struct tmk_range *a, const struct tmk_range *b,

@@ -71,28 +71,26 @@ static enum tmk_status put_range(struct tmk_ranges *out, const char *name,
     return TMK_OK;
 }
 
-/* A bias: the ends of an int32 grid mean nothing, its codes do. Other forms than one scale for all, or
- * for each element, are no bias's. */
+/* A bias: the ends of an int32 grid mean nothing, its codes do. All elements have one range, as in
+ * encodings. Other forms than one scale for all, or for each element, are no bias's. */
 static enum tmk_status put_bias(struct tmk_ranges *out, const char *name,
                                 const struct tmk_tensor *codes, const struct tmk_tensor *scale,
                                 struct tmk_diag *diag) {
     struct tmk_range *range;
     const size_t n = tmk_tensor_count(scale), count = tmk_tensor_count(codes);
-    if (codes->dtype != TMK_INT32 || scale->dtype != TMK_FLOAT32 || !n || n > UINT32_MAX ||
-        !count || (n != 1 && n != count))
+    double low = INFINITY, high = -INFINITY, most = 0;
+    if (codes->dtype != TMK_INT32 || scale->dtype != TMK_FLOAT32 || !count ||
+        (n != 1 && n != count))
         return TMK_OK;
-    TMK_TRY(tmk_ranges_add(out, name, original_name(name), (uint32_t)n, &range, diag));
-    range->meaning = TMK_RANGE_STEP;
-    for (uint32_t c = 0; c < n; c++) {
-        double low = element_at(codes, c), high = low;
-        for (size_t i = 0; n == 1 && i < count; i++) {
-            low = fmin(low, element_at(codes, i));
-            high = fmax(high, element_at(codes, i));
-        }
-        const double step = element_at(scale, c);
-        TMK_TRY(tmk_range_set(range, c, step * low, step * high, step, diag));
+    for (size_t i = 0; i < count; i++) {
+        const double step = element_at(scale, n > 1 ? i : 0), value = step * element_at(codes, i);
+        low = fmin(low, value);
+        high = fmax(high, value);
+        most = fmax(most, step);
     }
-    return TMK_OK;
+    TMK_TRY(tmk_ranges_add(out, name, original_name(name), 1, &range, diag));
+    range->meaning = TMK_RANGE_STEP;
+    return tmk_range_set(range, 0, low, high, most, diag);
 }
 
 static enum tmk_status read_node(const struct tmk_node *node, struct tmk_map *seen,

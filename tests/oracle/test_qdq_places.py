@@ -67,7 +67,7 @@ class Graph:
 def settings_of(model):
     """last_mile's, and nodes_to_quantize: name: (what quantize_static gets, of calibrate, config, float nodes by a function)."""
     known, found = last_mile.settings_of(quantization, model), {}
-    for name in ("defaults", "int8 symmetric", "op_types", "nodes_to_exclude"):  # the others are of types and scales
+    for name in ("int8 symmetric", "per_channel", "op_types", "nodes_to_exclude"):  # the others are of types and scales
         words, options, config = known[name]
         kinds, nodes = words.get("op_types_to_quantize"), words.get("nodes_to_exclude", ())
         found[name] = words, options, config, lambda node, kinds=kinds, nodes=nodes: bool(kinds and node.op_type not in kinds) or node.name in nodes
