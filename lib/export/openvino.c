@@ -15,6 +15,7 @@
 #include "base/diag.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/size.h"
 #include "export/pair.h"
 #include "export/rows.h"
 
@@ -216,6 +217,8 @@ struct writing {
     uint64_t *fq;                  /* [ports] the id of its FakeQuantize + 1; 0: none */
     bool *moved;                   /* [ports] its names are the FakeQuantize's */
     size_t n;
+    enum { NONE, FIRST, ALL } overflow; /* whose weights get half of their codes */
+    size_t n_halved;
     struct tmk_diag *diag;
 };
 
@@ -273,9 +276,9 @@ static void put_dims(struct tmk_text *out, const struct tmk_encoding *e, int32_t
         tmk_text_printf(out, "<dim>%u</dim>", i == e->axis ? e->n : 1);
 }
 
-/* A Const of the encoding's limits; its id. */
+/* A Const of the encoding's limits, `times` as wide; its id. */
 static uint64_t put_const(struct writing *w, const struct tmk_encoding *e, const float *values,
-                          int32_t rank) {
+                          float times, int32_t rank) {
     static const char zeros[ALIGNMENT];
     uint64_t id = w->ir.next_id++;
     size_t size = e->n * sizeof *values;
@@ -291,7 +294,10 @@ static uint64_t put_const(struct writing *w, const struct tmk_encoding *e, const
                     w->bin.len, size);
     put_dims(&w->layers, e, rank);
     tmk_text_puts(&w->layers, "</port></output></layer>\n");
-    tmk_text_append(&w->bin, (const char *)values, size);
+    for (uint32_t i = 0; i < e->n; i++) {
+        const float value = times * values[i];
+        tmk_text_append(&w->bin, (const char *)&value, sizeof value);
+    }
     return id;
 }
 
@@ -313,12 +319,63 @@ static bool is_output(const struct writing *w, size_t port) {
     return false;
 }
 
+/* ---- sums of 16 bits ----
+ * Processors without VNNI add pairs of products of 8 bits in 16, which saturate: of 0 ... 255 times
+ * -127 ... 127 two do. Codes of at most 64 never do. */
+
+/* The layer that makes the operand number `input` of another; NULL: there is none. */
+static const struct tmk_ir_layer *operand(const struct writing *w, uint64_t layer, uint64_t input) {
+    for (size_t i = 0; i < w->ir.n_edges; i++)
+        if (w->ir.edges[i].to_layer == layer && w->ir.edges[i].to_port == input)
+            return layer_by_id(w, w->ir.edges[i].from_layer);
+    return NULL;
+}
+
+/* Do the network's inputs reach the first operand of a reader of the weights, moved and scaled at
+ * most? Only there are codes often large throughout. */
+static bool is_first(const struct writing *w, size_t port) {
+    static const char *const passed[] = {"Transpose", "Reshape",  "Convert", "Squeeze", "Unsqueeze",
+                                         "Subtract",  "Multiply", "Add",     "Divide"};
+    for (size_t i = 0; i < w->ir.n_edges; i++) {
+        if (!is_from(w, &w->ir.edges[i], port) || w->ir.edges[i].to_port != 1)
+            continue;
+        const struct tmk_ir_layer *at = operand(w, w->ir.edges[i].to_layer, 0);
+        for (size_t steps = 0; at && steps < w->ir.n_layers; steps++) {
+            if (strcmp(at->type, "Parameter") == 0)
+                return true;
+            size_t k = 0;
+            while (k < TMK_COUNT(passed) && strcmp(at->type, passed[k]) != 0)
+                k++;
+            at = k < TMK_COUNT(passed) ? operand(w, at->id, 0) : NULL;
+        }
+    }
+    return false;
+}
+
+static bool is_halved(struct writing *w, const struct tmk_encoding *e, size_t port) {
+    const bool halved = e->role == TMK_ENCODING_WEIGHT && tmk_export_bits(e) == 8 &&
+                        (w->overflow == ALL || (w->overflow == FIRST && is_first(w, port)));
+    w->n_halved += halved;
+    return halved;
+}
+
+static void remark_halved(const struct writing *w) {
+    if (w->n_halved)
+        tmk_export_remark(
+            w->job,
+            "%zu weights have half of their codes, so that processors without VNNI do "
+            "not saturate, as NNCF does: --set overflow=none|first|all",
+            w->n_halved);
+}
+
 static void put_fake_quantize(struct writing *w, const struct tmk_encoding *e, size_t port) {
     const struct tmk_ir_port *p = &w->ir.ports[port];
     const char *file = tmk_buf_data(w->ir.file);
     int32_t lowest, highest, rank = e->axis < 0 ? 0 : p->shape.rank;
     tmk_encoding_codes(e, &lowest, &highest);
-    uint64_t low = put_const(w, e, e->clip_min, rank), high = put_const(w, e, e->clip_max, rank);
+    const float times = is_halved(w, e, port) ? 2 : 1;
+    uint64_t low = put_const(w, e, e->clip_min, times, rank);
+    uint64_t high = put_const(w, e, e->clip_max, times, rank);
     uint64_t id = w->ir.next_id++;
     tmk_text_printf(&w->layers,
                     "<layer id=\"%" PRIu64 "\" name=\"tidemark/%" PRIu64
@@ -426,6 +483,17 @@ static void remark_16_bits(const struct writing *w) {
         }
 }
 
+static enum tmk_status read_overflow(struct writing *w) {
+    static const char *const words[] = {"none", "first", "all"};
+    const char *given = tmk_export_setting(w->job, "overflow", words[FIRST]);
+    for (size_t i = 0; i < TMK_COUNT(words); i++)
+        if (strcmp(given, words[i]) == 0) {
+            w->overflow = i;
+            return TMK_OK;
+        }
+    return tmk_fail(w->diag, TMK_ARGUMENT, "overflow=%s: none, first or all was expected", given);
+}
+
 static enum tmk_status read_template(struct writing *w) {
     struct tmk_buf *bin = NULL;
     TMK_TRY(tmk_ir_read(w->job->template, &w->ir, w->diag));
@@ -446,7 +514,9 @@ static enum tmk_status write_openvino(const struct tmk_export_job *job, struct t
     const struct tmk_export_requirements wants = {
         .weights = true, .fused = true, .unfit = tmk_export_unfit_codes};
     struct tmk_text xml = {0};
-    enum tmk_status status = read_template(&w);
+    enum tmk_status status = read_overflow(&w);
+    if (status == TMK_OK)
+        status = read_template(&w);
     if (status == TMK_OK)
         status = tmk_export_rows_make(job, &wants, &w.rows, diag);
     if (status == TMK_OK)
@@ -455,6 +525,7 @@ static enum tmk_status write_openvino(const struct tmk_export_job *job, struct t
         status = put_xml(&w, &xml);
     if (status == TMK_OK) {
         remark_16_bits(&w);
+        remark_halved(&w);
         status = tmk_export_write_pair(job, ".xml", &xml, &w.bin, diag);
     }
     tmk_export_rows_finish(&w.rows);
@@ -473,7 +544,7 @@ const struct tmk_exporter tmk_exporter_openvino = {
     .consumer =
         "OpenVINO: OUT.xml and OUT.bin with FakeQuantize, from --template NAME.xml with its "
         ".bin (ov.save_model)",
-    .settings = "",
+    .settings = "overflow=none|first|all",
     .needs_template = true,
     .limits = {.activations = TMK_EXPORT_INTEGERS, .weights = TMK_EXPORT_INTEGERS},
     .write = write_openvino,
