@@ -112,6 +112,13 @@ static void last_axes(const struct operand *x, struct axes *axes) {
     drop_axis(axis_of(x, -1, x->rank), axes);
 }
 
+/* Rows that are made as a whole: axes from one on. */
+static void row_axes(const struct operand *x, struct axes *axes) {
+    first_axes(x, axes);
+    for (int32_t i = axis_of(x, -1, x->rank); i >= 0 && i < x->rank; i++)
+        axes->to[i] = -1;
+}
+
 static void split_axes(const struct operand *x, struct axes *axes) {
     first_axes(x, axes);
     drop_axis(axis_of(x, 0, x->rank), axes);
@@ -196,7 +203,7 @@ static axes_fn *const rules[TMK_N_BATCH_RULES] = {
     [TMK_BATCH_GATHER_ELEMENTS] = gather_elements_axes,
     [TMK_BATCH_GEMM] = gemm_axes,
     [TMK_BATCH_LAST_AXIS] = last_axes,
-    [TMK_BATCH_LAYER_NORM] = first_axes,
+    [TMK_BATCH_LAYER_NORM] = row_axes,
     [TMK_BATCH_MATMUL] = matmul_axes,
     [TMK_BATCH_MAX_POOL] = sample_axes,
     [TMK_BATCH_MEAN_VARIANCE] = first_axes,
@@ -218,7 +225,7 @@ static axes_fn *const rules[TMK_N_BATCH_RULES] = {
 static axes_fn *rule_of(const struct tmk_node *node) {
     const struct tmk_traits *traits = tmk_node_traits(node);
     if (tmk_traits_are(traits, TMK_TRAIT_ROWS))
-        return last_axes;
+        return row_axes;
     return rules[traits->batch];
 }
 
@@ -427,8 +434,7 @@ static enum tmk_status keep_known(const struct walk *w, struct tmk_plan *plan,
         n_slots = slot > n_slots ? (uint32_t)slot : n_slots;
     }
     plan->positions = calloc(n_slots + 1u, sizeof *plan->positions);
-    if (!plan->positions)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(plan->positions, diag);
     plan->n_positions = n_slots;
     for (const struct tmk_node *node = plan->graph->first; node; node = node->next) {
         const size_t slot = (size_t)tmk_ptrmap_get(&plan->slots, node);
@@ -438,18 +444,22 @@ static enum tmk_status keep_known(const struct walk *w, struct tmk_plan *plan,
     return TMK_OK;
 }
 
+void tmk_positions_follow(const struct tmk_plan *plan, struct tmk_positions *values) {
+    const struct walk w = {plan, values};
+    for (const struct tmk_node *node = plan->graph->first; node; node = node->next)
+        walk_node(&w, node);
+}
+
 enum tmk_status tmk_plan_positions(struct tmk_plan *plan, const struct tmk_position_seeds *seeds,
                                    struct tmk_diag *diag) {
     struct walk w = {plan, calloc(plan->n_values + 1u, sizeof *w.values)};
     const struct tmk_shape *shape = shape_of(&w, plan->graph->inputs[seeds->mask]);
-    if (!w.values)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(w.values, diag);
     enum tmk_status status = TMK_OK;
     if (shape && shape->rank == 2) {
         for (uint32_t i = 0; i < plan->graph->n_inputs; i++)
             seed_input(&w, &seeds->input[i], shape, i);
-        for (const struct tmk_node *node = plan->graph->first; node; node = node->next)
-            walk_node(&w, node);
+        tmk_positions_follow(plan, w.values);
         status = keep_known(&w, plan, shape, diag);
     }
     free(w.values);

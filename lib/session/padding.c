@@ -65,8 +65,7 @@ enum tmk_status tmk_padding_seeds(const struct tmk_graph *graph, const char *mas
     TMK_TRY(find_mask(graph, mask, input, diag));
     const struct tmk_type *type = &graph->inputs[*input]->type;
     struct tmk_position_seed *seeds = calloc(graph->n_inputs, sizeof *seeds);
-    if (!seeds)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(seeds, diag);
     for (uint32_t i = 0; i < graph->n_inputs; i++) {
         const struct tmk_type *own = &graph->inputs[i]->type;
         seeds[i] =

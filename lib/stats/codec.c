@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A state as canonical bytes. After the magic, version and level (numbers, see wire.h): count, nan,
- * posinf, neginf, excluded, padding, zeros, negative zeros, samples, updates; when something finite was seen
- * min, its place, max, its place; when something else was, its first place; channels (0 none, 2
- * conflict, or 1, axis, count and each one's min and max bits); used bins and, where there are
- * some, 1 if squares are kept, else 0; each with the distance from the one before (from -1 at
+ * posinf, neginf, excluded, padding, zeros, negative zeros, samples, updates; when something finite
+ * was seen min, its place, max, its place; when something else was, its first place; channels (0
+ * none, 2 conflict, or 1, axis, count and each one's min and max bits); used bins and, where there
+ * are some, 1 if squares are kept, else 0; each with the distance from the one before (from -1 at
  * first), count, low and, if they are kept, squares. */
 #include "stats/codec.h"
 
