@@ -15,7 +15,8 @@
 
 struct quantize_args {
     struct run_args run;
-    const char *output, *target, *config, *labels, *profile, *encodings, *template, *folded;
+    const char *output, *target, *config, *labels, *profile, *encodings, *template, *folded,
+        *method;
     bool json;
 };
 
@@ -25,6 +26,7 @@ struct work {
     struct tmk_model *model;
     struct tmk_target *target;
     struct tmk_profile *profile;
+    struct tmk_method_choice methods;
     struct tmk_encodings *encodings;
     struct tmk_simulation *simulation;
     struct folded folded;
@@ -75,32 +77,41 @@ static enum tmk_status fold_norms(struct work *w, const struct quantize_args *ar
     return fold_model(&w->model, w->path, args->run.params, args->folded, &w->folded, diag);
 }
 
-static enum tmk_status profile_model(struct work *w, const struct tmk_run_options *run,
-                                     const struct quantize_args *args, struct tmk_diag *diag) {
-    struct tmk_run_options options = *run;
-    const struct tmk_observe observe = {0};
-    options.data.skip += w->held_out;
-    if (options.data.limit)
-        options.data.limit -= w->held_out;
-    enum tmk_status status =
-        tmk_model_profile(w->model, &options, &observe, &w->profile, NULL, diag);
-    end_progress();
-    const struct words file = {.items = (const char *[]){args->profile}, .n = 1};
-    return status == TMK_OK && args->profile ? write_profiles(w->profile, &file, diag) : status;
-}
-
 static void print_warning(void *context, const char *text) {
     (void)context;
     warn_of("%s", text);
 }
 
+static struct tmk_calibrate_options calibrate_options(const struct work *w,
+                                                      const struct quantize_args *args) {
+    return (struct tmk_calibrate_options){
+        .activations.method =
+            w->methods.n ? w->methods.tried[w->methods.chosen].name : args->method,
+        .config = args->config,
+        .target = w->target,
+        .constant = tmk_model_constant,
+        .model = w->model,
+        .remark = args->config ? print_warning : NULL};
+}
+
+/* And chooses the method, where none is given. */
+static enum tmk_status profile_model(struct work *w, const struct tmk_run_options *run,
+                                     const struct quantize_args *args, struct tmk_diag *diag) {
+    struct tmk_run_options options = *run;
+    const struct tmk_calibrate_options how = calibrate_options(w, args);
+    options.data.skip += w->held_out;
+    if (options.data.limit)
+        options.data.limit -= w->held_out;
+    enum tmk_status status =
+        tmk_model_choose_method(w->model, &options, &how, &w->profile, &w->methods, diag);
+    end_progress();
+    const struct words file = {.items = (const char *[]){args->profile}, .n = 1};
+    return status == TMK_OK && args->profile ? write_profiles(w->profile, &file, diag) : status;
+}
+
 static enum tmk_status make_encodings(struct work *w, const struct quantize_args *args,
                                       struct tmk_diag *diag) {
-    const struct tmk_calibrate_options options = {.config = args->config,
-                                                  .target = w->target,
-                                                  .constant = tmk_model_constant,
-                                                  .model = w->model,
-                                                  .remark = args->config ? print_warning : NULL};
+    const struct tmk_calibrate_options options = calibrate_options(w, args);
     enum tmk_status status = tmk_calibrate(w->profile, &options, &w->encodings, diag);
     if (status == TMK_OK && args->encodings)
         status = tmk_encodings_write(w->encodings, args->encodings, diag);
@@ -198,9 +209,26 @@ static void print_verdict(const struct work *w, const struct quantize_args *args
               w->held_out ? "not " : "also ");
     print_out("%s: %.2f MB (float %.2f MB); %u values in codes, %u float", args->output,
               megabytes_of(args->output), megabytes_of(w->path), v.quantized, w->encodings->n_left);
+    if (w->methods.n)
+        print_out("; ranges by %s", w->methods.tried[w->methods.chosen].name);
     if (v.worst && isfinite(v.worst->sqnr))
         print_out("; worst is p%u '%s' with %.1f dB", v.worst->id, v.worst->name, v.worst->sqnr);
     print_out("\n");
+}
+
+static void put_methods(const struct tmk_method_choice *methods) {
+    print_out(",\"methods\":[");
+    for (uint32_t i = 0; i < methods->n; i++) {
+        const struct tmk_method_tried *tried = &methods->tried[i];
+        print_out("%s{\"method\":\"%s\",\"chosen\":%s", i ? "," : "", tried->name,
+                  i == methods->chosen ? "true" : "false");
+        put_member("typical", tried->typical);
+        put_member("first_half", tried->half[0]);
+        put_member("second_half", tried->half[1]);
+        put_member("sqnr", tried->sqnr);
+        print_out("}");
+    }
+    print_out("]");
 }
 
 static void put_json(const struct work *w, const struct quantize_args *args) {
@@ -221,6 +249,7 @@ static void put_json(const struct work *w, const struct quantize_args *args) {
         put_member("accuracy_float", percent_of(s->right_float, s->predictions) / 100);
         put_member("accuracy_quantized", percent_of(s->right_quantized, s->predictions) / 100);
     }
+    put_methods(&w->methods);
     print_out(",\"quantized\":%u,\"left_float\":%u,\"left_out\":%u}\n", v.quantized,
               w->encodings->n_left, w->left_out);
 }
@@ -308,6 +337,10 @@ static int run_quantize(const struct command *command, int argc, char **argv) {
          "the quantized model: .onnx, or what the target reads", &args.output},
         TARGET_OPTION_ROW(args.target),
         {"config", 0, OPTION_INPUT, "FILE", "as of `tidemark calibrate`", &args.config},
+        {"method", 0, OPTION_TEXT, "NAME",
+         "of activations, as of `tidemark calibrate`; by default the best of them on samples that "
+         "were not calibrated on",
+         &args.method},
         {"labels", 0, OPTION_INPUT, "WHICH", "the right classes, as of `tidemark simulate`",
          &args.labels},
         {"template", 0, OPTION_INPUT, "FILE", "the consumer's own file, as of `tidemark export`",
@@ -354,8 +387,9 @@ const struct command command_quantize = {
     "Chooses scales from three quarters of the samples, runs the quantized network beside the\n"
     "float one on the first quarter (at most 64 samples; of fewer than 8, on all), and writes it\n"
     "for ONNX Runtime and other readers of QDQ models, or for the target. Prints two lines: how\n"
-    "near the outputs come, and what was written. For readers of QDQ models BatchNormalization is\n"
-    "first folded into the convolutions before it, as these do themselves.",
+    "near the outputs come, and what was written. The method of activations is `auto`, unless\n"
+    "another one is better on samples that it was not calibrated on. For readers of QDQ models\n"
+    "BatchNormalization is first folded into the convolutions before it, as these do themselves.",
     "tidemark quantize digits.onnx --data digits.npy -o digits.int8.onnx",
     run_quantize,
 };

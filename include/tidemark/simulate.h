@@ -101,6 +101,36 @@ TMK_API TMK_NODISCARD enum tmk_status tmk_model_rank(struct tmk_model *model,
                                                      struct tmk_diag *diag);
 TMK_API void tmk_ranking_destroy(struct tmk_ranking **ranking);
 
+/* ---- which method ---- */
+
+/* A method of activations, judged by cross-validation in two folds: each half of the samples judges
+ * encodings that were made of the other half. Decibels of the outputs, or, where these are results
+ * of a Softmax, of what it reads: */
+struct tmk_method_tried {
+    const char *name;
+    double typical, half[2]; /* of the samples' noise, as a geometric mean: of all, of each half */
+    double sqnr;             /* of all samples together */
+};
+
+enum { TMK_METHODS_TRIED = 5, TMK_METHODS_SAMPLES = 64 };
+
+struct tmk_method_choice {
+    struct tmk_method_tried tried[TMK_METHODS_TRIED]; /* the default first */
+    uint32_t n;       /* 0: none was tried, since `calibrate` or its config names a method, or there
+                         are fewer than 32 samples */
+    uint32_t chosen;  /* of tried */
+    uint64_t samples; /* that judged, at most TMK_METHODS_SAMPLES */
+};
+
+/* tmk_model_profile, with nothing but its defaults observed, in two halves whose merge *profile is;
+ * and which method of activations is best for encodings made of it: the default, unless mse,
+ * minmax, percentile or entropy is better by 0.5 dB and worse by none of these measures. End
+ * *profile with tmk_profile_destroy. */
+TMK_API TMK_NODISCARD enum tmk_status
+tmk_model_choose_method(struct tmk_model *model, const struct tmk_run_options *run,
+                        const struct tmk_calibrate_options *calibrate, struct tmk_profile **profile,
+                        struct tmk_method_choice *out, struct tmk_diag *diag);
+
 /* ---- better encodings ---- */
 
 /* What a network made of all samples of a run; good during the call. */

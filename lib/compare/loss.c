@@ -8,6 +8,7 @@
 #include "base/diag.h"
 #include "compare/compare.h"
 #include "compare/simulate.h"
+#include "ops/ops.h"
 #include "transform/model.h"
 
 enum { AT_A_TIME = 4 };
@@ -29,16 +30,35 @@ static bool is_float(const struct tmk_value *value) {
     return value->type.dtype == TMK_FLOAT32 || value->type.dtype == TMK_UNDEFINED;
 }
 
+/* What the Softmax reads whose results the output has, moved or quantized; NULL: it has none. */
+static struct tmk_value *before_softmax(struct tmk_value *output) {
+    struct tmk_value *value = output;
+    while (value && value->producer) {
+        const struct tmk_node *node = value->producer;
+        const struct tmk_traits *traits = tmk_node_traits(node);
+        value = node->n_inputs ? node->inputs[0] : NULL;
+        if (traits->class == TMK_OP_SOFTMAX)
+            return value;
+        if (!tmk_traits_are(traits, TMK_TRAIT_MOVES) && traits->batch != TMK_BATCH_QUANTIZE)
+            return NULL;
+    }
+    return NULL;
+}
+
 /* Output by output; a value that is an output twice counts twice. */
 static uint32_t pair_outputs(struct measuring *m, uint32_t graph, enum tmk_half half) {
     const struct tmk_graph *left = m->graphs[0], *right = m->graphs[graph];
     uint32_t n = 0;
     for (uint32_t i = 0; i < left->n_outputs && i < right->n_outputs; i++)
         if (is_float(left->outputs[i])) {
-            m->pairs[m->comparison.n_pairs++] =
-                (struct tmk_compared_pair){.left = {0, left->outputs[i], NULL},
-                                           .right = {graph, right->outputs[i], NULL},
-                                           .half = half};
+            struct tmk_value *one = left->outputs[i], *other = right->outputs[i];
+            struct tmk_value *logits[2] = {before_softmax(one), before_softmax(other)};
+            if (m->judge->before_softmax && logits[0] && logits[1]) {
+                one = logits[0];
+                other = logits[1];
+            }
+            m->pairs[m->comparison.n_pairs++] = (struct tmk_compared_pair){
+                .left = {0, one, NULL}, .right = {graph, other, NULL}, .half = half};
             n++;
         }
     return n;

@@ -57,6 +57,9 @@ struct tmk_judge {
     const struct tmk_search_metric *metric; /* NULL: none */
     double float_metric;                    /* of the float network, once anything was judged */
     bool float_known;
+    /* Where an output is that of a Softmax, what this reads is compared: the noise of probabilities
+     * depends most of all on how near each sample is to a threshold. */
+    bool before_softmax;
     /* Two candidates are judged as one: the first on the first half, the second on the other. */
     bool crossed;
 };

@@ -14,6 +14,24 @@ def told(path, *words, **options):
     return json.loads(quantize(path, "--json", "-q", *words, **options).expect(DONE).out)
 
 
+def chosen_method(said):
+    return next(tried["method"] for tried in said["methods"] if tried["chosen"])
+
+
+def same_noise(path, said, known, judged, half):
+    """Each method's mean decibels on `judged` of what the Softmax reads, calibrated on `known`."""
+    tidemark("profile", path / "float.onnx", "--data", PICTURES, "--skip", known[0], "--limit", len(known), "-o", path / "p.json", "-q").expect(DONE)
+    for tried in said["methods"][::2]:
+        tidemark("calibrate", path / "p.json", "--method", tried["method"], "-o", path / "enc.json", "-q").expect(DONE)
+        sum = 0
+        for sample in judged:
+            done = tidemark("simulate", path / "float.onnx", path / "enc.json", "--data", PICTURES, "--skip", sample, "--limit", 1, "--json", "-q")
+            sum += next(value["sqnr"] for value in json.loads(done.expect(DONE).out)["values"] if value["name"] == "dense2_out")
+        if abs(sum / len(judged) - tried[half]) > 1e-4:
+            return False
+    return True
+
+
 def test_the_verdict_is_two_lines(path):
     lines = quantize(path, "--limit", 80).expect(DONE).out.splitlines()
     assert len(lines) == 2 and lines[0].startswith("good: outputs ") and "20 samples that were not calibrated on" in lines[0], lines
@@ -29,13 +47,37 @@ def test_it_writes_what_the_steps_write(path):
     folded.parent.mkdir()
     tidemark("transform", DIGITS, "--passes", "simplify-inference,fold-scale-axis,fold-bias", "-o", folded, "--lineage", path / "l.json", "-q").expect(DONE)
     tidemark("profile", folded, "--data", PICTURES, "--skip", 20, "--limit", 60, "-o", path / "p2.json", "-q").expect(DONE)
-    tidemark("calibrate", path / "p2.json", "-o", path / "enc2.json", "-q").expect(DONE)
+    method = chosen_method(said)
+    tidemark("calibrate", path / "p2.json", "--method", method, "-o", path / "enc2.json", "-q").expect(DONE)
     tidemark("export", path / "enc2.json", "--to", "qdq", "--model", folded, "-o", path / "q2.onnx", "-q").expect(DONE)
     for first, second in (("p.json", "p2.json"), ("enc.json", "enc2.json"), ("q.onnx", "q2.onnx")):
         assert (path / first).read_bytes() == (path / second).read_bytes(), first
     done = tidemark("simulate", folded, path / "enc.json", "--data", PICTURES, "--limit", 20, "--json", "-q").expect(DONE)
     outputs = [value["sqnr"] for value in json.loads(done.out)["values"] if value["output"]]
     assert abs(min(outputs) - said["sqnr"]) < 1e-6, (outputs, said)
+
+
+def test_the_method_is_the_best_on_samples_not_calibrated_on(path):
+    said = told(path, "--limit", 42, "--folded", path / "float.onnx")
+    assert [tried["method"] for tried in said["methods"]] == ["auto", "mse", "minmax", "percentile", "entropy"], said
+    # the same by hand: samples 0 to 9 are for the verdict; of the others, each half judges what the other half makes
+    first, second = range(10, 26), range(26, 42)
+    assert same_noise(path, said, first, second, "second_half") and same_noise(path, said, second, first, "first_half"), said
+    chosen, default = next(tried for tried in said["methods"] if tried["chosen"]), said["methods"][0]
+    assert chosen is default or all(chosen[key] >= default[key] for key in ("typical", "first_half", "second_half", "sqnr")), said
+    assert f"ranges by {chosen['method']}" in quantize(path, "--limit", 42).expect(DONE).out
+
+
+def test_a_method_that_is_named_is_taken(path):
+    (path / "c.json").write_text(json.dumps({"defaults": {"activation": {"method": "minmax"}}}))
+    (path / "other.json").write_text(json.dumps({"skip_last_layer": True}))
+    for words in (["--method", "minmax"], ["--config", path / "c.json"]):
+        said = told(path, "--limit", 64, "--encodings", path / "enc.json", *words)
+        assert said["methods"] == [] and json.loads((path / "enc.json").read_text())["settings"]["method"] == "minmax", said
+    assert told(path, "--limit", 64, "--config", path / "other.json")["methods"]
+    assert told(path, "--limit", 41)["methods"] == []  # 31 to calibrate on: too few
+    assert told(path, "--limit", 42)["methods"]
+    quantize(path, "--limit", 8, "--method", "none").refuses(WRONG_CALL, "none")
 
 
 def test_batch_norms_are_folded_for_readers_of_qdq_models(path):

@@ -2,12 +2,14 @@
 """Methods of `calibrate` and of ONNX Runtime by many random splits of each network's samples.
 
     test_methods.py PROGRAM RESULTS.json [--models DIR] [--only NAMES] [--types uint8,uint16] [--counts 4,16,64,all] [--splits 10]
-                    [--methods auto,minmax,...] [--peers] [--minutes N] [--table]
+                    [--methods auto,minmax,...] [--peers] [--before-softmax] [--minutes N] [--table]
 
 A split calibrates on COUNT samples (`all`: three quarters of them) and judges by up to 24 others: ONNX Runtime runs the QDQ file with
 session.x64quantprecision=1, and the outputs' signal-to-noise ratio is kept in RESULTS, so that a run can be continued. Folders of DIR have
 model.onnx and samples, as those of trained.py. --peers adds ONNX Runtime's quantize_static, uint8 and int8 by channel, of all operators
-and of MatMul, Conv and Gemm. Other options of `calibrate` are left at their defaults.
+and of MatMul, Conv and Gemm. Other options of `calibrate` are left at their defaults. The method "quantize" is the command of that name,
+which has the same samples to calibrate on. --before-softmax judges what a Softmax reads in place of its result, whose noise depends most of
+all on how near the judging samples are to a threshold; such runs need RESULTS of their own.
 
 --table prints medians, and of differences from the first method on the same splits the 90 % interval of the median (bootstrap). Its status
 is 1 where the first method is below another one by more than 0.3 decibels and the interval proves it.
@@ -53,11 +55,24 @@ def feeds_of(folder):
     return [{key: wanted[key][i] for key in inputs} for i in range(len(wanted[inputs[0]]))]
 
 
-def outputs(model, feeds, only_first=False):
+def before_softmax(path):
+    """The model whose outputs are what a Softmax reads, where they are its results."""
+    model = onnx.load(path)
+    makers = {name: node for node in model.graph.node for name in node.output}
+    for value in model.graph.output:
+        node = makers.get(value.name)
+        while node is not None and node.op_type in ("QuantizeLinear", "DequantizeLinear", "Identity", "Reshape", "Flatten", "Squeeze"):
+            node = makers.get(node.input[0])
+        if node is not None and node.op_type == "Softmax":
+            value.CopyFrom(onnx.helper.make_tensor_value_info(node.input[0], onnx.TensorProto.FLOAT, None))
+    return model.SerializeToString()
+
+
+def outputs(model, feeds, only_first=False, logits=False):
     options = onnxruntime.SessionOptions()
     options.add_session_config_entry("session.x64quantprecision", "1")
     options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(before_softmax(model) if logits else str(model), options, providers=["CPUExecutionProvider"])
     names = [value.name for value in session.get_outputs() if value.type == "tensor(float)"][:1 if only_first else None]
     if all(isinstance(value.shape[0], str) for value in session.get_inputs()):
         feeds = [{key: np.concatenate([feed[key] for feed in feeds]) for key in feeds[0]}]
@@ -75,12 +90,20 @@ def ratio(wanted, made):
 class Split:
     """Files of one split, and the judged outputs of the float network."""
 
-    def __init__(self, program, model, feeds, count, number, here):
+    def __init__(self, program, model, feeds, count, number, here, logits=False):
         order = np.random.default_rng([number, count]).permutation(len(feeds))
         self.known, self.judged = [feeds[i] for i in order[:count]], [feeds[i] for i in order[count:count + JUDGED]]
         self.program, self.model, self.here = program, model, here
         self.only_first = model.parent.name in FIRST_OUTPUT
-        self.wanted = outputs(model, self.judged, self.only_first)
+        self.logits = logits
+        self.wanted = outputs(model, self.judged, self.only_first, logits)
+
+    def judge(self, made):
+        return ratio(self.wanted, outputs(made, self.judged, self.only_first, self.logits))
+
+    def write(self, name, feeds):
+        np.savez(self.here / name, **{key: np.stack([feed[key] for feed in feeds]) for key in feeds[0]})
+        return self.here / name
 
     def run(self, *words):
         done = subprocess.run([self.program, *map(str, words), "--quiet"], capture_output=True, encoding="utf-8")
@@ -88,14 +111,25 @@ class Split:
             raise RuntimeError(f"{' '.join(map(str, words))}: {done.stderr.strip()}")
 
     def ours(self, method, dtype):
-        """method: its name, and further options of `calibrate` behind it."""
+        """method: its name, and further options of `calibrate` behind it; or "quantize", and options of that."""
         profile = self.here / "profile.json"
+        if method.split()[0] == "quantize":
+            return self.quantized(method.split()[1:], dtype)
         if not profile.exists():
-            np.savez(self.here / "data.npz", **{key: np.stack([feed[key] for feed in self.known]) for key in self.known[0]})
-            self.run("profile", self.model, "--data", self.here / "data.npz", "-t", 1, "-o", profile)
+            self.run("profile", self.model, "--data", self.write("data.npz", self.known), "-t", 1, "-o", profile)
         self.run("calibrate", profile, "--method", *method.split(), "--dtype", dtype, "-o", self.here / "e.json")
         self.run("export", self.here / "e.json", "--model", self.model, "--to", "qdq", "-o", self.here / "q.onnx")
-        return ratio(self.wanted, outputs(self.here / "q.onnx", self.judged, self.only_first))
+        return self.judge(self.here / "q.onnx")
+
+    def quantized(self, more, dtype):
+        """`quantize` leaves the first quarter out, at most 64 samples, where there are 8: others are put there."""
+        n = len(self.known)
+        left_out = next(total - n for total in range(n, 2 * n + 8) if total - n == (min(total // 4, 64) if total >= 8 else 0))
+        feeds = [self.judged[i % len(self.judged)] for i in range(left_out)] + self.known
+        config = self.here / "config.json"
+        config.write_text(json.dumps({"defaults": {"activation": {"dtype": dtype}}}))
+        self.run("quantize", self.model, "--data", self.write("all.npz", feeds), "-t", 1, "--config", config, *more, "-o", self.here / "q.onnx")
+        return self.judge(self.here / "q.onnx")
 
     def peer(self, name, dtype):
         from onnxruntime import quantization
@@ -116,7 +150,7 @@ class Split:
             quantization.quantize_static(
                 newer, made, Reader(), per_channel=True, activation_type=types[dtype], weight_type=quantization.QuantType.QInt8,
                 calibrate_method=getattr(quantization.CalibrationMethod, method), op_types_to_quantize=CORE if which == "core" else None)
-        return ratio(self.wanted, outputs(made, self.judged, self.only_first))
+        return self.judge(made)
 
 
 # ---- results: {"network|type|count|split": {method: decibels, or what went wrong}} ----
@@ -139,7 +173,8 @@ def measure(options, results):
                     if time.monotonic() > deadline:
                         return
                     with tempfile.TemporaryDirectory(prefix="tidemark-methods-") as here:
-                        split = Split(options.program, options.models / name / "model.onnx", feeds[name], amount, number, Path(here))
+                        split = Split(options.program, options.models / name / "model.onnx", feeds[name], amount, number, Path(here),
+                                      options.before_softmax)
                         for method in missing:
                             try:
                                 cell[method] = round((split.peer if method in PEERS else split.ours)(method, dtype), 3)
@@ -202,6 +237,7 @@ def main():
     parser.add_argument("--counts", type=words, default=["4", "16", "64", "all"], metavar="NUMBERS")
     parser.add_argument("--splits", type=int, default=10, metavar="N")
     parser.add_argument("--peers", action="store_true")
+    parser.add_argument("--before-softmax", action="store_true")
     parser.add_argument("--minutes", type=float, default=1e9, metavar="N", help="no new split after so long")
     parser.add_argument("--table", action="store_true", help="measures nothing, prints what RESULTS has")
     options = parser.parse_args()
