@@ -15,8 +15,6 @@
  *
  * First the whole change is proposed, and only a proposal that is possible everywhere is carried
  * out: weights that would overflow, or constants that are shaped otherwise, leave all as it is. */
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/diag.h"

@@ -22,17 +22,160 @@
 #include "base/diag.h"
 #include "ops/ops.h"
 #include "pass/pass.h"
-#include "pass/qdq.h"
+#include "pass/proposal.h"
 
 #define MICROSOFT "com.microsoft"
+
+/* What surrounds the float operators of a quantized model: codes that are dequantized, results that
+ * are quantized again. Scales and zero points are constants, or it does not count. */
+
+enum { MAX_OPERANDS = 16 }; /* operands of an operator that are looked at */
+
+/* The result of a DequantizeLinear: scale * (codes - zero). */
+struct quantized_operand {
+    struct tmk_node *dequantize;
+    struct tmk_value *codes, *scale, *zero; /* zero may be NULL: zeros */
+    enum tmk_dtype dtype;                   /* of the codes: int8, uint8, int32 */
+    uint32_t n;                             /* scales: 1, or one a channel */
+    int32_t axis;                           /* of the codes; n > 1 only */
+};
+
+/* A QuantizeLinear with one scale behind some value. */
+struct quantized_result {
+    struct tmk_node *quantize;
+    struct tmk_node *relu; /* between, which the zero point makes superfluous; NULL: none */
+    struct tmk_value *scale, *zero;
+    enum tmk_dtype dtype; /* int8 or uint8 */
+};
+
+static int64_t code_at(const struct tmk_tensor *tensor, size_t i) {
+    return tensor->dtype == TMK_INT8    ? ((const int8_t *)tensor->data)[i]
+           : tensor->dtype == TMK_UINT8 ? ((const uint8_t *)tensor->data)[i]
+                                        : ((const int32_t *)tensor->data)[i];
+}
+
+static bool is_code(enum tmk_dtype dtype) {
+    return dtype == TMK_INT8 || dtype == TMK_UINT8 || dtype == TMK_INT32;
+}
+
+/* The scale and zero point of a node; false unless constant, of one shape, with a known type. */
+static bool read_parameters(const struct tmk_node *node, struct tmk_value **scale,
+                            struct tmk_value **zero, uint32_t *n, enum tmk_dtype *dtype) {
+    if (node->n_inputs < 2 || !node->inputs[1] || tmk_node_int(node, "block_size", 0))
+        return false;
+    *scale = node->inputs[1];
+    *zero = node->n_inputs > 2 ? node->inputs[2] : NULL;
+    const struct tmk_tensor *s = tmk_value_constant(*scale), *z = tmk_value_constant(*zero);
+    if (!s || s->dtype != TMK_FLOAT32 || s->shape.rank > 1 || (*zero && !z))
+        return false;
+    *n = (uint32_t)tmk_tensor_count(s);
+    if (!*n || tmk_tensor_count(s) > UINT32_MAX || (z && tmk_tensor_count(z) != *n))
+        return false;
+    if (z)
+        *dtype = z->dtype;
+    return true;
+}
+
+/* False: the value is no such thing; *out is then zero. */
+static bool read_operand(const struct tmk_value *value, struct quantized_operand *out) {
+    struct tmk_node *node = value->producer;
+    *out = (struct quantized_operand){0};
+    if (!node || !tmk_node_is(node, TMK_DOMAIN_ONNX, "DequantizeLinear") || !node->inputs[0])
+        return false;
+    struct quantized_operand o = {.dequantize = node, .codes = node->inputs[0]};
+    const struct tmk_tensor *constant = tmk_value_constant(o.codes);
+    o.dtype = constant ? constant->dtype : o.codes->type.dtype;
+    const int32_t rank = tmk_value_rank(o.codes);
+    if (!read_parameters(node, &o.scale, &o.zero, &o.n, &o.dtype) || !is_code(o.dtype))
+        return false;
+    int64_t axis = tmk_node_int(node, "axis", 1);
+    if (o.n > 1 && axis < 0)
+        axis += rank;
+    if (o.n > 1 && (rank < 0 || axis < 0 || axis >= rank))
+        return false;
+    const struct tmk_shape *shape = constant ? &constant->shape : &o.codes->type.shape;
+    if (o.n > 1 && shape->dim[axis] >= 0 && shape->dim[axis] != (int64_t)o.n)
+        return false;
+    o.axis = o.n > 1 ? (int32_t)axis : 0;
+    *out = o;
+    return true;
+}
+
+/* What this QuantizeLinear does, if it has one scale. */
+static bool read_result(struct tmk_node *quantize, struct quantized_result *out) {
+    uint32_t n = 0;
+    struct quantized_result r = {.quantize = quantize, .dtype = TMK_UINT8};
+    if (!tmk_node_is(quantize, TMK_DOMAIN_ONNX, "QuantizeLinear") ||
+        !read_parameters(quantize, &r.scale, &r.zero, &n, &r.dtype) || n != 1)
+        return false;
+    const int64_t asked = tmk_node_int(quantize, "output_dtype", 0);
+    if (!r.zero && asked)
+        r.dtype = (enum tmk_dtype)asked;
+    if (r.dtype != TMK_INT8 && r.dtype != TMK_UINT8)
+        return false;
+    *out = r;
+    return true;
+}
+
+static bool clips_below_zero(const struct quantized_result *result) {
+    const int64_t zero = result->zero ? code_at(tmk_value_constant(result->zero), 0) : 0;
+    return zero == (result->dtype == TMK_INT8 ? INT8_MIN : 0);
+}
+
+/* Whether all that becomes of the value is to be quantized, perhaps behind a Relu. */
+static bool find_result(const struct tmk_rewrite *rw, const struct tmk_value *value,
+                        struct quantized_result *out) {
+    if (!tmk_rewrite_is_interior(rw, value))
+        return false;
+    struct tmk_node *reader = value->uses[0].node;
+    if (!tmk_node_is(reader, TMK_DOMAIN_ONNX, "Relu"))
+        return value->uses[0].input == 0 && read_result(reader, out);
+    const struct tmk_value *clipped = reader->outputs[0];
+    if (!clipped || !tmk_rewrite_is_interior(rw, clipped) || clipped->uses[0].input != 0 ||
+        !read_result(clipped->uses[0].node, out) || !clips_below_zero(out))
+        return false;
+    out->relu = reader;
+    return true;
+}
+
+/* Of channel i; the only one where there is one. */
+static double operand_scale(const struct quantized_operand *operand, uint32_t i) {
+    const struct tmk_tensor *scale = tmk_value_constant(operand->scale);
+    return ((const float *)scale->data)[operand->n == 1 ? 0 : i];
+}
+
+static int64_t operand_zero(const struct quantized_operand *operand, uint32_t i) {
+    const struct tmk_tensor *zero = tmk_value_constant(operand->zero);
+    return zero ? code_at(zero, operand->n == 1 ? 0 : i) : 0;
+}
+
+/* One scale and zero point, equal, and the same type of codes. */
+static bool same_quantization(const struct quantized_operand *operand,
+                              const struct quantized_result *result) {
+    const struct tmk_tensor *scale = tmk_value_constant(result->scale),
+                            *zero = tmk_value_constant(result->zero);
+    return operand->n == 1 && operand->dtype == result->dtype &&
+           operand_scale(operand, 0) == (double)*(const float *)scale->data &&
+           operand_zero(operand, 0) == (zero ? code_at(zero, 0) : 0);
+}
+
+/* A new initializer: the scalar 0 of this type. */
+static enum tmk_status make_zero(struct tmk_rewrite *rw, struct tmk_graph *graph,
+                                 enum tmk_dtype dtype, struct tmk_value **out) {
+    struct tmk_tensor zero = {0};
+    TMK_TRY(tmk_tensor_init(&zero, dtype, &(struct tmk_shape){0}, rw->diag));
+    enum tmk_status status = tmk_rewrite_initializer(rw, graph, "zero_point", &zero, out);
+    tmk_tensor_finish(&zero);
+    return status;
+}
 
 struct fuse {
     struct tmk_rewrite *rw;
     struct tmk_node *node; /* of floats */
-    struct tmk_qdq_result result;
-    struct tmk_qdq_operand operand[TMK_QDQ_MAX];
+    struct quantized_result result;
+    struct quantized_operand operand[MAX_OPERANDS];
     uint32_t n;
-    struct tmk_value *inputs[3 * TMK_QDQ_MAX + 4]; /* of the new node */
+    struct tmk_value *inputs[3 * MAX_OPERANDS + 4]; /* of the new node */
     uint32_t n_inputs;
     enum tmk_status status;
 };
@@ -54,13 +197,13 @@ static void put_input(struct fuse *f, struct tmk_value *value) {
 
 static bool put_zero(struct fuse *f, struct tmk_value *zero, enum tmk_dtype dtype) {
     if (!zero)
-        f->status = tmk_qdq_zero(f->rw, f->node->graph, dtype, &zero);
+        f->status = make_zero(f->rw, f->node->graph, dtype, &zero);
     put_input(f, zero);
     return f->status == TMK_OK;
 }
 
 static bool put_operand(struct fuse *f, uint32_t i) {
-    const struct tmk_qdq_operand *o = &f->operand[i];
+    const struct quantized_operand *o = &f->operand[i];
     put_input(f, o->codes);
     put_input(f, o->scale);
     return put_zero(f, o->zero, o->dtype);
@@ -100,19 +243,19 @@ static const char *const no_bias = "its bias is not quantized by the scales of i
 
 /* A bias of int32 whose scale is the product of the operands' scales; absent is fine too. */
 static bool take_bias(struct fuse *f, uint32_t input, struct tmk_value **out) {
-    struct tmk_qdq_operand bias;
+    struct quantized_operand bias;
     *out = NULL;
     if (input >= f->node->n_inputs || !f->node->inputs[input])
         return true;
-    if (!tmk_qdq_operand_of(f->node->inputs[input], &bias) || bias.dtype != TMK_INT32)
+    if (!read_operand(f->node->inputs[input], &bias) || bias.dtype != TMK_INT32)
         return false;
-    const struct tmk_qdq_operand *x = &f->operand[0], *w = &f->operand[1];
+    const struct quantized_operand *x = &f->operand[0], *w = &f->operand[1];
     const uint32_t n = bias.n > w->n ? bias.n : w->n;
     if (bias.n > 1 && w->n > 1 && bias.n != w->n)
         return false;
     for (uint32_t i = 0; i < n; i++) {
-        const double want = tmk_qdq_scale(x, 0) * tmk_qdq_scale(w, i);
-        if (!(fabs(tmk_qdq_scale(&bias, i) - want) <= 1e-5 * want) || tmk_qdq_zero_of(&bias, i))
+        const double want = operand_scale(x, 0) * operand_scale(w, i);
+        if (!(fabs(operand_scale(&bias, i) - want) <= 1e-5 * want) || operand_zero(&bias, i))
             return false;
     }
     *out = bias.codes;
@@ -193,7 +336,7 @@ static const char *fuse_concat(struct fuse *f) {
 static const char *fuse_moving(struct fuse *f) {
     if (is_op(f->node, "MaxPool") && (f->node->version < 12 || f->node->n_outputs > 1))
         return "MaxPool takes integers since operator set 12, and without indices";
-    if (!tmk_qdq_same(&f->operand[0], &f->result))
+    if (!same_quantization(&f->operand[0], &f->result))
         return "the scales or zero points on its two sides differ";
     put_input(f, f->operand[0].codes);
     for (uint32_t i = 1; i < f->node->n_inputs; i++)
@@ -234,18 +377,18 @@ static const struct form *form_of(const struct tmk_node *node) {
 /* A DequantizeLinear that is not read any more: its original exists as codes. */
 static enum tmk_status retire_dequantize(struct tmk_rewrite *rw, struct tmk_node *dequantize) {
     struct tmk_value *real = dequantize->outputs[0];
-    struct tmk_qdq_operand o;
+    struct quantized_operand o;
     double *scale = NULL;
     if (dequantize->removed || real->n_uses || !tmk_rewrite_may_change(rw, real) ||
-        !tmk_qdq_operand_of(real, &o) || !tmk_rewrite_can_replace(rw, real, o.codes, false))
+        !read_operand(real, &o) || !tmk_rewrite_can_replace(rw, real, o.codes, false))
         return TMK_OK;
     struct tmk_relation how = {.quantized = {.dtype = o.dtype, .n = o.n, .axis = o.axis}};
     int64_t *zero = calloc(o.n, sizeof *zero);
     scale = calloc(o.n, sizeof *scale);
     enum tmk_status status = zero && scale ? TMK_OK : tmk_nomem(rw->diag);
     for (uint32_t i = 0; status == TMK_OK && i < o.n; i++) {
-        scale[i] = tmk_qdq_scale(&o, i);
-        zero[i] = tmk_qdq_zero_of(&o, i);
+        scale[i] = operand_scale(&o, i);
+        zero[i] = operand_zero(&o, i);
     }
     how.quantized.scale = scale;
     how.quantized.zero_point = zero;
@@ -271,16 +414,16 @@ static const char *try_operator(struct fuse *f) {
     if (!form)
         return "it has no form of integers here";
     f->n = form->operands ? form->operands : f->node->n_inputs;
-    if (f->n > f->node->n_inputs || f->n > TMK_QDQ_MAX)
+    if (f->n > f->node->n_inputs || f->n > MAX_OPERANDS)
         return "it has more operands than this pass looks at";
     for (uint32_t i = 0; i < f->n; i++)
-        if (!tmk_qdq_operand_of(f->node->inputs[i], &f->operand[i]) ||
+        if (!read_operand(f->node->inputs[i], &f->operand[i]) ||
             (f->operand[i].dtype != TMK_INT8 && f->operand[i].dtype != TMK_UINT8))
             return "not all its operands are dequantized 8-bit integers";
     for (uint32_t i = 0; i < f->n; i++)
         if (f->operand[i].n > 1 && !(i == 1 && form->by_channel))
             return "an operand has a scale for each channel";
-    if (!tmk_qdq_result_of(f->rw, f->node->outputs[0], &f->result))
+    if (!find_result(f->rw, f->node->outputs[0], &f->result))
         return "its result is not quantized, or read by others too";
     if (f->operand[0].dtype != f->result.dtype)
         return "its result is of another type of codes than its operand";
@@ -290,18 +433,18 @@ static const char *try_operator(struct fuse *f) {
 /* Which inputs come from DequantizeLinear, for the remark. */
 static bool reads_dequantized(struct fuse *f) {
     bool any = false;
-    f->n = f->node->n_inputs < TMK_QDQ_MAX ? f->node->n_inputs : TMK_QDQ_MAX;
+    f->n = f->node->n_inputs < MAX_OPERANDS ? f->node->n_inputs : MAX_OPERANDS;
     for (uint32_t i = 0; i < f->n; i++)
-        any = (f->node->inputs[i] && tmk_qdq_operand_of(f->node->inputs[i], &f->operand[i])) || any;
+        any = (f->node->inputs[i] && read_operand(f->node->inputs[i], &f->operand[i])) || any;
     return any;
 }
 
 /* QuantizeLinear of what was dequantized with the same encoding. */
 static enum tmk_status cancel_pair(struct tmk_rewrite *rw, struct tmk_node *quantize, bool *done) {
-    struct tmk_qdq_operand o;
-    struct tmk_qdq_result r;
-    *done = quantize->inputs[0] && tmk_qdq_operand_of(quantize->inputs[0], &o) && o.n == 1 &&
-            tmk_qdq_result_at(quantize, &r) && tmk_qdq_same(&o, &r) &&
+    struct quantized_operand o;
+    struct quantized_result r;
+    *done = quantize->inputs[0] && read_operand(quantize->inputs[0], &o) && o.n == 1 &&
+            read_result(quantize, &r) && same_quantization(&o, &r) &&
             tmk_rewrite_can_replace(rw, quantize->outputs[0], o.codes, true);
     if (!*done)
         return TMK_OK;
