@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Encodings as JSON: one member of the header a line, one entry a line. Those that are written by
  * hand have what must be said only. */
-#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -13,7 +12,6 @@
 #include "calib/encodings.h"
 #include "calib/item.h"
 #include "calib/json_file.h"
-#include "profile/format.h"
 
 static enum tmk_status fail_expected(struct tmk_field_reader *r, const char *key,
                                      const char *what) {

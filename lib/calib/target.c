@@ -13,7 +13,6 @@
 #include "base/diag.h"
 #include "base/size.h"
 #include "calib/encodings.h"
-#include "calib/item.h"
 #include "calib/json_file.h"
 
 #define FORMAT_NAME "tidemark-target"

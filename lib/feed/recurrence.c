@@ -6,7 +6,6 @@
 
 #include "base/diag.h"
 #include "feed/internal.h"
-#include "tensor/list.h"
 
 /* ---- OUT=IN ---- */
 

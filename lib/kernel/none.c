@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Built where there is no library: only the families of our own are left. */
-#include "base/diag.h"
 #include "kernel/family.h"
 
 const struct tmk_family *const tmk_library_families[] = {NULL};

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/size.h"
-#include "base/text.h"
 #include "model/onnx_import.h"
 
 enum { MAX_CALLS = 64 }; /* within each other */

@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* TensorProto and TypeProto: element types, shapes and every encoding of the elements. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/size.h"
 #include "base/text.h"
-#include "model/onnx.h"
 #include "model/onnx_parts.h"
-#include "model/wire.h"
 #include "tensor/elements.h"
 
 static bool is_packed(enum tmk_dtype dtype) {

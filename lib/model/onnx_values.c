@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tensors, types and attributes as messages. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"

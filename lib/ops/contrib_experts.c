@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "ops/contrib.h"
-#include "ops/contrib_attend.h"
 #include "ops/matmul.h"
 #include "ops/rows.h"
 

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "ops/contrib.h"
-#include "ops/contrib_attend.h"
 #include "ops/matmul.h"
 #include "ops/rotary.h"
 #include "ops/rows.h"

@@ -4,7 +4,6 @@
  * nested loops. */
 #include <string.h>
 
-#include "ops/cost.h"
 #include "ops/elementwise.h"
 #include "ops/matmul.h"
 #include "ops/move.h"

@@ -4,7 +4,6 @@
  * accumulator or lie over as many.
  */
 #include <math.h>
-#include <stdlib.h>
 
 #include "ops/elementwise.h"
 #include "ops/exp.h"

@@ -2,7 +2,6 @@
 /* Validation: whether the fields of a profile are consistent. */
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/diag.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The graph executor's JSON (relay.build) as a module. Kernels are fused and have lost their
  * attributes, so only those are read whose names, shapes and layouts leave one meaning. */
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 

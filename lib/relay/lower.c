@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/map.h"
-#include "model/onnx.h"
 #include "model/onnx_import.h"
 #include "ops/ops.h"
 #include "relay/relay.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Types of Relay text. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/diag.h"
