@@ -69,19 +69,16 @@ static enum tmk_status if_run(struct tmk_run *run) {
 
 /* ---- Loop ---- */
 
+/* The graph's inputs: iteration, condition, carried. Made: condition, carried, stacked. */
 struct loop {
-    struct tmk_run *run;
-    const struct tmk_graph *body;
-    uint32_t n_carried, n_stacked;
-    struct tmk_tensor *inputs; /* iteration, condition, carried */
-    struct tmk_tensor *made;   /* condition, carried, stacked */
-    struct tmk_stack *stacks;
+    struct tmk_repeat repeat;
+    uint32_t n_carried;
     int64_t iteration, most;
     uint8_t condition;
 };
 
 static enum tmk_status read_bounds(struct loop *loop) {
-    struct tmk_run *run = loop->run;
+    struct tmk_run *run = loop->repeat.run;
     const struct tmk_tensor *most = tmk_run_in(run, 0), *condition = tmk_run_in(run, 1);
     loop->most = INT64_MAX;
     loop->condition = 1;
@@ -101,82 +98,61 @@ static enum tmk_status read_bounds(struct loop *loop) {
 }
 
 static enum tmk_status set_up_loop(struct loop *loop) {
-    struct tmk_run *run = loop->run;
-    const struct tmk_graph *body = loop->body;
+    struct tmk_run *run = loop->repeat.run;
+    const struct tmk_graph *body = loop->repeat.body;
     loop->n_carried = run->n_in > 2 ? run->n_in - 2 : 0;
     if (body->n_outputs < 1 + loop->n_carried || run->n_out > body->n_outputs - 1)
         return tmk_fail(run->diag, TMK_GRAPH,
                         "its graph makes %u values; a condition and %u carried ones are needed",
                         body->n_outputs, loop->n_carried);
-    loop->n_stacked = body->n_outputs - 1 - loop->n_carried;
-    loop->inputs = calloc(loop->n_carried + 2u, sizeof *loop->inputs);
-    loop->made = calloc(body->n_outputs + 1u, sizeof *loop->made);
-    loop->stacks = calloc(loop->n_stacked + 1u, sizeof *loop->stacks);
-    TMK_TRY_ALLOC(loop->inputs && loop->made && loop->stacks, run->diag);
+    TMK_TRY(tmk_repeat_begin(&loop->repeat, loop->n_carried + 2,
+                             body->n_outputs - 1 - loop->n_carried));
     TMK_TRY(read_bounds(loop));
     for (uint32_t i = 0; i < loop->n_carried; i++) {
         if (!run->in[2 + i])
             return tmk_fail(run->diag, TMK_GRAPH, "its carried input %u is absent", i);
-        TMK_TRY(tmk_tensor_keep(&loop->inputs[2 + i], run->in[2 + i], run->diag));
+        TMK_TRY(tmk_tensor_keep(&loop->repeat.inputs[2 + i], run->in[2 + i], run->diag));
     }
     return TMK_OK;
 }
 
 static enum tmk_status iterate_body(struct loop *loop) {
+    struct tmk_repeat *r = &loop->repeat;
     const struct tmk_shape scalar = {0};
-    tmk_tensor_borrow(&loop->inputs[0], TMK_INT64, &scalar, &loop->iteration);
-    tmk_tensor_borrow(&loop->inputs[1], TMK_BOOL, &scalar, &loop->condition);
-    TMK_TRY(tmk_call_body(loop->run, loop->body, loop->inputs, loop->n_carried + 2, loop->made));
-    bool repeat = false;
-    TMK_TRY(
-        read_flag(&loop->made[0], "the condition that its graph makes", &repeat, loop->run->diag));
-    for (uint32_t i = 0; i < loop->n_carried; i++) {
-        tmk_tensor_finish(&loop->inputs[2 + i]);
-        loop->inputs[2 + i] = loop->made[1 + i];
-        loop->made[1 + i] = (struct tmk_tensor){0};
-    }
-    for (uint32_t i = 0; i < loop->n_stacked; i++)
-        TMK_TRY(tmk_stack_push(&loop->stacks[i], &loop->made[1 + loop->n_carried + i],
-                               loop->run->diag));
-    loop->condition = repeat;
+    tmk_tensor_borrow(&r->inputs[0], TMK_INT64, &scalar, &loop->iteration);
+    tmk_tensor_borrow(&r->inputs[1], TMK_BOOL, &scalar, &loop->condition);
+    TMK_TRY(tmk_call_body(r->run, r->body, r->inputs, r->n_inputs, r->made));
+    bool again = false;
+    TMK_TRY(read_flag(&r->made[0], "the condition that its graph makes", &again, r->run->diag));
+    tmk_repeat_carry(r, 2, 1, loop->n_carried);
+    for (uint32_t i = 0; i < r->n_stacks; i++)
+        TMK_TRY(tmk_stack_push(&r->stacks[i], &r->made[1 + loop->n_carried + i], r->run->diag));
+    loop->condition = again;
     loop->iteration++;
     return TMK_OK;
 }
 
-static void drop_made(struct loop *loop) {
-    for (uint32_t i = 0; loop->made && i < loop->body->n_outputs; i++)
-        tmk_tensor_finish(&loop->made[i]);
-}
-
 static enum tmk_status run_loop(struct loop *loop) {
+    struct tmk_repeat *r = &loop->repeat;
     TMK_TRY(set_up_loop(loop));
     enum tmk_status status = TMK_OK;
     while (status == TMK_OK && loop->iteration < loop->most && loop->condition) {
         status = iterate_body(loop);
-        drop_made(loop);
+        tmk_repeat_drop_made(r);
     }
     TMK_TRY(status);
     for (uint32_t i = 0; i < loop->n_carried; i++)
-        tmk_give(loop->run, i, &loop->inputs[2 + i]);
-    for (uint32_t i = 0; i < loop->n_stacked; i++) {
-        const struct tmk_value *value = loop->body->outputs[1 + loop->n_carried + i];
-        TMK_TRY(tmk_stack_finish_into(&loop->stacks[i], loop->run, loop->n_carried + i,
-                                      &value->type, 0, false));
-    }
+        tmk_give(r->run, i, &r->inputs[2 + i]);
+    for (uint32_t i = 0; i < r->n_stacks; i++)
+        TMK_TRY(tmk_stack_finish_into(&r->stacks[i], r->run, loop->n_carried + i,
+                                      &r->body->outputs[1 + loop->n_carried + i]->type, 0, false));
     return TMK_OK;
 }
 
 static enum tmk_status loop_run(struct tmk_run *run) {
-    struct loop loop = {.run = run, .body = tmk_node_attr(run->node, "body")->graphs[0]};
+    struct loop loop = {.repeat = tmk_repeat_of(run)};
     enum tmk_status status = run_loop(&loop);
-    drop_made(&loop);
-    for (uint32_t i = 0; loop.inputs && i < loop.n_carried; i++)
-        tmk_tensor_finish(&loop.inputs[2 + i]);
-    for (uint32_t i = 0; loop.stacks && i < loop.n_stacked; i++)
-        tmk_stack_drop(&loop.stacks[i]);
-    free(loop.inputs);
-    free(loop.made);
-    free(loop.stacks);
+    tmk_repeat_end(&loop.repeat);
     return status;
 }
 

@@ -16,6 +16,23 @@ struct sizes {
     size_t at_head, at_sequence; /* elements from one to the next; a sample is all of them */
 };
 
+/* Of [batch, sequence, heads * head], whose heads are given, or [batch, heads, sequence, head]. */
+static struct sizes sizes_of(const struct tmk_shape *x, int64_t heads) {
+    struct sizes s = {.batch = (size_t)x->dim[0]};
+    if (x->rank == 3) {
+        s.sequence = (size_t)x->dim[1];
+        s.heads = (size_t)heads;
+        s.head = s.at_head = (size_t)(x->dim[2] / heads);
+        s.at_sequence = (size_t)x->dim[2];
+    } else {
+        s.heads = (size_t)x->dim[1];
+        s.sequence = (size_t)x->dim[2];
+        s.head = s.at_sequence = (size_t)x->dim[3];
+        s.at_head = tmk_shape_product(x, 2, 4);
+    }
+    return s;
+}
+
 static enum tmk_status read_sizes(const struct tmk_node *node, const struct tmk_shape *x,
                                   struct sizes *s, struct tmk_diag *diag) {
     int64_t heads = tmk_node_int(node, "num_heads", 0),
@@ -26,18 +43,7 @@ static enum tmk_status read_sizes(const struct tmk_node *node, const struct tmk_
         return tmk_fail(diag, TMK_SHAPE,
                         "attribute 'num_heads' is %lld, which does not divide %lld",
                         (long long)heads, (long long)x->dim[2]);
-    *s = (struct sizes){.batch = (size_t)x->dim[0]};
-    if (x->rank == 3) {
-        s->sequence = (size_t)x->dim[1];
-        s->heads = (size_t)heads;
-        s->head = s->at_head = (size_t)(x->dim[2] / heads);
-        s->at_sequence = (size_t)x->dim[2];
-    } else {
-        s->heads = (size_t)x->dim[1];
-        s->sequence = (size_t)x->dim[2];
-        s->head = s->at_sequence = (size_t)x->dim[3];
-        s->at_head = tmk_shape_product(x, 2, 4);
-    }
+    *s = sizes_of(x, heads);
     turned = turned ? turned : (int64_t)s->head;
     if (turned < 0 || turned % 2 || turned > (int64_t)s->head)
         return tmk_fail(diag, TMK_RANGE, "%lld elements of a head of %zu cannot turn in pairs",
@@ -94,11 +100,22 @@ void tmk_rotary_turn(size_t turned, size_t head, bool interleaved, const float *
         y[i] = x[i];
 }
 
+/* Turns all heads at the step `at` of all samples' sequences, by row `place` of the tables. */
+static void turn_heads(const struct tmk_run *run, const struct sizes *s, size_t at,
+                       const struct tmk_tensor *cosine, const struct tmk_tensor *sine,
+                       size_t place) {
+    const bool interleaved = tmk_node_int(run->node, "interleaved", 0) != 0;
+    const size_t row = place * (s->turned / 2);
+    size_t first =
+        at / s->sequence * (s->heads * s->sequence * s->head) + at % s->sequence * s->at_sequence;
+    for (size_t h = 0; h < s->heads; h++, first += s->at_head)
+        tmk_rotary_turn(s->turned, s->head, interleaved, (const float *)cosine->data + row,
+                        (const float *)sine->data + row, (const float *)run->in[IN_X]->data + first,
+                        (float *)run->out[0]->data + first);
+}
+
 static enum tmk_status run_rotary(struct tmk_run *run) {
     const struct tmk_tensor *x = run->in[IN_X], *positions = tmk_run_in(run, IN_POSITIONS);
-    const float *cosine = run->in[IN_COS]->data, *sine = run->in[IN_SIN]->data;
-    bool interleaved = tmk_node_int(run->node, "interleaved", 0) != 0;
-    struct tmk_tensor *y = tmk_run_out(run, 0);
     struct sizes s;
     TMK_TRY(read_sizes(run->node, &x->shape, &s, run->diag));
     for (size_t p = 0; p < s.batch * s.sequence; p++) {
@@ -110,12 +127,7 @@ static enum tmk_status run_rotary(struct tmk_run *run) {
                                 (long long)given, (long long)run->in[IN_COS]->shape.dim[0]);
             place = (size_t)given;
         }
-        size_t at =
-            p / s.sequence * (s.heads * s.sequence * s.head) + p % s.sequence * s.at_sequence;
-        for (size_t h = 0; h < s.heads; h++, at += s.at_head)
-            tmk_rotary_turn(s.turned, s.head, interleaved, cosine + place * (s.turned / 2),
-                            sine + place * (s.turned / 2), (const float *)x->data + at,
-                            (float *)y->data + at);
+        turn_heads(run, &s, p, run->in[IN_COS], run->in[IN_SIN], place);
     }
     return TMK_OK;
 }
@@ -125,14 +137,9 @@ static enum tmk_status run_rotary(struct tmk_run *run) {
 
 enum { CONTRIB_IN_X, CONTRIB_IN_POSITIONS, CONTRIB_IN_COS, CONTRIB_IN_SIN };
 
-struct contrib_sizes {
-    size_t batch, sequence, heads, head, turned;
-    size_t at_head, at_sequence; /* elements from one to the next; a sample is all of them */
-};
-
 /* Without num_heads, a head of [batch, sequence, hidden] turns as a whole. */
 static enum tmk_status read_sizes_contrib(const struct tmk_node *node, const struct tmk_shape *x,
-                                          const struct tmk_shape *table, struct contrib_sizes *out,
+                                          const struct tmk_shape *table, struct sizes *out,
                                           struct tmk_diag *diag) {
     int64_t heads = tmk_node_int(node, "num_heads", 0),
             turned = tmk_node_int(node, "rotary_embedding_dim", 0);
@@ -153,18 +160,8 @@ static enum tmk_status read_sizes_contrib(const struct tmk_node *node, const str
     if (x->rank == 3 && (heads <= 0 || hidden % heads))
         return tmk_fail(diag, TMK_SHAPE, "%lld heads do not divide %lld", (long long)heads,
                         (long long)hidden);
-    struct contrib_sizes s = {.batch = (size_t)x->dim[0], .turned = (size_t)turned};
-    if (x->rank == 3) {
-        s.sequence = (size_t)x->dim[1];
-        s.heads = (size_t)heads;
-        s.head = s.at_head = (size_t)(hidden / heads);
-        s.at_sequence = (size_t)hidden;
-    } else {
-        s.heads = (size_t)x->dim[1];
-        s.sequence = (size_t)x->dim[2];
-        s.head = s.at_sequence = (size_t)hidden;
-        s.at_head = tmk_shape_product(x, 2, 4);
-    }
+    struct sizes s = sizes_of(x, heads);
+    s.turned = (size_t)turned;
     if (s.turned > s.head)
         return tmk_fail(diag, TMK_RANGE, "a head has %zu elements, of which %zu cannot turn",
                         s.head, s.turned);
@@ -177,7 +174,7 @@ static enum tmk_status infer_rotary_contrib(struct tmk_infer *infer) {
                             *positions = infer->in[CONTRIB_IN_POSITIONS],
                             *cosine = infer->in[CONTRIB_IN_COS], *sine = infer->in[CONTRIB_IN_SIN];
     const struct tmk_shape *p = &positions->shape;
-    struct contrib_sizes s;
+    struct sizes s;
     size_t count;
     TMK_TRY(tmk_want_dtype(x, TMK_FLOAT32, "input", infer->diag));
     TMK_TRY(tmk_want_dtype(positions, TMK_INT64, "position_ids", infer->diag));
@@ -198,11 +195,8 @@ static enum tmk_status infer_rotary_contrib(struct tmk_infer *infer) {
 
 static enum tmk_status run_rotary_contrib(struct tmk_run *run) {
     const struct tmk_tensor *x = run->in[CONTRIB_IN_X], *positions = run->in[CONTRIB_IN_POSITIONS];
-    const float *cosine = run->in[CONTRIB_IN_COS]->data, *sine = run->in[CONTRIB_IN_SIN]->data;
-    bool interleaved = tmk_node_int(run->node, "interleaved", 0) != 0;
-    struct tmk_tensor *y = tmk_run_out(run, 0);
     int64_t most = run->in[CONTRIB_IN_COS]->shape.dim[0];
-    struct contrib_sizes s;
+    struct sizes s;
     TMK_TRY(
         read_sizes_contrib(run->node, &x->shape, &run->in[CONTRIB_IN_COS]->shape, &s, run->diag));
     for (size_t i = 0; i < s.batch * s.sequence; i++) {
@@ -212,12 +206,8 @@ static enum tmk_status run_rotary_contrib(struct tmk_run *run) {
         if (first < 0 || first >= most || step >= most - first)
             return tmk_fail(run->diag, TMK_RANGE, "place %zu has position %lld and more, of %lld",
                             i, (long long)first, (long long)most);
-        size_t place = (size_t)(first + step) * (s.turned / 2),
-               at = i / s.sequence * (s.heads * s.sequence * s.head) +
-                    i % s.sequence * s.at_sequence;
-        for (size_t h = 0; h < s.heads; h++, at += s.at_head)
-            tmk_rotary_turn(s.turned, s.head, interleaved, cosine + place, sine + place,
-                            (const float *)x->data + at, (float *)y->data + at);
+        turn_heads(run, &s, i, run->in[CONTRIB_IN_COS], run->in[CONTRIB_IN_SIN],
+                   (size_t)(first + step));
     }
     return TMK_OK;
 }

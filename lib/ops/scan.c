@@ -7,58 +7,52 @@
 #include "ops/rows.h"
 #include "ops/stack.h"
 
+/* The graph's inputs: states, slices. Made: states, stacked. */
 struct scan {
-    struct tmk_run *run;
-    const struct tmk_graph *body;
-    uint32_t n_states, n_scanned, n_stacked;
+    struct tmk_repeat repeat;
+    uint32_t n_states, n_scanned;
     int64_t steps;
-    struct tmk_tensor *inputs; /* states, slices */
-    struct tmk_tensor *made;   /* states, stacked */
-    struct tmk_stack *stacks;
 };
 
 /* Entry i of an optional list attribute of `n` numbers. */
 static enum tmk_status list_entry(const struct scan *scan, const char *name, size_t n, size_t i,
                                   int64_t *out) {
     size_t given;
-    const int64_t *list = tmk_node_ints(scan->run->node, name, &given);
+    const int64_t *list = tmk_node_ints(scan->repeat.run->node, name, &given);
     if (list && given != n)
-        return tmk_fail(scan->run->diag, TMK_GRAPH, "attribute '%s' has %zu entries, not %zu", name,
-                        given, n);
+        return tmk_fail(scan->repeat.run->diag, TMK_GRAPH,
+                        "attribute '%s' has %zu entries, not %zu", name, given, n);
     *out = list ? list[i] : 0;
     return TMK_OK;
 }
 
 static enum tmk_status scanned_axis(const struct scan *scan, uint32_t i, int32_t *axis) {
-    const struct tmk_tensor *in = scan->run->in[scan->n_states + i];
+    const struct tmk_tensor *in = scan->repeat.run->in[scan->n_states + i];
     int64_t value = 0;
     TMK_TRY(list_entry(scan, "scan_input_axes", scan->n_scanned, i, &value));
-    return tmk_axis(value, in->shape.rank, axis, scan->run->diag);
+    return tmk_axis(value, in->shape.rank, axis, scan->repeat.run->diag);
 }
 
 static enum tmk_status set_up(struct scan *scan) {
-    struct tmk_run *run = scan->run;
+    struct tmk_run *run = scan->repeat.run;
     int64_t scanned = tmk_node_int(run->node, "num_scan_inputs", 0);
     if (scanned < 1 || scanned > run->n_in)
         return tmk_fail(run->diag, TMK_GRAPH, "num_scan_inputs is %lld of %u inputs",
                         (long long)scanned, run->n_in);
     scan->n_scanned = (uint32_t)scanned;
     scan->n_states = run->n_in - scan->n_scanned;
-    if (scan->body->n_outputs < scan->n_states || run->n_out > scan->body->n_outputs)
+    if (scan->repeat.body->n_outputs < scan->n_states || run->n_out > scan->repeat.body->n_outputs)
         return tmk_fail(run->diag, TMK_GRAPH,
                         "its graph makes %u values for %u states and %u "
                         "outputs",
-                        scan->body->n_outputs, scan->n_states, run->n_out);
-    scan->n_stacked = scan->body->n_outputs - scan->n_states;
-    scan->inputs = calloc(run->n_in + 1u, sizeof *scan->inputs);
-    scan->made = calloc(scan->body->n_outputs + 1u, sizeof *scan->made);
-    scan->stacks = calloc(scan->n_stacked + 1u, sizeof *scan->stacks);
-    TMK_TRY_ALLOC(scan->inputs && scan->made && scan->stacks, run->diag);
+                        scan->repeat.body->n_outputs, scan->n_states, run->n_out);
+    TMK_TRY(
+        tmk_repeat_begin(&scan->repeat, run->n_in, scan->repeat.body->n_outputs - scan->n_states));
     for (uint32_t i = 0; i < run->n_in; i++)
         if (!run->in[i])
             return tmk_fail(run->diag, TMK_GRAPH, "its input %u is absent", i);
     for (uint32_t i = 0; i < scan->n_states; i++)
-        TMK_TRY(tmk_tensor_keep(&scan->inputs[i], run->in[i], run->diag));
+        TMK_TRY(tmk_tensor_keep(&scan->repeat.inputs[i], run->in[i], run->diag));
     scan->steps = -1;
     for (uint32_t i = 0; i < scan->n_scanned; i++) {
         int32_t axis = 0;
@@ -74,8 +68,8 @@ static enum tmk_status set_up(struct scan *scan) {
 
 /* Slice `step` of scan input i, copied. */
 static enum tmk_status copy_slice(struct scan *scan, uint32_t i, int64_t step) {
-    const struct tmk_tensor *in = scan->run->in[scan->n_states + i];
-    struct tmk_tensor *slice = &scan->inputs[scan->n_states + i];
+    const struct tmk_tensor *in = scan->repeat.run->in[scan->n_states + i];
+    struct tmk_tensor *slice = &scan->repeat.inputs[scan->n_states + i];
     int32_t axis = 0;
     int64_t backwards = 0;
     TMK_TRY(scanned_axis(scan, i, &axis));
@@ -85,7 +79,7 @@ static enum tmk_status copy_slice(struct scan *scan, uint32_t i, int64_t step) {
             (size_t)(shape.rank - axis - 1) * sizeof shape.dim[0]);
     shape.rank--;
     tmk_tensor_finish(slice);
-    TMK_TRY(tmk_tensor_init(slice, in->dtype, &shape, scan->run->diag));
+    TMK_TRY(tmk_tensor_init(slice, in->dtype, &shape, scan->repeat.run->diag));
     size_t outer = tmk_shape_product(&in->shape, 0, axis);
     size_t inner =
         tmk_shape_product(&in->shape, axis + 1, in->shape.rank) * tmk_dtype_size(in->dtype);
@@ -99,20 +93,13 @@ static enum tmk_status copy_slice(struct scan *scan, uint32_t i, int64_t step) {
 static enum tmk_status step_once(struct scan *scan, int64_t step) {
     for (uint32_t i = 0; i < scan->n_scanned; i++)
         TMK_TRY(copy_slice(scan, i, step));
-    TMK_TRY(tmk_call_body(scan->run, scan->body, scan->inputs, scan->run->n_in, scan->made));
-    for (uint32_t i = 0; i < scan->n_states; i++) {
-        tmk_tensor_finish(&scan->inputs[i]);
-        scan->inputs[i] = scan->made[i];
-        scan->made[i] = (struct tmk_tensor){0};
-    }
-    for (uint32_t i = 0; i < scan->n_stacked; i++)
-        TMK_TRY(tmk_stack_push(&scan->stacks[i], &scan->made[scan->n_states + i], scan->run->diag));
+    TMK_TRY(tmk_call_body(scan->repeat.run, scan->repeat.body, scan->repeat.inputs,
+                          scan->repeat.run->n_in, scan->repeat.made));
+    tmk_repeat_carry(&scan->repeat, 0, 0, scan->n_states);
+    for (uint32_t i = 0; i < scan->repeat.n_stacks; i++)
+        TMK_TRY(tmk_stack_push(&scan->repeat.stacks[i], &scan->repeat.made[scan->n_states + i],
+                               scan->repeat.run->diag));
     return TMK_OK;
-}
-
-static void drop_made(struct scan *scan) {
-    for (uint32_t i = 0; scan->made && i < scan->body->n_outputs; i++)
-        tmk_tensor_finish(&scan->made[i]);
 }
 
 static enum tmk_status run_scan(struct scan *scan) {
@@ -120,33 +107,26 @@ static enum tmk_status run_scan(struct scan *scan) {
     enum tmk_status status = TMK_OK;
     for (int64_t step = 0; status == TMK_OK && step < scan->steps; step++) {
         status = step_once(scan, step);
-        drop_made(scan);
+        tmk_repeat_drop_made(&scan->repeat);
     }
     TMK_TRY(status);
     for (uint32_t i = 0; i < scan->n_states; i++)
-        tmk_give(scan->run, i, &scan->inputs[i]);
-    for (uint32_t i = 0; i < scan->n_stacked; i++) {
+        tmk_give(scan->repeat.run, i, &scan->repeat.inputs[i]);
+    for (uint32_t i = 0; i < scan->repeat.n_stacks; i++) {
         int64_t axis = 0, backwards = 0;
-        TMK_TRY(list_entry(scan, "scan_output_axes", scan->n_stacked, i, &axis));
-        TMK_TRY(list_entry(scan, "scan_output_directions", scan->n_stacked, i, &backwards));
-        TMK_TRY(tmk_stack_finish_into(&scan->stacks[i], scan->run, scan->n_states + i,
-                                      &scan->body->outputs[scan->n_states + i]->type, axis,
+        TMK_TRY(list_entry(scan, "scan_output_axes", scan->repeat.n_stacks, i, &axis));
+        TMK_TRY(list_entry(scan, "scan_output_directions", scan->repeat.n_stacks, i, &backwards));
+        TMK_TRY(tmk_stack_finish_into(&scan->repeat.stacks[i], scan->repeat.run, scan->n_states + i,
+                                      &scan->repeat.body->outputs[scan->n_states + i]->type, axis,
                                       backwards != 0));
     }
     return TMK_OK;
 }
 
 static enum tmk_status scan_run(struct tmk_run *run) {
-    struct scan scan = {.run = run, .body = tmk_node_attr(run->node, "body")->graphs[0]};
+    struct scan scan = {.repeat = tmk_repeat_of(run)};
     enum tmk_status status = run_scan(&scan);
-    drop_made(&scan);
-    for (uint32_t i = 0; scan.inputs && i < run->n_in; i++)
-        tmk_tensor_finish(&scan.inputs[i]);
-    for (uint32_t i = 0; scan.stacks && i < scan.n_stacked; i++)
-        tmk_stack_drop(&scan.stacks[i]);
-    free(scan.inputs);
-    free(scan.made);
-    free(scan.stacks);
+    tmk_repeat_end(&scan.repeat);
     return status;
 }
 
@@ -160,20 +140,17 @@ struct padded {
     bool there;
 };
 
+/* Of the graph's stacks, one a state: the states after the last step, by entry of the batch. */
 struct batched_scan {
-    struct tmk_run *run;
-    const struct tmk_graph *body;
+    struct tmk_repeat repeat;
     uint32_t n_states, n_scanned, n_outputs; /* n_outputs: behind the states */
     int64_t batch, steps;
-    const int64_t *backwards;  /* by scan input, or NULL */
-    struct tmk_tensor *inputs; /* states, slices */
-    struct tmk_tensor *made;   /* states, outputs */
-    struct tmk_stack *finals;  /* states after the last step, by entry of the batch */
+    const int64_t *backwards; /* by scan input, or NULL */
     struct padded *outputs;
 };
 
 static const struct tmk_tensor *batched_operand(const struct batched_scan *scan, uint32_t i) {
-    return scan->run->in[1 + i];
+    return scan->repeat.run->in[1 + i];
 }
 
 /* Entry `at` of the tensor's first axes, as a tensor that borrows its bytes. */
@@ -189,8 +166,8 @@ static void view_entry(const struct tmk_tensor *in, int32_t axes, size_t at,
 static enum tmk_status check_dim(const struct batched_scan *scan, const char *what, int64_t here,
                                  int64_t *known) {
     if (*known >= 0 && here != *known)
-        return tmk_fail(scan->run->diag, TMK_SHAPE, "its inputs have %s of %lld and %lld", what,
-                        (long long)*known, (long long)here);
+        return tmk_fail(scan->repeat.run->diag, TMK_SHAPE, "its inputs have %s of %lld and %lld",
+                        what, (long long)*known, (long long)here);
     *known = here;
     return TMK_OK;
 }
@@ -201,10 +178,10 @@ static enum tmk_status read_extents(struct batched_scan *scan) {
         const struct tmk_tensor *in = batched_operand(scan, i);
         bool scanned = i >= scan->n_states;
         if (!in)
-            return tmk_fail(scan->run->diag, TMK_GRAPH, "its input %u is absent", i + 1);
+            return tmk_fail(scan->repeat.run->diag, TMK_GRAPH, "its input %u is absent", i + 1);
         if (in->shape.rank < (scanned ? 2 : 1))
-            return tmk_fail(scan->run->diag, TMK_SHAPE, "its input %u has %d axes; it needs %s",
-                            i + 1, in->shape.rank,
+            return tmk_fail(scan->repeat.run->diag, TMK_SHAPE,
+                            "its input %u has %d axes; it needs %s", i + 1, in->shape.rank,
                             scanned ? "one for the batch and one for the steps"
                                     : "one for the batch");
         TMK_TRY(check_dim(scan, "batches", in->shape.dim[0], &scan->batch));
@@ -215,7 +192,7 @@ static enum tmk_status read_extents(struct batched_scan *scan) {
 }
 
 static enum tmk_status set_up_batched(struct batched_scan *scan) {
-    struct tmk_run *run = scan->run;
+    struct tmk_run *run = scan->repeat.run;
     int64_t scanned = tmk_node_int(run->node, "num_scan_inputs", 0);
     size_t n;
     if (scanned < 1 || scanned >= run->n_in)
@@ -227,23 +204,21 @@ static enum tmk_status set_up_batched(struct batched_scan *scan) {
     if (scan->backwards && n != scan->n_scanned)
         return tmk_fail(run->diag, TMK_GRAPH, "attribute 'directions' has %zu entries, not %u", n,
                         scan->n_scanned);
-    if (scan->body->n_outputs < scan->n_states || run->n_out > scan->body->n_outputs)
+    if (scan->repeat.body->n_outputs < scan->n_states || run->n_out > scan->repeat.body->n_outputs)
         return tmk_fail(run->diag, TMK_GRAPH,
                         "its graph makes %u values for %u states and %u outputs",
-                        scan->body->n_outputs, scan->n_states, run->n_out);
-    scan->n_outputs = scan->body->n_outputs - scan->n_states;
-    scan->inputs = calloc(run->n_in, sizeof *scan->inputs);
-    scan->made = calloc(scan->body->n_outputs + 1u, sizeof *scan->made);
-    scan->finals = calloc(scan->n_states + 1u, sizeof *scan->finals);
+                        scan->repeat.body->n_outputs, scan->n_states, run->n_out);
+    scan->n_outputs = scan->repeat.body->n_outputs - scan->n_states;
+    TMK_TRY(tmk_repeat_begin(&scan->repeat, scan->n_states + scan->n_scanned, scan->n_states));
     scan->outputs = calloc(scan->n_outputs + 1u, sizeof *scan->outputs);
-    TMK_TRY_ALLOC(scan->inputs && scan->made && scan->finals && scan->outputs, run->diag);
+    TMK_TRY_ALLOC(scan->outputs, run->diag);
     return read_extents(scan);
 }
 
 /* Steps of entry b. */
 static enum tmk_status length_of(const struct batched_scan *scan, int64_t b, int64_t *out) {
-    const struct tmk_tensor *lengths = scan->run->in[0];
-    struct tmk_diag *diag = scan->run->diag;
+    const struct tmk_tensor *lengths = scan->repeat.run->in[0];
+    struct tmk_diag *diag = scan->repeat.run->diag;
     *out = scan->steps;
     if (!lengths)
         return TMK_OK;
@@ -263,10 +238,10 @@ static enum tmk_status begin_output(struct batched_scan *scan, uint32_t k, enum 
     struct padded *output = &scan->outputs[k];
     struct tmk_shape shape = {.rank = item->rank + 2, .dim = {scan->batch, scan->steps}};
     if (shape.rank > TMK_MAX_RANK)
-        return tmk_fail(scan->run->diag, TMK_SHAPE, "too many axes to stack on others");
+        return tmk_fail(scan->repeat.run->diag, TMK_SHAPE, "too many axes to stack on others");
     memcpy(shape.dim + 2, item->dim, (size_t)item->rank * sizeof shape.dim[0]);
-    TMK_TRY(tmk_run_alloc(scan->run, scan->n_states + k, dtype, &shape));
-    const struct tmk_tensor *out = tmk_run_out(scan->run, scan->n_states + k);
+    TMK_TRY(tmk_run_alloc(scan->repeat.run, scan->n_states + k, dtype, &shape));
+    const struct tmk_tensor *out = tmk_run_out(scan->repeat.run, scan->n_states + k);
     if (out && tmk_tensor_bytes(out))
         memset(out->data, 0, tmk_tensor_bytes(out)); /* behind a sequence's end */
     *output = (struct padded){*item, dtype,
@@ -275,27 +250,22 @@ static enum tmk_status begin_output(struct batched_scan *scan, uint32_t k, enum 
 }
 
 static enum tmk_status put_output(struct batched_scan *scan, uint32_t k, size_t at) {
-    const struct tmk_tensor *made = &scan->made[scan->n_states + k];
+    const struct tmk_tensor *made = &scan->repeat.made[scan->n_states + k];
     struct padded *output = &scan->outputs[k];
     char was[128], is[128];
-    TMK_TRY(tmk_want_tensor(made, "what its graph makes to be stacked", scan->run->diag));
+    TMK_TRY(tmk_want_tensor(made, "what its graph makes to be stacked", scan->repeat.run->diag));
     if (!output->there)
         TMK_TRY(begin_output(scan, k, made->dtype, &made->shape));
     if (made->dtype != output->dtype || !tmk_shape_equal(&made->shape, &output->item))
-        return tmk_fail(scan->run->diag, TMK_SHAPE,
+        return tmk_fail(scan->repeat.run->diag, TMK_SHAPE,
                         "its graph made %s%s and then %s%s where equal ones are stacked",
                         tmk_dtype_name(output->dtype),
                         tmk_shape_text(&output->item, was, sizeof was), tmk_dtype_name(made->dtype),
                         tmk_shape_text(&made->shape, is, sizeof is));
-    const struct tmk_tensor *out = tmk_run_out(scan->run, scan->n_states + k);
+    const struct tmk_tensor *out = tmk_run_out(scan->repeat.run, scan->n_states + k);
     if (out && output->bytes)
         memcpy((char *)out->data + at * output->bytes, made->data, output->bytes);
     return TMK_OK;
-}
-
-static void drop_made_batched(struct batched_scan *scan) {
-    for (uint32_t i = 0; scan->made && i < scan->body->n_outputs; i++)
-        tmk_tensor_finish(&scan->made[i]);
 }
 
 static enum tmk_status step_once_batched(struct batched_scan *scan, int64_t b, int64_t step,
@@ -304,15 +274,11 @@ static enum tmk_status step_once_batched(struct batched_scan *scan, int64_t b, i
     for (uint32_t i = 0; i < scan->n_scanned; i++) {
         int64_t at = scan->backwards && scan->backwards[i] ? length - 1 - step : step;
         view_entry(batched_operand(scan, scan->n_states + i), 2, first + (size_t)at,
-                   &scan->inputs[scan->n_states + i]);
+                   &scan->repeat.inputs[scan->n_states + i]);
     }
-    TMK_TRY(tmk_call_body(scan->run, scan->body, scan->inputs, scan->n_states + scan->n_scanned,
-                          scan->made));
-    for (uint32_t i = 0; i < scan->n_states; i++) {
-        tmk_tensor_finish(&scan->inputs[i]);
-        scan->inputs[i] = scan->made[i];
-        scan->made[i] = (struct tmk_tensor){0};
-    }
+    TMK_TRY(tmk_call_body(scan->repeat.run, scan->repeat.body, scan->repeat.inputs,
+                          scan->n_states + scan->n_scanned, scan->repeat.made));
+    tmk_repeat_carry(&scan->repeat, 0, 0, scan->n_states);
     for (uint32_t k = 0; k < scan->n_outputs; k++)
         TMK_TRY(put_output(scan, k, first + (size_t)step));
     return TMK_OK;
@@ -323,21 +289,22 @@ static enum tmk_status run_entry(struct batched_scan *scan, int64_t b) {
     enum tmk_status status = TMK_OK;
     TMK_TRY(length_of(scan, b, &length));
     for (uint32_t i = 0; i < scan->n_states; i++)
-        view_entry(batched_operand(scan, i), 1, (size_t)b, &scan->inputs[i]);
+        view_entry(batched_operand(scan, i), 1, (size_t)b, &scan->repeat.inputs[i]);
     for (int64_t step = 0; status == TMK_OK && step < length; step++) {
         status = step_once_batched(scan, b, step, length);
-        drop_made_batched(scan);
+        tmk_repeat_drop_made(&scan->repeat);
     }
     for (uint32_t i = 0; status == TMK_OK && i < scan->n_states; i++)
-        status = tmk_stack_push(&scan->finals[i], &scan->inputs[i], scan->run->diag);
+        status = tmk_stack_push(&scan->repeat.stacks[i], &scan->repeat.inputs[i],
+                                scan->repeat.run->diag);
     return status;
 }
 
 /* An output for which nothing was made has the shape of its type; unknown dimensions are 0. */
 static enum tmk_status begin_empty(struct batched_scan *scan, uint32_t k) {
-    const struct tmk_type *type = &scan->body->outputs[scan->n_states + k]->type;
+    const struct tmk_type *type = &scan->repeat.body->outputs[scan->n_states + k]->type;
     if (!tmk_dtype_size(type->dtype) || !type->has_shape)
-        return tmk_fail(scan->run->diag, TMK_SHAPE,
+        return tmk_fail(scan->repeat.run->diag, TMK_SHAPE,
                         "its graph never ran, and the type of what it would have made is not "
                         "declared");
     struct tmk_shape item = type->shape;
@@ -352,8 +319,8 @@ static enum tmk_status run_scan_batched(struct batched_scan *scan) {
     for (int64_t b = 0; b < scan->batch; b++)
         TMK_TRY(run_entry(scan, b));
     for (uint32_t i = 0; i < scan->n_states; i++)
-        TMK_TRY(tmk_stack_finish_into(&scan->finals[i], scan->run, i, &scan->body->outputs[i]->type,
-                                      0, false));
+        TMK_TRY(tmk_stack_finish_into(&scan->repeat.stacks[i], scan->repeat.run, i,
+                                      &scan->repeat.body->outputs[i]->type, 0, false));
     for (uint32_t k = 0; k < scan->n_outputs; k++)
         if (!scan->outputs[k].there)
             TMK_TRY(begin_empty(scan, k));
@@ -361,16 +328,9 @@ static enum tmk_status run_scan_batched(struct batched_scan *scan) {
 }
 
 static enum tmk_status scan_run_batched(struct tmk_run *run) {
-    struct batched_scan scan = {.run = run, .body = tmk_node_attr(run->node, "body")->graphs[0]};
+    struct batched_scan scan = {.repeat = tmk_repeat_of(run)};
     enum tmk_status status = run_scan_batched(&scan);
-    drop_made_batched(&scan);
-    for (uint32_t i = 0; scan.inputs && i < scan.n_states; i++)
-        tmk_tensor_finish(&scan.inputs[i]);
-    for (uint32_t i = 0; scan.finals && i < scan.n_states; i++)
-        tmk_stack_drop(&scan.finals[i]);
-    free(scan.inputs);
-    free(scan.made);
-    free(scan.finals);
+    tmk_repeat_end(&scan.repeat);
     free(scan.outputs);
     return status;
 }

@@ -117,6 +117,15 @@ static void load_signal(const struct transform *t, const float *x, size_t parts,
     }
 }
 
+/* The cosines and sines of the n parts of a turn. */
+static void fill_circle(size_t n, double *circle) {
+    for (size_t i = 0; i < n; i++) {
+        double angle = 2 * 3.14159265358979323846 * (double)i / (double)n;
+        circle[2 * i] = cos(angle);
+        circle[2 * i + 1] = sin(angle);
+    }
+}
+
 static enum tmk_status run_dft(struct tmk_run *run) {
     const struct tmk_tensor *x = run->in[0];
     struct tmk_tensor *y = tmk_run_out(run, 0);
@@ -129,11 +138,7 @@ static enum tmk_status run_dft(struct tmk_run *run) {
     double *circle = run->scratch(run->context, 6 * t.length * sizeof *circle);
     TMK_TRY_ALLOC(circle, run->diag);
     double *in = circle + 2 * t.length, *out = in + 2 * t.length;
-    for (size_t i = 0; i < t.length; i++) {
-        double angle = 2 * 3.14159265358979323846 * (double)i / (double)t.length;
-        circle[2 * i] = cos(angle);
-        circle[2 * i + 1] = sin(angle);
-    }
+    fill_circle(t.length, circle);
     for (size_t o = 0; o < outer; o++)
         for (size_t j = 0; j < inner; j++) {
             const float *from = (const float *)x->data + (o * t.given * inner + j) * parts;
@@ -266,11 +271,7 @@ static enum tmk_status run_stft(struct tmk_run *run) {
     double *circle = run->scratch(run->context, 4 * f.length * sizeof *circle);
     TMK_TRY_ALLOC(circle, run->diag);
     double *in = circle + 2 * f.length;
-    for (size_t i = 0; i < f.length; i++) {
-        double angle = 2 * 3.14159265358979323846 * (double)i / (double)f.length;
-        circle[2 * i] = cos(angle);
-        circle[2 * i + 1] = sin(angle);
-    }
+    fill_circle(f.length, circle);
     float *out = y->data;
     for (size_t b = 0; b < f.batch; b++)
         for (size_t n = 0; n < f.count; n++, out += 2 * f.bins) {

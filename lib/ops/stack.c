@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/stack.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -97,4 +98,42 @@ enum tmk_status tmk_stack_finish_into(struct tmk_stack *stack, struct tmk_run *r
 void tmk_stack_drop(struct tmk_stack *stack) {
     tmk_memory_free(stack->bytes);
     *stack = (struct tmk_stack){0};
+}
+
+struct tmk_repeat tmk_repeat_of(struct tmk_run *run) {
+    return (struct tmk_repeat){.run = run, .body = tmk_node_attr(run->node, "body")->graphs[0]};
+}
+
+enum tmk_status tmk_repeat_begin(struct tmk_repeat *repeat, uint32_t n_inputs, uint32_t n_stacks) {
+    repeat->n_inputs = n_inputs;
+    repeat->n_stacks = n_stacks;
+    repeat->inputs = calloc(n_inputs + 1u, sizeof *repeat->inputs);
+    repeat->made = calloc(repeat->body->n_outputs + 1u, sizeof *repeat->made);
+    repeat->stacks = calloc(n_stacks + 1u, sizeof *repeat->stacks);
+    TMK_TRY_ALLOC(repeat->inputs && repeat->made && repeat->stacks, repeat->run->diag);
+    return TMK_OK;
+}
+
+void tmk_repeat_carry(struct tmk_repeat *repeat, uint32_t to, uint32_t from, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++) {
+        tmk_tensor_finish(&repeat->inputs[to + i]);
+        repeat->inputs[to + i] = repeat->made[from + i];
+        repeat->made[from + i] = (struct tmk_tensor){0};
+    }
+}
+
+void tmk_repeat_drop_made(struct tmk_repeat *repeat) {
+    for (uint32_t i = 0; repeat->made && i < repeat->body->n_outputs; i++)
+        tmk_tensor_finish(&repeat->made[i]);
+}
+
+void tmk_repeat_end(struct tmk_repeat *repeat) {
+    tmk_repeat_drop_made(repeat);
+    for (uint32_t i = 0; repeat->inputs && i < repeat->n_inputs; i++)
+        tmk_tensor_finish(&repeat->inputs[i]);
+    for (uint32_t i = 0; repeat->stacks && i < repeat->n_stacks; i++)
+        tmk_stack_drop(&repeat->stacks[i]);
+    free(repeat->inputs);
+    free(repeat->made);
+    free(repeat->stacks);
 }

@@ -40,4 +40,23 @@ TMK_NODISCARD enum tmk_status tmk_stack_finish_into(struct tmk_stack *stack, str
                                                     int64_t axis, bool reversed);
 void tmk_stack_drop(struct tmk_stack *stack);
 
+/* A graph that runs time after time. Its inputs and what it made last are owned (tmk_repeat_end).
+ */
+struct tmk_repeat {
+    struct tmk_run *run;
+    const struct tmk_graph *body; /* attribute 'body' */
+    struct tmk_tensor *inputs, *made;
+    struct tmk_stack *stacks;
+    uint32_t n_inputs, n_stacks;
+};
+struct tmk_repeat tmk_repeat_of(struct tmk_run *run);
+TMK_NODISCARD enum tmk_status tmk_repeat_begin(struct tmk_repeat *repeat, uint32_t n_inputs,
+                                               uint32_t n_stacks);
+/* The n tensors made from `from` on become inputs from `to` on. */
+void tmk_repeat_carry(struct tmk_repeat *repeat, uint32_t to, uint32_t from, uint32_t n);
+/* Drops what the graph made and nothing has taken. */
+void tmk_repeat_drop_made(struct tmk_repeat *repeat);
+/* Also after a failure of tmk_repeat_begin, or before it. */
+void tmk_repeat_end(struct tmk_repeat *repeat);
+
 #endif
