@@ -410,6 +410,105 @@ def generator():
     return spread(model, 7), images(np.random.default_rng(7), 32), {}
 
 
+def clip():
+    """Both towers, and the similarity of their normalized ends."""
+    import torch
+    text = dict(hidden_size=48, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4, vocab_size=100, max_position_embeddings=16,
+                eos_token_id=99)
+    vision = dict(hidden_size=48, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4, image_size=32, patch_size=8)
+    model = made("CLIPConfig", "CLIPModel", text_config=text, vision_config=vision, projection_dim=32)
+
+    class Towers(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = model
+
+        def forward(self, ids, pixels):
+            return self.inner(input_ids=ids, pixel_values=pixels).logits_per_image
+    rng = np.random.default_rng(7)
+    feeds = [{"ids": np.concatenate([rng.integers(0, 99, (3, 9)), np.full((3, 1), 99)], 1), "pixels": smooth(rng, 1, 3, 32)}
+             for _ in range(2 * MOST)]
+    return Towers().eval(), feeds, {}
+
+
+def masks_of_points():
+    """SAM's decoder in small: sines of point coordinates, attention both ways between tokens and picture, masks by products."""
+    import torch
+    nn = torch.nn
+    torch.manual_seed(7)
+
+    class Decoder(nn.Module):
+        def __init__(self, width=32):
+            super().__init__()
+            self.encoder = nn.Sequential(nn.Conv2d(3, width, 8, 8), nn.GELU(), nn.Conv2d(width, width, 3, padding=1))
+            self.gaussian, self.mask_tokens = nn.Parameter(torch.randn(2, width // 2)), nn.Embedding(3, width)
+            self.there, self.back = (nn.MultiheadAttention(width, 4, batch_first=True) for _ in range(2))
+            self.norms = nn.ModuleList([nn.LayerNorm(width) for _ in range(2)])
+            self.larger = nn.Sequential(nn.ConvTranspose2d(width, 16, 2, 2), nn.GELU(), nn.ConvTranspose2d(16, 8, 2, 2), nn.GELU())
+            self.hyper = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 8))
+
+        def forward(self, x, points):
+            angles = 2 * torch.pi * ((2 * points - 1) @ self.gaussian)
+            tokens = torch.cat([self.mask_tokens.weight[None], torch.cat([angles.sin(), angles.cos()], -1)], 1)
+            picture = self.encoder(x)
+            flat = picture.flatten(2).transpose(1, 2)
+            tokens = self.norms[0](tokens + self.there(tokens, flat, flat)[0])
+            flat = self.norms[1](flat + self.back(flat, tokens, tokens)[0])
+            larger = self.larger(flat.transpose(1, 2).reshape(picture.shape))
+            masks = self.hyper(tokens[:, :3]) @ larger.flatten(2)
+            return masks.reshape(1, 3, larger.shape[2], larger.shape[3])
+    rng = np.random.default_rng(7)
+    feeds = [{"x": smooth(rng, 1, 3, 64), "points": rng.uniform(0, 1, (1, 4, 2)).astype(np.float32)} for _ in range(2 * MOST)]
+    return spread(Decoder(), 7).eval(), feeds, {}
+
+
+def selective_scan():
+    """Mamba's block: a gate, a causal depthwise convolution, and a recurrence whose rates depend on the input."""
+    import torch
+    nn = torch.nn
+    torch.manual_seed(7)
+
+    class Scan(nn.Module):
+        def __init__(self, width=32, states=8):
+            super().__init__()
+            self.into, self.out = nn.Linear(16, 2 * width), nn.Linear(width, 16)
+            self.conv = nn.Conv1d(width, width, 4, groups=width, padding=3)
+            self.rates, self.forms = nn.Linear(width, width), nn.Linear(width, 2 * states)
+            self.log_a, self.skip = nn.Parameter(torch.rand(width, states)), nn.Parameter(torch.ones(width))
+
+        def forward(self, x):
+            x, gate = self.into(x).chunk(2, -1)
+            x = nn.functional.silu(self.conv(x.transpose(1, 2))[..., :12].transpose(1, 2))
+            rate, (b, c) = nn.functional.softplus(self.rates(x)), self.forms(x).chunk(2, -1)
+            decay, step = torch.exp(-rate[..., None] * self.log_a.exp()), (rate * x)[..., None] * b[:, :, None]
+            state, ends = torch.zeros_like(step[:, 0]), []
+            for i in range(12):
+                state = decay[:, i] * state + step[:, i]
+                ends.append((state * c[:, i, None]).sum(-1))
+            return self.out((torch.stack(ends, 1) + self.skip * x) * nn.functional.silu(gate))
+    rng = np.random.default_rng(7)
+    return Scan().eval(), [{"x": smooth(rng, 1, 1, 12, 16)[0]} for _ in range(2 * MOST)], {}
+
+
+def conditional():
+    """If, with weights in both branches and a value around them that both read."""
+    import torch
+    nn = torch.nn
+    torch.manual_seed(7)
+
+    class Branches(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.stem, self.head = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 4, 1)
+            self.one, self.other = nn.Conv2d(8, 8, 3, padding=1), nn.Conv2d(8, 8, 1)
+
+        def forward(self, x):
+            x = torch.relu(self.stem(x))
+            y = torch.cond(x.mean() > .4, lambda t: torch.relu(self.one(t)), lambda t: self.other(t) * 2., (x,))
+            return self.head(x + y)
+    return Branches().eval(), images(np.random.default_rng(7), 32), {}
+
+
 def lstm():
     return recurrent("LSTM")
 
@@ -437,7 +536,8 @@ def recurrent(kind):
 
 EXPORTS = {maker.__name__: maker for maker in (vit, convnext, swin, efficientnet, mobilenetv3, resnet, bert, t5, whisper_encoder,
                                                whisper_decoder, llama, llama_with_cache, llama_prompt, detr, unet, detector, lstm, gru,
-                                               densenet, regnet, mobilevit, mixer, shufflenet, gpt2, video, wavenet, generator)}
+                                               densenet, regnet, mobilevit, mixer, shufflenet, gpt2, video, wavenet, generator, clip, masks_of_points,
+                                               selective_scan, conditional)}
 
 
 def export(maker, dynamo):
