@@ -67,7 +67,7 @@ struct tmk_ncnn_layer {
     const char *top;  /* its first output; NULL: none */
     const char *line; /* of the file, without its end */
     size_t len;
-    enum tmk_ncnn_int8 int8; /* what it can be; STATIC: parts[0] are its weights */
+    enum tmk_ncnn_int8 int8; /* what it can be; STATIC, or of Gemm: parts[0] are its weights */
     struct tmk_ncnn_part parts[TMK_NCNN_PARTS]; /* all that it keeps */
     size_t n_parts;
 };
@@ -86,6 +86,7 @@ struct tmk_ncnn_model {
 TMK_NODISCARD enum tmk_status tmk_ncnn_model_read(const char *path, struct tmk_ncnn_model *out,
                                                   struct tmk_diag *diag);
 void tmk_ncnn_model_finish(struct tmk_ncnn_model *model);
+bool tmk_ncnn_is_gemm(const struct tmk_ncnn_layer *layer);
 /* A part as float32: malloc'ed, with part->count numbers. NULL: memory ran out. */
 float *tmk_ncnn_numbers(const struct tmk_ncnn_model *model, const struct tmk_ncnn_part *part);
 

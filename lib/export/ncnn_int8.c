@@ -87,24 +87,50 @@ static void put_as_it_is(struct writing *w, const struct tmk_ncnn_layer *layer) 
     put_line(w, layer, 0, 0);
 }
 
-static enum tmk_status put_dynamic(struct writing *w, const struct tmk_ncnn_layer *layer) {
-    const bool other =
-        strcmp(layer->type, "Embed") == 0 || strcmp(layer->type, "MultiHeadAttention") == 0;
+/* Of Gemm, one scale for the weights of all outputs. */
+static enum tmk_status set_gemm_scale(struct writing *w, const struct tmk_ncnn_match *match,
+                                      float *scale) {
+    struct tmk_ncnn_scales scales;
+    const char *why = tmk_ncnn_unfit(match->ours, match->factors);
+    if (why) {
+        tmk_export_layer_skip(w->job, match->ours, why);
+        return TMK_OK;
+    }
+    TMK_TRY(tmk_ncnn_scales_make(match->ours, match->factors, false, &scales, w->diag));
+    *scale = scales.weights[0];
+    for (uint32_t i = 1; i < scales.n; i++)
+        *scale = fminf(*scale, scales.weights[i]);
+    tmk_ncnn_scales_finish(&scales);
+    tmk_export_wrote(w->job, match->ours->by);
+    tmk_export_layer_skip(w->job, match->ours, "ncnn measures what its Gemm reads as it runs");
+    return TMK_OK;
+}
+
+static enum tmk_status put_dynamic(struct writing *w, const struct tmk_ncnn_layer *layer,
+                                   const struct tmk_ncnn_match *match) {
+    const bool cell = layer->n_parts > 1 && strcmp(layer->type, "Embed") != 0 &&
+                      strcmp(layer->type, "MultiHeadAttention") != 0 && !tmk_ncnn_is_gemm(layer);
     float *scales[TMK_NCNN_PARTS] = {NULL};
     enum tmk_status status = TMK_OK;
     for (size_t i = 0; i < layer->n_parts && status == TMK_OK; i++) {
         const struct tmk_ncnn_part *part = &layer->parts[i];
-        scales[i] = part->scales ? tmk_ncnn_dynamic_scales(&w->model, part) : NULL;
-        if (!part->scales)
+        if (!part->scales) {
             put_part(w, part);
-        else
-            status = scales[i] ? put_quantized_part(w, part, scales[i]) : tmk_nomem(w->diag);
+            continue;
+        }
+        scales[i] = tmk_ncnn_dynamic_scales(&w->model, part);
+        status = scales[i] ? TMK_OK : tmk_nomem(w->diag);
+        if (status == TMK_OK && match->ours)
+            status = set_gemm_scale(w, match, scales[i]);
+        if (status == TMK_OK)
+            status = put_quantized_part(w, part, scales[i]);
     }
     for (size_t i = 0; i < layer->n_parts; i++) {
         put_bytes(w, scales[i], scales[i] ? layer->parts[i].scales * sizeof *scales[i] : 0);
         free(scales[i]);
     }
-    put_line(w, layer, other ? 18 : 8, 2);
+    put_line(w, layer, cell ? 8 : 18, 2);
+    w->n++;
     return status;
 }
 
@@ -114,8 +140,10 @@ static enum tmk_status put_layer(struct writing *w, const struct tmk_ncnn_layer 
     const char *why = ours ? tmk_ncnn_unfit(ours, match->factors) : NULL;
     struct tmk_ncnn_scales scales;
     if (layer->int8 == TMK_NCNN_DYNAMIC && w->settings.dynamic)
-        return put_dynamic(w, layer);
-    if (ours && why)
+        return put_dynamic(w, layer, match);
+    if (ours && layer->int8 == TMK_NCNN_DYNAMIC)
+        why = "dynamic=float leaves ncnn's Gemm float";
+    if (why)
         tmk_export_layer_skip(w->job, ours, why);
     if (!ours || why) {
         put_as_it_is(w, layer);

@@ -216,7 +216,7 @@ static enum tmk_status keep_attention(struct keeping *k) {
     return TMK_OK;
 }
 
-/* Those of its operands that are constant. ncnn2int8 gives it scales by itself. */
+/* Those of its operands that are constant. In int8 weights have one scale, and lie by outputs. */
 static enum tmk_status keep_gemm(struct keeping *k) {
     const int64_t *value = k->keys->value, m = value[7], n = value[8];
     const int64_t added[] = {1, m, m, times(m, n), n};
@@ -224,9 +224,10 @@ static enum tmk_status keep_gemm(struct keeping *k) {
     if (value[4] == 1)
         TMK_TRY(keep(k, times(m, value[9]), 0, true));
     if (value[5] == 1)
-        TMK_TRY(keep(k, times(n, value[9]), 0, true));
+        TMK_TRY(keep(k, times(n, value[9]), value[3] == 1 && value[4] != 1, true));
     if (value[6] == 1 && value[10] != -1)
         TMK_TRY(keep(k, value[10] >= 0 && value[10] < 5 ? added[value[10]] : -1, 0, true));
+    set_int8(k, TMK_NCNN_DYNAMIC, 1);
     return TMK_OK;
 }
 

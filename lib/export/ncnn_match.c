@@ -58,7 +58,8 @@ static int64_t strangeness(const struct tmk_ncnn_layer *layer, const struct tmk_
     int64_t strange = 0;
     if (tmk_node_is(ours->node, TMK_DOMAIN_ONNX, "ConvTranspose") || grouped != (ours->group > 1) ||
         (uint64_t)tmk_tensor_count(tmk_export_constant(ours->weight)) != count ||
-        layer->parts[0].scales != (grouped ? ours->group : ours->channels))
+        (layer->int8 == TMK_NCNN_STATIC &&
+         layer->parts[0].scales != (grouped ? ours->group : ours->channels)))
         return -1;
     for (uint32_t c = 0; c < ours->channels; c++) {
         if (!is_proportional(ours, theirs, c, count / ours->channels, half, &factors[c]))
@@ -100,7 +101,7 @@ static enum tmk_status match_layer(struct matching *m, const struct tmk_ncnn_lay
 static enum tmk_status match_all(struct matching *m) {
     for (size_t i = 0; i < m->model->n; i++) {
         const struct tmk_ncnn_layer *layer = &m->model->layers[i];
-        if (layer->int8 != TMK_NCNN_STATIC)
+        if (layer->int8 != TMK_NCNN_STATIC && !tmk_ncnn_is_gemm(layer))
             continue;
         float *theirs = tmk_ncnn_numbers(m->model, &layer->parts[0]);
         if (!theirs)
@@ -135,9 +136,11 @@ void tmk_ncnn_remark(const struct tmk_export_job *job, const struct tmk_ncnn_mod
         if (layer->int8 == TMK_NCNN_STATIC && !matches[i].ours)
             tmk_export_remark(job, "'%s' (%s) stays float: no layer of ours has its weights",
                               layer->name, layer->type);
-        if (strcmp(layer->type, "Gemm") == 0 || strcmp(layer->type, "SDPA") == 0)
-            tmk_export_remark(job, "'%s' (%s) has no place for scales of ours: ncnn measures it",
-                              layer->name, layer->type);
+        if (strcmp(layer->type, "SDPA") == 0)
+            tmk_export_remark(job,
+                              "'%s' (SDPA) has no place for scales: ncnn measures both of its "
+                              "inputs",
+                              layer->name);
     }
 }
 

@@ -167,6 +167,10 @@ void tmk_ncnn_model_finish(struct tmk_ncnn_model *model) {
     *model = (struct tmk_ncnn_model){0};
 }
 
+bool tmk_ncnn_is_gemm(const struct tmk_ncnn_layer *layer) {
+    return layer->int8 == TMK_NCNN_DYNAMIC && strcmp(layer->type, "Gemm") == 0;
+}
+
 float *tmk_ncnn_numbers(const struct tmk_ncnn_model *model, const struct tmk_ncnn_part *part) {
     const unsigned char *at = (const unsigned char *)tmk_buf_data(model->bin) + part->offset +
                               (part->tagged ? sizeof part->tag : 0);

@@ -97,9 +97,12 @@ static enum tmk_status put_matches(struct writing *w, const struct tmk_export_la
                               "no Convolution or InnerProduct of the template has its weights");
     for (size_t i = 0; i < w->model.n; i++) {
         const struct tmk_ncnn_layer *layer = &w->model.layers[i];
-        if (layer->int8 == TMK_NCNN_DYNAMIC)
+        if (tmk_ncnn_is_gemm(layer) && matches[i].ours)
+            tmk_export_layer_skip(w->job, matches[i].ours,
+                                  "ncnn2int8 gives its Gemm scales by itself");
+        else if (layer->int8 == TMK_NCNN_DYNAMIC && !tmk_ncnn_is_gemm(layer))
             TMK_TRY(put_dynamic(w, layer));
-        else if (matches[i].ours)
+        else if (layer->int8 == TMK_NCNN_STATIC && matches[i].ours)
             TMK_TRY(put_layer(w, matches[i].ours, layer->name, matches[i].factors));
     }
     tmk_ncnn_remark(w->job, &w->model, matches);

@@ -10,6 +10,7 @@ import json
 # First: it leaves the test out where packages are missing.
 import oracle
 from oracle import folder, skip
+from ncnn_files import ncnn_model
 from twoconv import EXAMPLES, MODEL, SAMPLES, export, sqnr
 
 import numpy as np
@@ -29,7 +30,7 @@ def near(decibels, measured, slack=0.15):
 
 # ---- ncnn ----
 
-def run_ncnn(ncnn, param, binary, int8):
+def run_ncnn(ncnn, param, binary, int8, samples=SAMPLES, ends=("x", "y")):
     net = ncnn.Net()
     for option in ("fp16_packed", "fp16_storage", "fp16_arithmetic", "bf16_storage"):
         setattr(net.opt, "use_" + option, False)
@@ -37,10 +38,10 @@ def run_ncnn(ncnn, param, binary, int8):
     net.opt.num_threads = 1
     assert net.load_param(str(param)) == 0 and net.load_model(str(binary)) == 0
     out = []
-    for sample in SAMPLES:
+    for sample in samples:
         run = net.create_extractor()
-        run.input("x", ncnn.Mat(np.ascontiguousarray(sample[0])).clone())
-        out.append(np.array(run.extract("y")[1])[None])
+        run.input(ends[0], ncnn.Mat(np.ascontiguousarray(sample[0])).clone())
+        out.append(np.array(run.extract(ends[1])[1])[None])
     return np.concatenate(out)
 
 
@@ -58,6 +59,33 @@ def check_ncnn_int8(ncnn, how):
         near(sqnr(got), 35.59)
         plain = run_ncnn(ncnn, EXAMPLES / "ncnn" / "twoconv.param", EXAMPLES / "ncnn" / "twoconv.bin", False)
         assert sqnr(plain) > 100
+
+
+def test_ncnn_measures_inputs(path):
+    """Layers whose weights alone have scales: a Gemm that is ours, and an LSTM, which stays float in our encodings."""
+    ncnn, = need("ncnn")
+    rng, none = np.random.default_rng(8), np.zeros(0)
+    weights = rng.standard_normal((12, 16)).astype(np.float32)
+    graph = onnx.helper.make_graph([onnx.helper.make_node("MatMul", ["x", "w"], ["y"], "dense")], "g",
+                                   [onnx.helper.make_tensor_value_info("x", 1, [6, 12])],
+                                   [onnx.helper.make_tensor_value_info("y", 1, [6, 16])], [onnx.numpy_helper.from_array(weights, "w")])
+    model = path / "m.onnx"
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8), model)
+    samples = rng.standard_normal((8, 6, 12)).astype(np.float32)
+    np.save(path / "x.npy", samples)
+    oracle.tidemark("profile", model, "--data", path / "x.npy", "-o", path / "p.json", "--quiet")
+    oracle.tidemark("calibrate", path / "p.json", "--target", "ncnn", "-o", path / "enc.json", "--quiet")
+    cell = [rng.standard_normal(shape) * .3 for shape in ((80, 16), (80,), (80, 20))]
+    ncnn_model(path / "t.param", [("Input in0 0 1 in0", [], none),
+                                  ("Gemm gemm_0 1 1 in0 1 2=0 3=1 4=0 5=1 6=0 7=0 8=16 9=12 10=-1", [weights.T], none),
+                                  ("LSTM lstm_1 1 1 1 out0 0=20 1=1280", cell, none)])
+    oracle.tidemark("export", path / "enc.json", "--model", model, "--to", "ncnn-int8", "--template", path / "t.param", "-o",
+                    path / "q.param", "--quiet")
+    assert [line.split()[-1] for line in (path / "q.param").read_text().splitlines()[3:]] == ["18=2", "8=2"]
+    plain, got = (run_ncnn(ncnn, path / name, (path / name).with_suffix(".bin"), int8, samples[:, None], ("in0", "out0"))
+                  for name, int8 in (("t.param", False), ("q.param", True)))
+    decibels = 10 * np.log10((plain ** 2).sum() / ((plain - got) ** 2).sum())
+    assert 30 < decibels < 60, decibels
 
 
 # ---- LiteRT ----

@@ -7,6 +7,7 @@ import struct
 # First: it leaves the test out where packages are missing.
 import oracle
 from oracle import folder
+from ncnn_files import ncnn_model
 from twoconv import EXAMPLES, MODEL, RANGES, encodings, export
 
 import numpy as np
@@ -125,19 +126,6 @@ def test_ncnn_table_folds_batch_norm(path):
     assert sorted(tables[0]) == sorted(tables[1]) == ["conv0", "conv0_param_0", "conv1", "conv1_param_0"], tables
     for name, numbers in tables[0].items():
         assert np.allclose(numbers, tables[1][name], rtol=1e-5), (name, numbers, tables[1][name])
-
-
-def ncnn_model(path, layers):
-    """NAME.param and its .bin: (line, tagged weights in half precision, plain numbers) of each layer."""
-    blobs = len(layers)
-    path.write_text(f"7767517\n{len(layers)} {blobs}\n" + "".join(line + "\n" for line, _, _ in layers))
-    kept = b""
-    for _, weights, plain in layers:
-        for part in weights:
-            kept += struct.pack("<I", 0x01306b47) + part.astype("<f2").tobytes()
-            kept += b"\0" * (-len(kept) % 4)
-        kept += plain.astype("<f4").tobytes()
-    path.with_suffix(".bin").write_bytes(kept)
 
 
 def test_ncnn_template_finds_layers_by_weights(path):
