@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "base/file.h"
 #include "base/map.h"
 #include "base/text.h"
 #include "export/ncnn.h"
@@ -139,7 +140,11 @@ static enum tmk_status put_all(struct writing *w, const struct tmk_export_layers
     tmk_text_append(&w->weights, w->inputs.data ? w->inputs.data : "", w->inputs.len);
     tmk_text_append(&w->weights, w->others.data ? w->others.data : "", w->others.len);
     w->weights.failed = w->weights.failed || w->inputs.failed || w->others.failed;
-    return tmk_export_write(w->job, &w->weights, w->diag);
+    if (!w->others.len || w->weights.failed)
+        return tmk_export_write(w->job, &w->weights, w->diag);
+    /* Without these lines ncnn2int8 leaves their layers float, also where no encoding has a place.
+     */
+    return tmk_file_write(w->job->path, w->weights.data, w->weights.len, w->diag);
 }
 
 static enum tmk_status write_table(const struct tmk_export_job *job, struct tmk_diag *diag) {

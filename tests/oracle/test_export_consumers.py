@@ -86,6 +86,10 @@ def test_ncnn_measures_inputs(path):
                   for name, int8 in (("t.param", False), ("q.param", True)))
     decibels = 10 * np.log10((plain ** 2).sum() / ((plain - got) ** 2).sum())
     assert 30 < decibels < 60, decibels
+    told = json.loads(oracle.tidemark("export", path / "enc.json", "--model", model, "--to", "ncnn-table", "--template", path / "t.param",
+                                      "-o", path / "table", "--json", "--quiet"))
+    assert told["written"] == 0 and any("Gemm" in skipped["why"] for skipped in told["skipped"]), told
+    assert [line.split()[0] for line in (path / "table").read_text().splitlines()] == ["lstm_1_param_0", "lstm_1_param_1"]
 
 
 # ---- LiteRT ----
