@@ -10,7 +10,7 @@ import time
 from oracle import PROGRAM, SHARED, execute, main, np, onnx, onnxruntime, profile, refused, skip, tidemark
 from test_ranges import Comparison, compare_all, every_value, figures
 
-from decoders import CACHES, PRESENT, decoder, next_feed, padded_prompts, prompt_feed
+from decoders import CACHES, HEAD, HEADS, PRESENT, decoder, next_feed, padded_prompts, prompt_feed, static_decoder
 
 PROMPTS = [[1, 5, 7], [2], [3, 3, 9, 0, 8, 11, 4], [6, 10], [3, 3, 9, 1, 8, 11, 4]]
 STEPS = 6
@@ -234,6 +234,19 @@ def llama_feed(model, prompt):
 def printed_tokens_of(path, style):
     write(path, style)
     return printed_tokens(path, "--data", path / "p.jsonl", "--generate", STEPS)
+
+
+def test_caches_of_a_fixed_size(path):
+    """TensorScatter writes to them, and lengths say how far: the tokens are those of caches that grow."""
+    prompts, places = [[1, 5, 7], [2, 9, 11]], 24
+    write(path, "op23", prompts)
+    wanted = printed_tokens(path, "--data", path / "p.jsonl", "--generate", STEPS)
+    onnx.save(static_decoder(places), path / "m.onnx")
+    ids = np.array(prompts)
+    caches = {name: np.zeros((2, HEADS, places, HEAD), "f4") for name in CACHES}
+    np.savez(path / "b.npz", input_ids=ids, position_ids=np.arange(3)[None].repeat(2, 0), write_indices=np.zeros(2, np.int64),
+             nonpad_kv_seqlen=np.full(2, 3), **caches)
+    assert printed_tokens(path, "--data", path / "b.npz", "--generate", STEPS) == wanted
 
 
 def interrupted(words, after):

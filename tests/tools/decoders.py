@@ -137,6 +137,34 @@ def decoder(style="optimum", seed=3, positions=64):
     return g.model(inputs, outputs)
 
 
+def static_decoder(places=24):
+    """The decoder op23 with caches of a fixed size, which TensorScatter writes to where an input says."""
+    made = decoder("op23")
+    graph, unused = made.graph, {"bias"}
+    for node in list(graph.node):
+        if node.op_type == "Attention":
+            written = [helper.make_node("TensorScatter", [node.input[4 + i], node.input[1 + i], "write_indices"], [node.output[1 + i]], axis=2)
+                       for i in range(2)]
+            at = list(graph.node).index(node)
+            rest = list(graph.node)[at + 1:]
+            del graph.node[at:]
+            graph.node.extend([*written, helper.make_node("Attention", [node.input[0], *node.output[1:3], "", "", "", "nonpad_kv_seqlen"],
+                                                          [node.output[0]], scale=HEAD ** -0.5, is_causal=1), *rest])
+    for node in reversed(list(graph.node)):  # what only made the bias
+        if set(node.output) <= unused or not any(name in other.input for other in graph.node for name in node.output) and not set(
+                node.output) & {output.name for output in graph.output}:
+            graph.node.remove(node)
+    inputs = [value for value in graph.input if value.name != "attention_mask"]
+    for value in [*inputs, *graph.output]:
+        if value.name.startswith(("past", "present")):
+            value.type.tensor_type.shape.dim[2].dim_value = places
+    del graph.input[:]
+    graph.input.extend([*inputs, *(helper.make_tensor_value_info(name, TensorProto.INT64, ["batch"]) for name in
+                                   ("write_indices", "nonpad_kv_seqlen"))])
+    made.opset_import[0].version = 24
+    return made
+
+
 def encoder(mask=TensorProto.INT64, merged=False, seed=5, far=float(np.finfo("f4").min)):
     """Like BERT: embeddings, layers of attention and GELU, a pooled token and classes. mask: the type of attention_mask. merged: the
     axes of batch and sequence are one between the layers."""
