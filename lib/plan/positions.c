@@ -112,10 +112,10 @@ static void last_axes(const struct operand *x, struct axes *axes) {
     drop_axis(axis_of(x, -1, x->rank), axes);
 }
 
-/* Rows that are made as a whole: axes from one on. */
+/* Rows of the result are made as a whole: its axes from one on. */
 static void row_axes(const struct operand *x, struct axes *axes) {
     first_axes(x, axes);
-    for (int32_t i = axis_of(x, -1, x->rank); i >= 0 && i < x->rank; i++)
+    for (int32_t i = axis_of(x, -1, x->result); i >= 0 && i < x->rank; i++)
         axes->to[i] = -1;
 }
 
@@ -163,18 +163,21 @@ static void transpose_axes(const struct operand *x, struct axes *axes) {
         axes->to[given ? order[i] : x->rank - 1 - i] = i;
 }
 
-/* Rows of A, columns of B, and the axes that matrices are stacked along. */
+/* Rows of A, columns of B, and the axes that matrices are stacked along. FusedMatMul may take them
+ * transposed. */
 static void matmul_axes(const struct operand *x, struct axes *axes) {
+    const struct tmk_node *node = x->n->node;
+    if (x->number > 1 || tmk_node_int(node, "transBatchA", 0) ||
+        tmk_node_int(node, "transBatchB", 0))
+        return;
     const int32_t a = tmk_batch_rank(x->n, 0), b = tmk_batch_rank(x->n, 1);
     const int32_t stack = a > b ? a : b;
-    if (x->number > 1)
-        return;
     for (int32_t i = 0; i < x->rank - 2; i++)
         axes->to[i] = i + stack - x->rank;
     if (x->number == 0 && a > 1)
-        axes->to[a - 2] = stack - 2;
+        axes->to[a - (tmk_node_int(node, "transA", 0) ? 1 : 2)] = stack - 2;
     if (x->number == 1 && b > 1)
-        axes->to[b - 1] = x->result - 1;
+        axes->to[b - (tmk_node_int(node, "transB", 0) ? 2 : 1)] = x->result - 1;
 }
 
 static void gemm_axes(const struct operand *x, struct axes *axes) {
@@ -226,6 +229,8 @@ static axes_fn *rule_of(const struct tmk_node *node) {
     const struct tmk_traits *traits = tmk_node_traits(node);
     if (tmk_traits_are(traits, TMK_TRAIT_ROWS))
         return row_axes;
+    if (traits->batch == TMK_BATCH_UNKNOWN && traits->product == TMK_PRODUCT_MATRIX)
+        return matmul_axes;
     return rules[traits->batch];
 }
 

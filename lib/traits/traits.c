@@ -106,7 +106,7 @@ static const struct tmk_traits rows[] = {
     {TIDEMARK, "EdgeObserver", .flags = MOVES},
     {ONNX, "Einsum"},
     {ONNX, "Elu", .batch = TMK_BATCH_POINTWISE, .flags = MONOTONE},
-    {MICROSOFT, "EmbedLayerNormalization", .flags = SENSITIVE},
+    {MICROSOFT, "EmbedLayerNormalization", .flags = SENSITIVE | ROWS},
     {ONNX, "Equal", .batch = TMK_BATCH_POINTWISE},
     {ONNX, "Erf", .batch = TMK_BATCH_POINTWISE, .flags = MONOTONE},
     {ONNX, "Exp", .batch = TMK_BATCH_POINTWISE, .flags = MONOTONE | SENSITIVE},

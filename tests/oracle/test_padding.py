@@ -3,7 +3,7 @@
 import json
 
 # First: it leaves the test out where packages are missing.
-from oracle import execute, main, np, onnx, profile, tidemark
+from oracle import execute, main, np, onnx, onnxruntime, profile, tidemark
 from test_ranges import TOLERANCE, every_value, figures
 
 from decoders import decoder, encoder, padded_prompts, prompt_feed
@@ -66,6 +66,17 @@ def test_encoders_of_every_kind_of_mask(path):
             made = measured(path, model, PROMPTS, False)
             compare(f"encoder, mask {DTYPES[mask]}{', merged axes' if merged else ''}", made, one_by_one(model, PROMPTS))
             assert made["settings"]["exclude-padding"] == "attention_mask"
+
+
+def test_encoder_with_the_fusions_of_onnx_runtime(path):
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    options.optimized_model_filepath = str(path / "fused.onnx")
+    onnxruntime.InferenceSession(encoder().SerializeToString(), options, providers=["CPUExecutionProvider"])
+    model = onnx.load(path / "fused.onnx")
+    made = measured(path, model, PROMPTS, False)
+    wanted = one_by_one(encoder(), PROMPTS)
+    assert compare("fused encoder", made, wanted) > 40, [node.op_type for node in model.graph.node]
 
 
 def test_decoders_padded_on_either_side(path):

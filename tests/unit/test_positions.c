@@ -182,6 +182,7 @@ TEST(axes_of_one_size_are_kept_apart) {
         {2, "%a, %b, %c = Split(%x) {axis=1,num_outputs=3}\n%y = Concat(%c, %b, %a) {axis=1}"},
         {2, "init %i : i64[3] = {2,0,0}\n%y = Gather(%x, %i) {axis=1}"},
         {2, "init %i : i64[] = {1}\n%y = Gather(%x, %i) {axis=0}"},
+        {4, "%y = com.microsoft::FusedMatMul(%x, %z) {transA=1,transB=1}"},
         {2, "%y = ReduceMax(%x) {axes=[1],keepdims=0}"},
         {2, "%y = ArgMax(%x) {axis=0,keepdims=0}"},
         {3, "%y = Softmax(%x) {axis=1}"},
@@ -193,7 +194,8 @@ TEST(axes_of_one_size_are_kept_apart) {
     for (size_t i = 0; i < TMK_COUNT(cases); i++) {
         char text[1024];
         snprintf(text, sizeof text,
-                 "graph \"g\" opset %d {\ninput %%x : f32[3,3,3]\n%s%s\noutput %%y\n}\n",
+                 "graph \"g\" opset %d \"com.microsoft\" 1 {\ninput %%x : f32[3,3,3]\n%s%s\noutput "
+                 "%%y\n}\n",
                  strstr(cases[i].body, "num_outputs") || strstr(cases[i].body, "keepdims=0") ? 18
                                                                                              : 17,
                  strstr(cases[i].body, "%z") ? "input %z : f32[3,3,3]\n" : "", cases[i].body);
