@@ -25,8 +25,8 @@ static int64_t width(const struct made_up *m, uint64_t sample) {
     return m->ragged ? 1 + (int64_t)(sample * 7 % 40) : 5;
 }
 
-static enum tmk_status next(void *context, struct tmk_batch *out, bool *more,
-                            struct tmk_diag *diag) {
+static enum tmk_status next_made(void *context, struct tmk_batch *out, bool *more,
+                                 struct tmk_diag *diag) {
     struct made_up *m = context;
     *more = m->next < m->samples;
     if (!*more)
@@ -78,7 +78,7 @@ static enum tmk_status run(struct made_up m, uint32_t threads, bool guard,
     struct tmk_slot_config slots[SLOTS];
     for (int i = 0; i < SLOTS; i++)
         slots[i] = (struct tmk_slot_config){TMK_STATS_HISTOGRAM, guard, false, "a value"};
-    const struct tmk_batch_source feed = {next, &m};
+    const struct tmk_batch_source feed = {next_made, &m};
     const struct tmk_exec_options options = {
         .threads = threads, .observe = {.slots = slots, .n_slots = SLOTS, .groups = m.groups}};
     enum tmk_status status = tmk_exec_run(&graph, 1, &feed, &options, result, diag);
@@ -174,7 +174,7 @@ static enum tmk_status next_of_leg(void *context, struct tmk_batch *out, bool *m
                                    struct tmk_diag *diag) {
     struct in_legs *legs = context;
     *more = false;
-    return legs->left-- ? next(&legs->all, out, more, diag) : TMK_OK;
+    return legs->left-- ? next_made(&legs->all, out, more, diag) : TMK_OK;
 }
 
 TEST(legs_add_up_to_a_run) {

@@ -119,15 +119,15 @@ TEST(the_loader_reads_on_for_who_waits) {
 /* ---- runs ---- */
 
 /* Samples 0, 1, 2, ... as numbers, in sequences of this length. */
-struct made_up {
+struct made_up_loop {
     uint64_t next, samples, sequence;
     uint64_t nan_at[2];
     uint32_t state; /* the number of the input that is fed back */
 };
 
-static enum tmk_status next(void *context, struct tmk_batch *out, bool *more,
-                            struct tmk_diag *diag) {
-    struct made_up *m = context;
+static enum tmk_status next_fed(void *context, struct tmk_batch *out, bool *more,
+                                struct tmk_diag *diag) {
+    struct made_up_loop *m = context;
     *more = m->next < m->samples;
     if (!*more)
         return TMK_OK;
@@ -159,17 +159,17 @@ static const char difference[] =
     " %yo = ai.tidemark::EdgeObserver(%y) {profile_id=0, kind=\"histogram\", "
     "tensor_name=\"y\"}\n output %yo\n output %x\n}";
 
-static enum tmk_status run(const char *model, const struct tmk_loop *loop, struct made_up m,
-                           uint32_t threads, bool guard, struct tmk_exec_result *result,
-                           struct tmk_diag *diag) {
+static enum tmk_status run_loop(const char *text, const struct tmk_loop *loop,
+                                struct made_up_loop m, uint32_t threads, bool guard,
+                                struct tmk_exec_result *result, struct tmk_diag *diag) {
     struct tmk_graph *graph = NULL;
-    assert_ok(parse_graph(model, NULL, &graph, diag), diag);
+    assert_ok(parse_graph(text, NULL, &graph, diag), diag);
     assert_ok(tmk_ops_bind(graph, diag), diag);
     tmk_graph_number(graph);
     m.state = loop->input;
     const struct tmk_slot_config slot = {
         .level = TMK_STATS_HISTOGRAM, .guard = guard, .label = "y"};
-    const struct tmk_batch_source feed = {next, &m};
+    const struct tmk_batch_source feed = {next_fed, &m};
     const struct tmk_exec_options options = {
         .threads = threads, .observe = {.slots = &slot, .n_slots = 1}, .feedback = {loop, 1}};
     enum tmk_status status = tmk_exec_run(&graph, 1, &feed, &options, result, diag);
@@ -177,12 +177,12 @@ static enum tmk_status run(const char *model, const struct tmk_loop *loop, struc
     return status;
 }
 
-static const struct made_up plain = {.samples = 60, .nan_at = {UINT64_MAX, UINT64_MAX}};
+static const struct made_up_loop plain_loop = {.samples = 60, .nan_at = {UINT64_MAX, UINT64_MAX}};
 
 TEST(sums_run_from_step_to_step) {
     for (uint64_t sequence = 1; sequence <= 60; sequence += 7)
         for (uint32_t threads = 1; threads <= 4; threads++) {
-            struct made_up m = plain;
+            struct made_up_loop m = plain_loop;
             struct tmk_exec_result result;
             struct tmk_summary seen;
             double total = 0, all = 0, most = 0;
@@ -192,7 +192,7 @@ TEST(sums_run_from_step_to_step) {
                 all += total;
                 most = total > most ? total : most;
             }
-            must(run(sum, &(struct tmk_loop){0, 1}, m, threads, false, &result, DIAG));
+            must(run_loop(sum, &(struct tmk_loop){0, 1}, m, threads, false, &result, DIAG));
             tmk_stats_summary(result.counted.accounts[0].floats, &seen);
             assert_int_equal(seen.count, m.samples);
             assert_true(seen.sum == all && seen.max == (float)most && seen.min == 1);
@@ -202,11 +202,11 @@ TEST(sums_run_from_step_to_step) {
 
 /* Its memory is not the worker's: it must be kept in another's. */
 TEST(an_input_may_be_fed_back_itself) {
-    struct made_up m = plain;
+    struct made_up_loop m = plain_loop;
     struct tmk_exec_result result;
     struct tmk_summary seen;
     m.sequence = 20;
-    must(run(difference, &(struct tmk_loop){1, 0}, m, 2, false, &result, DIAG));
+    must(run_loop(difference, &(struct tmk_loop){1, 0}, m, 2, false, &result, DIAG));
     tmk_stats_summary(result.counted.accounts[0].floats, &seen);
     assert_true(seen.min == 1 && seen.max == 41 && seen.max_at.sample == 40);
     assert_true(seen.sum == 57 + 1 + 21 + 41);
@@ -216,12 +216,12 @@ TEST(an_input_may_be_fed_back_itself) {
 /* The second sequence fails at once, the first one late. */
 TEST(the_earliest_failure_is_reported) {
     for (int round = 0; round < 50; round++) {
-        struct made_up m = plain;
+        struct made_up_loop m = plain_loop;
         struct tmk_exec_result result;
         m.sequence = 30;
         m.nan_at[0] = 29;
         m.nan_at[1] = 30;
-        must_fail(run(sum, &(struct tmk_loop){0, 1}, m, 3, true, &result, DIAG), TMK_GUARD,
+        must_fail(run_loop(sum, &(struct tmk_loop){0, 1}, m, 3, true, &result, DIAG), TMK_GUARD,
                   "at sample 29,");
     }
 }

@@ -155,7 +155,7 @@ TEST(clamped_extents_are_those_of_clamped_elements) {
     }
 }
 
-static void fill(struct tmk_samples *samples, const bool *has, size_t n, float *x) {
+static void fill_samples(struct tmk_samples *samples, const bool *has, size_t n, float *x) {
     for (size_t s = 0; s < n; s++) {
         struct tmk_minmax *range;
         if (!has[s])
@@ -176,8 +176,8 @@ TEST(merging_joins_what_each_worker_saw) {
             in_b[s] = next() % 2;
         }
         struct tmk_samples a = {0}, b = {0};
-        fill(&a, in_a, n, x);
-        fill(&b, in_b, n, y);
+        fill_samples(&a, in_a, n, x);
+        fill_samples(&b, in_b, n, y);
         must(tmk_samples_merge(&a, &b, DIAG));
         for (size_t s = 0; s < n; s++) {
             struct tmk_minmax truth = tmk_minmax_empty();

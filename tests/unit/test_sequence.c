@@ -13,24 +13,24 @@
 #include "ops/ops.h"
 #include "tensor/list.h"
 
-struct scene {
+struct sequence_scene {
     struct tmk_graph *graph;
     struct tmk_plan *plan;
     struct tmk_worker *worker;
     uint64_t looks; /* at tensors */
 };
 
-static enum tmk_status look(void *context, uint32_t slot, const struct tmk_tensor *tensor,
-                            int32_t channel_axis, uint32_t block, struct tmk_diag *diag) {
-    struct scene *scene = context;
+static enum tmk_status look_at(void *context, uint32_t slot, const struct tmk_tensor *tensor,
+                               int32_t channel_axis, uint32_t block, struct tmk_diag *diag) {
+    struct sequence_scene *scene = context;
     (void)slot, (void)channel_axis, (void)block, (void)diag;
     scene->looks += tensor->kind == TMK_TYPE_TENSOR;
     return TMK_OK;
 }
 
-static void read_graph(struct scene *scene, const char *body) {
+static void read_graph(struct sequence_scene *scene, const char *body) {
     char text[4096];
-    *scene = (struct scene){0};
+    *scene = (struct sequence_scene){0};
     int length =
         snprintf(text, sizeof text, "graph \"g\" opset 21 \"ai.tidemark\" 1 {\n%s\n}\n", body);
     assert_true(length > 0 && (size_t)length < sizeof text);
@@ -41,19 +41,19 @@ static void read_graph(struct scene *scene, const char *body) {
 }
 
 /* Twice, since what a run leaves behind must not disturb the next. */
-static enum tmk_status play(struct scene *scene, const struct tmk_tensor *inputs,
-                            struct tmk_diag *diag) {
-    static const struct tmk_plan_options node_by_node = {.plain = true};
-    const struct tmk_watch watch = {.look = look, .context = scene};
+static enum tmk_status play_sequence(struct sequence_scene *scene, const struct tmk_tensor *inputs,
+                                     struct tmk_diag *diag) {
+    static const struct tmk_plan_options plain_steps = {.plain = true};
+    const struct tmk_watch watch = {.look = look_at, .context = scene};
     assert_ok(tmk_worker_create(&scene->worker, diag), diag);
     enum tmk_status status =
-        tmk_plan_create(scene->graph, inputs, &node_by_node, &scene->plan, diag);
+        tmk_plan_create(scene->graph, inputs, &plain_steps, &scene->plan, diag);
     for (int round = 0; status == TMK_OK && round < 2; round++)
         status = tmk_worker_run(scene->worker, scene->plan, inputs, &watch, diag);
     return status;
 }
 
-static void clear(struct scene *scene) {
+static void clear_sequence(struct sequence_scene *scene) {
     tmk_worker_destroy(&scene->worker);
     tmk_plan_destroy(&scene->plan);
     tmk_graph_destroy(&scene->graph);
@@ -73,9 +73,9 @@ static void check_same(const char *body, const struct tmk_tensor *got,
 
 /* The first output is what the initializer %want holds. */
 static void gives(const char *body) {
-    struct scene scene;
+    struct sequence_scene scene;
     read_graph(&scene, body);
-    if (play(&scene, NULL, DIAG) != TMK_OK)
+    if (play_sequence(&scene, NULL, DIAG) != TMK_OK)
         fail_msg("%s: %s", body, test_diag.text);
     struct tmk_tensor got = tmk_worker_value(scene.worker, scene.graph->outputs[0]);
     const struct tmk_tensor *want = NULL;
@@ -84,16 +84,16 @@ static void gives(const char *body) {
             want = &scene.graph->values[i]->data;
     assert_non_null(want);
     check_same(body, &got, want);
-    clear(&scene);
+    clear_sequence(&scene);
 }
 
 static void refuses(const char *body, enum tmk_status status, const char *why) {
-    struct scene scene;
+    struct sequence_scene scene;
     read_graph(&scene, body);
-    enum tmk_status got = play(&scene, NULL, DIAG);
+    enum tmk_status got = play_sequence(&scene, NULL, DIAG);
     if (got != status || !strstr(test_diag.text, why))
         fail_msg("%s: status %d, '%s'", body, (int)got, test_diag.text);
-    clear(&scene);
+    clear_sequence(&scene);
 }
 
 #define TWO                                                                                        \
@@ -199,7 +199,7 @@ TEST(optionals_hold_something_or_nothing) {
     refuses("%y = Optional()\n output %y", TMK_GRAPH, "neither an input nor attribute 'type'");
 }
 
-#define OBSERVE(to, from, id)                                                                      \
+#define OBSERVE_VALUE(to, from, id)                                                                \
     " %" to " = ai.tidemark::EdgeObserver(%" from ") {profile_id=" #id                             \
     ", kind=\"histogram\", tensor_name=\"" from "\"}\n"
 
@@ -208,16 +208,16 @@ TEST(a_loop_carries_a_sequence) {
     static const char body[] =
         "input %m : i64[]\n init %two : f32[] = {2}\n %e = SequenceEmpty()\n"
         " %s = Loop(%m, _, %e) {body=graph \"b\" {\n input %i : i64[]\n input %c : bool[]\n"
-        " input %v : sequence(f32)\n %f = Cast(%i) {to=1}\n %w = Mul(%f, %two)\n" OBSERVE("wo", "w",
-                                                                                          0)
-            OBSERVE("vo", "v", 1) " %u = SequenceInsert(%vo, %wo)\n output %c\n"
-                                  " output %u\n }}\n" OBSERVE("so", "s", 2) " output %so";
+        " input %v : sequence(f32)\n %f = Cast(%i) {to=1}\n %w = Mul(%f, %two)\n" OBSERVE_VALUE(
+            "wo", "w", 0) OBSERVE_VALUE("vo", "v", 1) " %u = SequenceInsert(%vo, %wo)\n output %c\n"
+                                                      " output %u\n }}\n" OBSERVE_VALUE(
+                                                          "so", "s", 2) " output %so";
     for (int64_t m = 0; m < 70; m += 23) {
-        struct scene scene;
+        struct sequence_scene scene;
         struct tmk_tensor input;
         read_graph(&scene, body);
         tmk_tensor_borrow(&input, TMK_INT64, &(struct tmk_shape){0, {0}}, &m);
-        must(play(&scene, &input, DIAG));
+        must(play_sequence(&scene, &input, DIAG));
         assert_int_equal(scene.looks, 2 * m);
         struct tmk_tensor got = tmk_worker_value(scene.worker, scene.graph->outputs[0]);
         assert_int_equal(got.kind, TMK_TYPE_SEQUENCE);
@@ -225,7 +225,7 @@ TEST(a_loop_carries_a_sequence) {
         assert_int_equal(tmk_list_length(got.list), m);
         for (int64_t i = 0; i < m; i++)
             assert_true(*(float *)tmk_list_items(got.list)[i].data == (float)(2 * i));
-        clear(&scene);
+        clear_sequence(&scene);
     }
 }
 
@@ -272,19 +272,19 @@ TEST(a_sequence_can_be_an_input) {
     tmk_tensor_nothing(&inputs[1], TMK_FLOAT32);
     must(tmk_tensor_init(&inputs[2], TMK_FLOAT32, &one, DIAG));
     for (int i = 0; i < 3; i++) {
-        struct scene scene;
+        struct sequence_scene scene;
         read_graph(&scene, body);
         if (i == 2) {
-            assert_int_equal(play(&scene, &inputs[i], DIAG), TMK_TYPE);
+            assert_int_equal(play_sequence(&scene, &inputs[i], DIAG), TMK_TYPE);
             assert_non_null(
                 strstr(test_diag.text, "wants an optional sequence, but the data is a tensor"));
         } else {
-            must(play(&scene, &inputs[i], DIAG));
+            must(play_sequence(&scene, &inputs[i], DIAG));
             struct tmk_tensor got = tmk_worker_value(scene.worker, scene.graph->outputs[0]);
             assert_int_equal(got.kind, inputs[i].kind);
             assert_ptr_equal(got.list, inputs[i].list);
         }
-        clear(&scene);
+        clear_sequence(&scene);
         tmk_tensor_finish(&inputs[i]);
     }
 }
