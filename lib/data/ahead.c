@@ -73,8 +73,7 @@ enum tmk_status tmk_ahead_create(tmk_ahead_make make, const void *context,
                                  struct tmk_diag *diag) {
     struct tmk_ahead *ahead = calloc(1, sizeof *ahead);
     const uint32_t n = threads->wanted < MOST_THREADS ? threads->wanted : MOST_THREADS;
-    if (!ahead)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(ahead, diag);
     ahead->make = make;
     ahead->context = context;
     ahead->order = *order;

@@ -152,8 +152,7 @@ static void read_all(struct reading *r, const unsigned char *bytes, size_t len) 
 enum tmk_status tmk_jpeg_decode(const unsigned char *bytes, size_t len, struct tmk_pixels *out,
                                 struct tmk_diag *diag) {
     struct reading *r = calloc(1, sizeof *r);
-    if (!r)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(r, diag);
     r->diag = diag;
     r->jpeg.err = jpeg_std_error(&r->errors);
     r->jpeg.client_data = r;

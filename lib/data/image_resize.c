@@ -45,8 +45,9 @@ static enum tmk_status init_axis(struct axis *axis, uint32_t in, uint32_t out, u
     double step = (double)in / out, reach = step > 1 ? step : 1;
     size_t bytes;
     *axis = (struct axis){.most = 2 * (size_t)ceil(reach) + 2};
-    if (!tmk_mul_size(axis->most, count, &bytes) || !tmk_mul_size(bytes, sizeof(int32_t), &bytes))
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(tmk_mul_size(axis->most, count, &bytes) &&
+                      tmk_mul_size(bytes, sizeof(int32_t), &bytes),
+                  diag);
     axis->first = tmk_memory_zeroed(count * sizeof *axis->first);
     axis->n = tmk_memory_zeroed(count * sizeof *axis->n);
     axis->weight = tmk_memory_aligned(bytes);

@@ -380,8 +380,7 @@ static enum tmk_status view_slice(const struct tmk_npy *npy, struct tmk_buf *fil
     size_t bytes = tmk_tensor_bytes(&tensor), entries = (size_t)shape->dim[0];
     char *data = (char *)tmk_buf_data(file) + npy->offset + (bytes ? first * (bytes / entries) : 0);
     tensor.buf = tmk_buf_view(data, bytes, file);
-    if (!tensor.buf)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(tensor.buf, diag);
     tensor.data = data;
     *out = tensor;
     return TMK_OK;

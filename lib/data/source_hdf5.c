@@ -116,8 +116,7 @@ static enum tmk_status add_table(struct tmk_source *source, const char *path, co
     struct tmk_source_array *array =
         (struct tmk_source_array *)(uintptr_t)&source->info.arrays[source->info.n_arrays];
     array->name = tmk_arena_strdup(&source->arena, name);
-    if (!array->name)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(array->name, diag);
     source->info.n_arrays++;
     TMK_TRY(tmk_hdf5_dataset_open(h->file, path, &table->set, diag));
     TMK_TRY(choose_type(h->file, table, diag));
@@ -181,8 +180,7 @@ static enum tmk_status open_hdf5(struct tmk_source *source,
                                  const struct tmk_source_options *options, struct tmk_diag *diag) {
     (void)options;
     struct hdf5 *h = tmk_arena_alloc(&source->arena, sizeof *h);
-    if (!h)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(h, diag);
     source->own = h;
     return tmk_in(diag, open_inside(source, diag), "%s", source->info.path);
 }

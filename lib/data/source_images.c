@@ -43,8 +43,7 @@ static enum tmk_status open_images(struct tmk_source *source,
     struct images *images = tmk_arena_alloc(&source->arena, sizeof *images);
     struct tmk_source_array *array = tmk_arena_alloc(&source->arena, sizeof *array);
     source->own = images;
-    if (!images || !array)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(images && array, diag);
     if (options->image)
         spec = *options->image;
     else

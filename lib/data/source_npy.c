@@ -33,8 +33,7 @@ static enum tmk_status parse_header(const struct tmk_infile *file, struct tmk_np
     if (size > file->size)
         size = (size_t)file->size; /* the parser reports what is missing */
     unsigned char *bytes = malloc(size + 1);
-    if (!bytes)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(bytes, diag);
     enum tmk_status status = tmk_infile_read(file, 0, bytes, size, diag);
     if (status == TMK_OK)
         status = tmk_npy_parse(bytes, size, out, diag);
@@ -55,8 +54,7 @@ static enum tmk_status open_npy(struct tmk_source *source, const struct tmk_sour
     (void)options;
     struct npy *npy = tmk_arena_alloc(&source->arena, sizeof *npy);
     struct tmk_source_array *array = tmk_arena_alloc(&source->arena, sizeof *array);
-    if (!npy || !array)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(npy && array, diag);
     npy->file.fd = -1;
     source->own = npy;
     TMK_TRY(tmk_infile_open(source->info.path, &npy->file, diag));
@@ -85,8 +83,7 @@ static enum tmk_status read_entries(const struct npy *npy, uint64_t first, uint6
     part.bytes = entry * (size_t)count;
     part.offset = 0;
     struct tmk_buf *bytes = tmk_buf_create(part.bytes);
-    if (!bytes)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(bytes, diag);
     enum tmk_status status = tmk_infile_read(&npy->file, npy->header.offset + first * entry,
                                              tmk_buf_data(bytes), part.bytes, diag);
     if (status == TMK_OK)

@@ -174,8 +174,7 @@ static enum tmk_status read_header(struct npz *npz, struct member *member, const
                         "the header takes %zu bytes, but the array ends after %zu", size,
                         member->size);
     struct tmk_buf *buf = tmk_buf_create(size);
-    if (!buf)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(buf, diag);
     enum tmk_status status = unpack_entry(npz, member->index, tmk_buf_data(buf), size, false, diag);
     if (status == TMK_OK)
         status = tmk_npy_parse(tmk_buf_data(buf), size, &member->header, diag);
@@ -191,12 +190,10 @@ static enum tmk_status add_member(struct tmk_source *source, struct tmk_source_a
     struct member *member = &npz->members[source->info.n_arrays];
     member->index = st->index;
     char *name = tmk_arena_strndup(&source->arena, st->name, strlen(st->name) - strlen(".npy"));
-    if (!name)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(name, diag);
     if (tmk_map_get(&npz->names, name))
         return tmk_fail(diag, TMK_FORMAT, "there are two arrays of this name");
-    if (!tmk_map_put(&npz->names, name, array))
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(tmk_map_put(&npz->names, name, array), diag);
     TMK_TRY(read_header(npz, member, st, diag));
     *array = (struct tmk_source_array){.name = name,
                                        .n_entries = tmk_npy_entries(&member->header),
@@ -213,8 +210,7 @@ static enum tmk_status list_members(struct tmk_source *source, struct tmk_diag *
         return tmk_fail(diag, TMK_FORMAT, "has too many members");
     struct tmk_source_array *arrays = tmk_arena_array(&source->arena, (size_t)n, sizeof *arrays);
     npz->members = tmk_arena_array(&source->arena, (size_t)n, sizeof *npz->members);
-    if (!arrays || !npz->members)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(arrays && npz->members, diag);
     source->info.arrays = arrays;
     for (zip_int64_t i = 0; i < n; i++) {
         zip_stat_t st;
@@ -242,8 +238,7 @@ static enum tmk_status open_npz(struct tmk_source *source, const struct tmk_sour
     (void)options;
     struct npz *npz = tmk_arena_alloc(&source->arena, sizeof *npz);
     source->own = npz;
-    if (!npz)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(npz, diag);
     TMK_TRY(tmk_file_map(source->info.path, &npz->file, diag));
     return tmk_in(diag, read_archive(source, diag), "%s", source->info.path);
 }
@@ -252,8 +247,7 @@ static enum tmk_status read_member(struct npz *npz, struct member *member, uint6
                                    uint64_t count, struct tmk_tensor *out, struct tmk_diag *diag) {
     if (!member->header.refusal && !member->bytes) {
         struct tmk_buf *bytes = tmk_buf_create(member->size);
-        if (!bytes)
-            return tmk_nomem(diag);
+        TMK_TRY_ALLOC(bytes, diag);
         enum tmk_status status =
             unpack_entry(npz, member->index, tmk_buf_data(bytes), member->size, true, diag);
         if (status != TMK_OK) {

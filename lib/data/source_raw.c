@@ -19,8 +19,7 @@ static enum tmk_status open_raw(struct tmk_source *source, const struct tmk_sour
                                 struct tmk_diag *diag) {
     (void)options;
     struct raw *raw = tmk_arena_alloc(&source->arena, sizeof *raw);
-    if (!raw)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(raw, diag);
     raw->file.fd = -1;
     source->own = raw;
     source->info.binds = true;
@@ -69,8 +68,7 @@ static enum tmk_status measure_raw(struct raw *raw, const struct tmk_source_inpu
 static enum tmk_status bind_raw(struct tmk_source *source, const struct tmk_source_input *wants,
                                 uint32_t n, struct tmk_diag *diag) {
     struct tmk_source_array *array = tmk_arena_alloc(&source->arena, sizeof *array);
-    if (!array)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(array, diag);
     if (n != 1)
         return tmk_fail(diag, TMK_ARGUMENT, "%s: a raw file feeds one input, not %u; say INPUT=%s",
                         source->info.path, n, source->info.path);

@@ -81,14 +81,12 @@ static enum tmk_status add_set(struct sets *sets, const char *folder, struct tmk
     if (sets->n == sets->size) {
         size_t size = sets->size ? 2 * sets->size : 16;
         struct set *grown = reallocarray(sets->set, size, sizeof *grown);
-        if (!grown)
-            return tmk_nomem(diag);
+        TMK_TRY_ALLOC(grown, diag);
         sets->set = grown;
         sets->size = size;
     }
     struct set set = {strdup(folder), number_in(folder, "test_data_set_", "")};
-    if (!set.folder)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(set.folder, diag);
     sets->set[sets->n++] = set;
     return TMK_OK;
 }
@@ -210,8 +208,7 @@ static enum tmk_status hash_all(const struct tmk_source *source, const atomic_bo
     const struct sets *sets = source->own;
     char digest[TMK_HASH128_HEX];
     struct tmk_hash128 *hash = tmk_hash128_create();
-    if (!hash)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(hash, diag);
     enum tmk_status status = TMK_OK;
     for (size_t s = 0; s < sets->n && status == TMK_OK; s++) {
         for (uint32_t i = 0; i < source->info.n_arrays && status == TMK_OK; i++)
@@ -265,8 +262,7 @@ static enum tmk_status open_sets(struct tmk_source *source,
                                  const struct tmk_source_options *options, struct tmk_diag *diag) {
     struct sets *sets = tmk_arena_alloc(&source->arena, sizeof *sets);
     source->own = sets;
-    if (!sets)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(sets, diag);
     if (!options->decode)
         return tmk_fail(diag, TMK_UNSUPPORTED, "%s: ONNX tensors are not read here",
                         source->info.path);
@@ -275,8 +271,7 @@ static enum tmk_status open_sets(struct tmk_source *source,
     TMK_TRY(find_sets(source->info.path, sets, diag));
     TMK_TRY(count_all(source, &n, diag));
     struct tmk_source_array *arrays = tmk_arena_array(&source->arena, n, sizeof *arrays);
-    if (!arrays)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(arrays, diag);
     source->info.arrays = arrays;
     source->info.n_arrays = n;
     source->info.separate = true;

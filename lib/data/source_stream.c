@@ -73,8 +73,7 @@ static enum tmk_status open_stream(struct tmk_source *source,
     stream->called = stream->pull ? "data" : "standard input";
     if (stream->pull && stream->pull->label) {
         stream->called = source->info.label = tmk_arena_strdup(&source->arena, stream->pull->label);
-        if (!stream->called)
-            return tmk_nomem(diag);
+        TMK_TRY_ALLOC(stream->called, diag);
     }
     source->info.path = stream->called;
     source->info.binds = true;
@@ -110,8 +109,7 @@ static enum tmk_status read_header(struct stream *stream, struct tmk_npy *out, b
     if (got < sizeof start || size < sizeof start)
         return fail_truncated(diag);
     unsigned char *bytes = malloc(size);
-    if (!bytes)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(bytes, diag);
     memcpy(bytes, start, sizeof start);
     enum tmk_status status =
         take_bytes(stream, bytes + sizeof start, size - sizeof start, &got, diag);
@@ -327,8 +325,7 @@ static enum tmk_status bind_stream(struct tmk_source *source, const struct tmk_s
     struct stream *stream = source->own;
     stream->arrays = tmk_arena_array(&source->arena, n, sizeof *stream->arrays);
     stream->lines = tmk_arena_array(&source->arena, n, sizeof *stream->lines);
-    if (!stream->arrays || !stream->lines)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(stream->arrays && stream->lines, diag);
     source->info.arrays = stream->arrays;
     source->info.n_arrays = n;
     TMK_TRY(read_round(source, wants, n, diag));

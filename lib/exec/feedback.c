@@ -46,8 +46,7 @@ enum tmk_status tmk_loop_state_store(struct tmk_loop_state *carried,
                                      struct tmk_diag *diag) {
     if (feedback->n && !carried->states) {
         carried->states = calloc(feedback->n, sizeof *carried->states);
-        if (!carried->states)
-            return tmk_nomem(diag);
+        TMK_TRY_ALLOC(carried->states, diag);
     }
     for (uint32_t i = 0; i < feedback->n; i++) {
         const struct tmk_value *output = graph->outputs[feedback->loops[i].output];

@@ -51,8 +51,7 @@ enum tmk_status tmk_order_add(struct tmk_order *order, const struct tmk_ran *ran
     const struct tmk_sink *sink = order->sink;
     struct tmk_record_entry *entry = calloc(1, sizeof *entry + sink->record_bytes);
     *failed = *ran->batch;
-    if (!entry)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(entry, diag);
     entry->batch = *ran->batch;
     entry->batch.inputs = NULL;
     entry->batch.n_inputs = 0;

@@ -31,8 +31,7 @@ struct tmk_queue {
 
 enum tmk_status tmk_queue_create(uint32_t size, struct tmk_queue **out, struct tmk_diag *diag) {
     struct tmk_queue *queue = calloc(1, sizeof *queue);
-    if (!queue)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(queue, diag);
     queue->size = size;
     pthread_mutex_init(&queue->lock, NULL);
     pthread_cond_init(&queue->filled, NULL);

@@ -13,15 +13,12 @@ static enum tmk_status reserve_samples(struct tmk_samples *samples, size_t n,
         return TMK_OK;
     size = size < n ? n : size;
     size = size < 64 ? 64 : size;
-    if (!tmk_mul_size(size, sizeof *samples->range, &bytes))
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(tmk_mul_size(size, sizeof *samples->range, &bytes), diag);
     uint64_t *sample = realloc(samples->sample, size * sizeof *sample);
-    if (!sample)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(sample, diag);
     samples->sample = sample;
     struct tmk_minmax *range = realloc(samples->range, bytes);
-    if (!range)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(range, diag);
     samples->range = range;
     samples->size = size;
     return TMK_OK;
@@ -91,8 +88,7 @@ enum tmk_status tmk_samples_merge(struct tmk_samples *dst, const struct tmk_samp
         a += x <= y;
         b += y <= x;
     }
-    if (!tmk_add_size(dst->n, src->n - common, &together))
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(tmk_add_size(dst->n, src->n - common, &together), diag);
     TMK_TRY(reserve_samples(dst, together, diag));
     interleave_samples(dst, src, together);
     dst->n = together;

@@ -52,8 +52,7 @@ static enum tmk_status compare_channels(const struct tmk_range *range,
     if (!*fits)
         return TMK_OK;
     double *numbers = calloc(range->n, 3 * sizeof *numbers);
-    if (!numbers)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(numbers, diag);
     struct tmk_range ours = {.name = range->name,
                              .meaning = TMK_RANGE_EXACT,
                              .n = range->n,

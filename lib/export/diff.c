@@ -205,8 +205,7 @@ static enum tmk_status compare_entries(const struct tmk_ranges *a, const struct 
                                        struct tmk_map *of_b, struct tmk_diff *diff,
                                        struct tmk_diag *diag) {
     for (uint32_t i = 0; i < b->n; i++)
-        if (!tmk_map_put(of_b, b->items[i].name, &b->items[i]))
-            return tmk_nomem(diag);
+        TMK_TRY_ALLOC(tmk_map_put(of_b, b->items[i].name, &b->items[i]), diag);
     for (uint32_t i = 0; i < a->n; i++) {
         const struct tmk_range *other = tmk_map_get(of_b, a->items[i].name);
         struct tmk_diff_item item = {.name = a->items[i].name,

@@ -54,8 +54,7 @@ void tmk_export_remark(const struct tmk_export_job *job, const char *fmt, ...) {
 
 enum tmk_status tmk_export_write(const struct tmk_export_job *job, const struct tmk_text *text,
                                  struct tmk_diag *diag) {
-    if (text->failed)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(!text->failed, diag);
     TMK_TRY(tmk_export_ready(job, diag));
     return tmk_file_write(job->path, text->data ? text->data : "", text->len, diag);
 }

@@ -91,8 +91,7 @@ static enum tmk_status add_codes(struct tmk_integer *g, struct tmk_form *form,
                                  struct tmk_value *codes, const struct tmk_encoding *encoding,
                                  struct tmk_codes **out) {
     struct tmk_codes *made = tmk_arena_alloc(&g->arena, sizeof *made);
-    if (!made)
-        return tmk_nomem(g->diag);
+    TMK_TRY_ALLOC(made, g->diag);
     made->value = codes;
     made->encoding = encoding;
     struct tmk_codes **end = &form->codes;
@@ -211,8 +210,7 @@ static enum tmk_status find_codes(struct tmk_integer *g, struct tmk_value *value
     struct tmk_form *form = form_of(g, value);
     const struct tmk_tensor *real = tmk_value_constant(value);
     struct tmk_value *made = NULL, *from = value;
-    if (!form)
-        return tmk_nomem(g->diag);
+    TMK_TRY_ALLOC(form, g->diag);
     struct tmk_codes *first = form->codes;
     for (struct tmk_codes *codes = first; codes; codes = codes->next)
         if (tmk_integer_same_grid(codes->encoding, encoding)) {
@@ -252,16 +250,14 @@ enum tmk_status tmk_integer_made(struct tmk_integer *g, struct tmk_value *result
                                  struct tmk_value *codes, const struct tmk_encoding *encoding) {
     struct tmk_form *form = form_of(g, result);
     struct tmk_codes *made = NULL;
-    if (!form)
-        return tmk_nomem(g->diag);
+    TMK_TRY_ALLOC(form, g->diag);
     return add_codes(g, form, codes, encoding, &made);
 }
 
 enum tmk_status tmk_integer_made_real(struct tmk_integer *g, struct tmk_value *result,
                                       struct tmk_value *real) {
     struct tmk_form *form = form_of(g, result);
-    if (!form)
-        return tmk_nomem(g->diag);
+    TMK_TRY_ALLOC(form, g->diag);
     form->real = real;
     return TMK_OK;
 }

@@ -67,8 +67,7 @@ static enum tmk_status same_of_codes(struct tmk_integer *g, struct tmk_node *nod
                                      const struct tmk_encoding *x, struct tmk_node **out) {
     struct tmk_value **inputs = tmk_arena_array(&g->arena, node->n_inputs, sizeof(void *));
     const char **names = tmk_arena_array(&g->arena, node->n_outputs, sizeof *names);
-    if (!inputs || !names)
-        return tmk_nomem(g->diag);
+    TMK_TRY_ALLOC(inputs && names, g->diag);
     TMK_TRY(tmk_integer_codes_of(g, node->inputs[0], x, &inputs[0]));
     for (uint32_t i = 1; i < node->n_inputs; i++)
         inputs[i] = node->inputs[i];
@@ -137,8 +136,7 @@ enum tmk_status tmk_integer_concat(struct tmk_integer *g, struct tmk_node *node)
     struct tmk_value **inputs = tmk_arena_array(&g->arena, node->n_inputs, sizeof(void *));
     const char *name = node->outputs[0]->name;
     struct tmk_node *made = NULL;
-    if (!inputs)
-        return tmk_nomem(g->diag);
+    TMK_TRY_ALLOC(inputs, g->diag);
     for (uint32_t i = 0; y && i < node->n_inputs; i++)
         if (!tmk_integer_plain(g, node->inputs[i], node, i, 16, "an operand"))
             return TMK_OK;

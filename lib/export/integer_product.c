@@ -47,8 +47,7 @@ static enum tmk_status add_bias(struct tmk_integer *g, struct product *p,
                                 const struct tmk_tensor *t, float factor) {
     float *sum = tmk_arena_array(&g->arena, p->channels, sizeof *sum);
     const float *from = t->data;
-    if (!sum)
-        return tmk_nomem(g->diag);
+    TMK_TRY_ALLOC(sum, g->diag);
     for (uint32_t i = 0; i < p->channels; i++)
         sum[i] = from[tmk_tensor_count(t) == 1 ? 0 : i] * factor + (p->bias ? p->bias[i] : 0);
     p->bias = sum;
@@ -100,8 +99,7 @@ static enum tmk_status take_addition(struct tmk_integer *g, struct product *p) {
 /* The scale of the accumulator: that of ONNX Runtime, a product in float. */
 static enum tmk_status scales_of(struct tmk_integer *g, const struct product *p, float **out) {
     float *scale = tmk_arena_array(&g->arena, p->w->n, sizeof *scale);
-    if (!scale)
-        return tmk_nomem(g->diag);
+    TMK_TRY_ALLOC(scale, g->diag);
     for (uint32_t i = 0; i < p->w->n; i++)
         scale[i] = p->x->scale[0] * p->w->scale[i] * p->alpha;
     *out = scale;
@@ -132,8 +130,7 @@ static enum tmk_status finish_product(struct tmk_integer *g, struct product *p,
     struct tmk_tail tail;
     float *scale = NULL, *rne = tmk_arena_array(&g->arena, n, sizeof *rne);
     double *real = tmk_arena_array(&g->arena, n, sizeof *real);
-    if (!rne || !real)
-        return tmk_nomem(g->diag);
+    TMK_TRY_ALLOC(rne && real, g->diag);
     TMK_TRY(scales_of(g, p, &scale));
     TMK_TRY(take_addition(g, p));
     TMK_TRY(add_bias_codes(g, p, scale, &sum));

@@ -110,8 +110,7 @@ static enum tmk_status join_channels(struct tmk_encoding *e, struct tmk_arena *a
     const struct tmk_grid grid = {e->dtype, e->symmetric, e->narrow, e->pow2};
     float *numbers = tmk_arena_array(arena, 5, sizeof *numbers), low = 0, high = 0;
     int32_t *zero_point = tmk_arena_alloc(arena, sizeof *zero_point);
-    if (!numbers || !zero_point)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(numbers && zero_point, diag);
     for (uint32_t i = 0; i < e->n; i++) { /* a range of nothing adds nothing */
         low = fminf(low, e->low[i]);
         high = fmaxf(high, e->high[i]);
@@ -173,8 +172,7 @@ static enum tmk_status begin_copy(const struct tmk_exporter *row, const struct t
     out->given = tmk_arena_array(&out->arena, n + 1u, sizeof *out->given);
     out->why = tmk_arena_array(&out->arena, n + 1u, sizeof *out->why);
     out->written = tmk_arena_array(&out->arena, n + 1u, sizeof *out->written);
-    if (!out->held.items || !out->given || !out->why || !out->written)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(out->held.items && out->given && out->why && out->written, diag);
     for (uint32_t i = 0; i < n; i++)
         TMK_TRY(hold_layer(row, job, i, out, diag));
     return n && !out->held.n_items ? fail_nothing(job->encodings, out, diag) : TMK_OK;

@@ -51,12 +51,10 @@ static enum tmk_status add_name(struct reading *r, uint32_t id, uint32_t order, 
     if (!cJSON_IsString(item) || !item->valuestring[0])
         return tmk_fail(r->diag, TMK_FORMAT, "p%u: a name, or an array of names, was expected", id);
     char *name = tmk_arena_strdup(&names->arena, item->valuestring);
-    if (!name)
-        return tmk_nomem(r->diag);
+    TMK_TRY_ALLOC(name, r->diag);
     if (tmk_map_get(&r->taken, name))
         return tmk_fail(r->diag, TMK_FORMAT, "two values would be called '%s'", name);
-    if (!tmk_map_put(&r->taken, name, name))
-        return tmk_nomem(r->diag);
+    TMK_TRY_ALLOC(tmk_map_put(&r->taken, name, name), r->diag);
     names->items[names->n++] = (struct tmk_export_alias){id, order, name};
     return TMK_OK;
 }
@@ -89,8 +87,7 @@ static enum tmk_status read_members(struct reading *r, const cJSON *object) {
     cJSON_ArrayForEach(member, object) most +=
         cJSON_IsArray(member) ? (size_t)cJSON_GetArraySize(member) : 1;
     r->names->items = tmk_arena_array(&r->names->arena, most + 1, sizeof *r->names->items);
-    if (!r->names->items)
-        return tmk_nomem(r->diag);
+    TMK_TRY_ALLOC(r->names->items, r->diag);
     TMK_TRY(know_all(r));
     cJSON_ArrayForEach(member, object) TMK_TRY(add_member(r, member));
     struct tmk_export_alias *items = r->names->items;

@@ -67,8 +67,7 @@ static enum tmk_status widen_scale(struct tmk_qdq *q, const struct tmk_qdq_mark 
     float *made = tmk_arena_array(&q->arena, w->n, sizeof *made);
     struct tmk_qdq_scales *entry = tmk_arena_alloc(&q->arena, sizeof *entry);
     uint32_t changed = 0;
-    if (!made || !entry)
-        return tmk_nomem(q->diag);
+    TMK_TRY_ALLOC(made && entry, q->diag);
     for (uint32_t i = 0; i < w->n; i++) {
         const float most = by_channel ? fabsf(data[i]) : max_abs(data, count);
         made[i] = enlarge_scale(old[i], x->scale[0], least_scale(most, by_channel), w->pow2);

@@ -54,8 +54,7 @@ static const struct tmk_encoding *encoding_of(const struct tmk_qdq *q,
 static enum tmk_status run_folded(struct tmk_qdq *q, struct tmk_node *node,
                                   struct tmk_tensor *out) {
     const struct tmk_tensor **in = tmk_arena_array(&q->arena, node->n_inputs, sizeof *in);
-    if (!in)
-        return tmk_nomem(q->diag);
+    TMK_TRY_ALLOC(in, q->diag);
     for (uint32_t i = 0; i < node->n_inputs; i++) {
         struct tmk_value *operand = node->inputs[i];
         if (operand && operand->kind != TMK_VALUE_INITIALIZER)
@@ -163,8 +162,7 @@ static enum tmk_status merge_bias(struct tmk_qdq *q, struct tmk_node *product, s
     struct tmk_value *bias = add->inputs[at], *sum = add->outputs[0], *flat = NULL;
     struct tmk_node *made = NULL;
     TMK_TRY(reshape_bias(q, bias, 1, &flat));
-    if (!tmk_ptrmap_put(&q->derived, flat, (void *)(uintptr_t)e))
-        return tmk_nomem(q->diag);
+    TMK_TRY_ALLOC(tmk_ptrmap_put(&q->derived, flat, (void *)(uintptr_t)e), q->diag);
     struct tmk_value *inputs[] = {product->inputs[0], product->inputs[1], flat};
     TMK_TRY(tmk_graph_add_node(q->graph, product,
                                &(struct tmk_node_spec){TMK_DOMAIN_ONNX, conv ? "Conv" : "Gemm",

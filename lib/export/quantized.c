@@ -45,8 +45,7 @@ static enum tmk_status find_originals(const struct tmk_graph *graph, struct orig
     struct tmk_graph *read = (struct tmk_graph *)(uintptr_t)graph;
     tmk_graph_each(read, see_graph, &all);
     all.list = calloc((size_t)all.n + 1, sizeof(struct tmk_value *));
-    if (!all.list)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(all.list, diag);
     all.fill = true;
     tmk_graph_each(read, see_graph, &all);
     *out = all;

@@ -28,8 +28,9 @@ struct writing {
 
 static enum tmk_status name_encodings(struct writing *w, const struct tmk_export_rows *rows) {
     for (size_t i = 0; i < rows->n; i++)
-        if (!tmk_map_put(&w->by_name, rows->items[i].name, (void *)rows->items[i].encoding))
-            return tmk_nomem(w->diag);
+        TMK_TRY_ALLOC(
+            tmk_map_put(&w->by_name, rows->items[i].name, (void *)rows->items[i].encoding),
+            w->diag);
     return TMK_OK;
 }
 

@@ -33,8 +33,7 @@ static enum tmk_status check_node(struct tmk_target_check *check, const struct t
                                   struct tmk_arena *arena, struct tmk_diag *diag) {
     char key[24] = "";
     uint32_t *ids = tmk_arena_array(arena, (size_t)node->n_inputs + node->n_outputs, sizeof *ids);
-    if (!ids)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(ids, diag);
     for (uint32_t i = 0; i < node->n_inputs; i++)
         ids[i] = id_of(node->inputs[i]);
     for (uint32_t i = 0; i < node->n_outputs; i++) {
