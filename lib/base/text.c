@@ -229,3 +229,13 @@ const char *tmk_guess_text(const struct tmk_guess *guess, char out[TMK_GUESS_SIZ
         snprintf(out, TMK_GUESS_SIZE, " (did you mean '%s'?)", guess->best);
     return out;
 }
+
+bool tmk_ends_in(const char *text, const char *end) {
+    const size_t len = strlen(text), n = strlen(end);
+    return len >= n && strcmp(text + len - n, end) == 0;
+}
+
+const char *tmk_base_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash && slash[1] ? slash + 1 : path;
+}

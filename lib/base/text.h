@@ -39,6 +39,10 @@ void tmk_format_double(double value, char out[32]);
  * it). */
 bool tmk_glob(const char *pattern, const char *name);
 
+bool tmk_ends_in(const char *text, const char *end);
+/* What follows the last '/' of a path, if anything does; else the path. */
+const char *tmk_base_name(const char *path);
+
 /* Whether bytes are text. */
 
 /* Well-formed UTF-8 (Unicode 15, table 3-7): no overlong forms, no surrogates, nothing above

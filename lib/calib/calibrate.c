@@ -71,11 +71,6 @@ static enum tmk_status add_setting(struct calibrate *c, const char *key, const c
     return TMK_OK;
 }
 
-static const char *last_part(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 static enum tmk_status add_choice(struct calibrate *c, enum tmk_encoding_role role,
                                   const char *const keys[5]) {
     const struct tmk_quant_settings *settings = &c->config.defaults[role];
@@ -118,7 +113,7 @@ static enum tmk_status fill_header(struct calibrate *c) {
     if (c->options->target)
         TMK_TRY(add_setting(c, "target", c->options->target->name));
     if (c->options->config)
-        TMK_TRY(add_setting(c, "config", last_part(c->options->config)));
+        TMK_TRY(add_setting(c, "config", tmk_base_name(c->options->config)));
     return TMK_OK;
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "base/text.h"
 #include "calib/item.h"
 #include "compare/compare.h"
 #include "compare/simulate.h"
@@ -187,10 +188,9 @@ static bool is_labels(const struct tmk_source_array *a) {
  * must look like labels. */
 static enum tmk_status read_named(const char *path, const char *name, bool asked,
                                   struct tmk_labels *out, bool *found, struct tmk_diag *diag) {
-    const size_t len = strlen(path);
     struct tmk_source *source = NULL;
     enum tmk_status status = TMK_OK;
-    if (len < 4 || strcmp(path + len - 4, ".npz") != 0)
+    if (!tmk_ends_in(path, ".npz"))
         return TMK_OK;
     TMK_TRY(tmk_source_open(path, NULL, &source, diag));
     const struct tmk_source_info *info = tmk_source_info(source);
@@ -205,9 +205,8 @@ static enum tmk_status read_named(const char *path, const char *name, bool asked
 
 enum tmk_status tmk_labels_read(const struct tmk_run_options *run, const char *labels,
                                 struct tmk_labels *out, struct tmk_diag *diag) {
-    const size_t len = labels ? strlen(labels) : 0;
     bool found = false;
-    if (len > 4 && strcmp(labels + len - 4, ".npy") == 0) {
+    if (labels && tmk_ends_in(labels, ".npy")) {
         struct tmk_source *source = NULL;
         TMK_TRY(tmk_source_open(labels, NULL, &source, diag));
         enum tmk_status status = read_array(source, 0, labels, out, diag);

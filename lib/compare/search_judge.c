@@ -6,6 +6,7 @@
 
 #include "base/diag.h"
 #include "base/size.h"
+#include "base/text.h"
 #include "compare/search.h"
 #include "session/running.h"
 
@@ -72,11 +73,6 @@ bool tmk_goal_read(const char *text, enum tmk_goal *goal, double *value) {
     return false;
 }
 
-static bool is_npy(const char *path) {
-    const size_t len = strlen(path);
-    return len > 4 && strcmp(path + len - 4, ".npy") == 0;
-}
-
 enum tmk_status tmk_search_labels(struct tmk_search *s) {
     const struct tmk_search_options *options = s->options;
     const bool needed = options->goal == TMK_GOAL_ACCURACY;
@@ -84,7 +80,7 @@ enum tmk_status tmk_search_labels(struct tmk_search *s) {
         return tmk_fail(s->diag, TMK_ARGUMENT, "the goal is a metric, and there is none");
     if (!options->labels && !needed)
         return TMK_OK;
-    if (options->labels && options->n_search_data && is_npy(options->labels))
+    if (options->labels && options->n_search_data && tmk_ends_in(options->labels, ".npy"))
         return tmk_fail(
             s->diag, TMK_ARGUMENT,
             "%s has labels of one set of data: with samples of the search's own, name an "

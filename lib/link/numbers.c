@@ -12,6 +12,7 @@
 #include "base/hash.h"
 #include "base/map.h"
 #include "base/size.h"
+#include "base/text.h"
 #include "data/source.h"
 #include "link/choose.h"
 #include "link/signature.h"

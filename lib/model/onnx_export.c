@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/size.h"
+#include "base/text.h"
 #include "model/onnx.h"
 #include "ops/ops.h"
 
@@ -523,11 +524,10 @@ static enum tmk_status move_out(struct tmk_onnx_writer *w, TmkPb__Tensor *tensor
 
 static enum tmk_status move_weights_out(struct tmk_onnx_writer *w, const char *data_path,
                                         struct tmk_outfile *out) {
-    const char *slash = strrchr(data_path, '/');
     size_t at = 0;
     for (size_t i = 0; i < w->n_initializers; i++)
         if (w->initializers[i]->raw_data.len >= SMALL)
-            TMK_TRY(move_out(w, w->initializers[i], slash ? slash + 1 : data_path, &at, out));
+            TMK_TRY(move_out(w, w->initializers[i], tmk_base_name(data_path), &at, out));
     return TMK_OK;
 }
 

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <tidemark/status.h>
 #include <tidemark/tensor.h>
@@ -232,5 +233,10 @@ void tmk_relay_params_destroy(struct tmk_relay_params **params);
  * letter; NULL. */
 const struct tmk_relay_param *tmk_relay_params_find(const struct tmk_relay_params *params,
                                                     const char *name);
+
+/* One digit at least, and nothing else. */
+static inline bool tmk_relay_is_digits(const char *text) {
+    return text[0] && !text[strspn(text, "0123456789")];
+}
 
 #endif

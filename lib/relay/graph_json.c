@@ -169,11 +169,6 @@ static size_t find_op(const char *name, struct kernel_op *out) {
     return len;
 }
 
-/* A counter that makes names differ: digits. */
-static bool is_counter(const char *text) {
-    return text[0] && !text[strspn(text, "0123456789")];
-}
-
 /* The operators of a kernel such as "tvmgen_default_fused_nn_dense_add_nn_relu_2", in the order in
  * which they run. 0: there are others among them, or more than KERNEL_MAX. */
 static uint32_t kernel_ops(const char *name, struct kernel_op ops[KERNEL_MAX]) {
@@ -186,7 +181,7 @@ static uint32_t kernel_ops(const char *name, struct kernel_op ops[KERNEL_MAX]) {
             return 0;
         n++;
         at += len;
-        if (!*at || is_counter(at + 1))
+        if (!*at || tmk_relay_is_digits(at + 1)) /* a counter that makes names differ */
             return n;
         at++;
     }

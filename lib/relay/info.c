@@ -9,6 +9,7 @@
 
 #include "base/diag.h"
 #include "base/map.h"
+#include "base/text.h"
 #include "calib/json_file.h"
 #include "export/rows.h"
 #include "relay/builder.h"
@@ -111,11 +112,6 @@ static void put_model(struct tmk_json_out *to, const struct tmk_encodings *encod
     tmk_json_put_text(to, "rounding", tmk_rounding_name(encodings->rounding));
 }
 
-static const char *base_name(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 enum tmk_status tmk_relay_edges_text(const struct tmk_export_job *job,
                                      const struct tmk_relay_edges *edges, const char *form,
                                      struct tmk_text *out, struct tmk_diag *diag) {
@@ -126,7 +122,7 @@ enum tmk_status tmk_relay_edges_text(const struct tmk_export_job *job,
     tmk_json_put_text(&all, "format", "tidemark-relay-quantize-info");
     tmk_json_put_text(&all, "version", "1.0");
     put_model(&all, job->encodings);
-    tmk_json_put_text(&all, "relay", base_name(job->path));
+    tmk_json_put_text(&all, "relay", tmk_base_name(job->path));
     tmk_json_put_text(&all, "form", form);
     for (size_t i = 0; i < edges->n; i++) {
         const struct tmk_relay_edge *edge = &edges->items[i];

@@ -36,7 +36,7 @@ enum tmk_status tmk_relay_json_name(struct tmk_relay_json *from, const cJSON *no
                                     const char **out) {
     const char *text = tmk_relay_json_attr(node, key);
     cJSON *named;
-    if (!text || !text[0] || text[strspn(text, "0123456789")])
+    if (!text || !tmk_relay_is_digits(text))
         return tmk_relay_json_string(from, text ? text : "", out);
     TMK_TRY(tmk_relay_node(&from->nodes, strtoll(text, NULL, 10), &named));
     enum tmk_status status =
@@ -253,10 +253,6 @@ static char letter_of(const char *fields, const char *name) {
     return 0;
 }
 
-static bool is_digits(const char *text) {
-    return text[0] && !text[strspn(text, "0123456789")];
-}
-
 /* An object as the value of an attribute. */
 static enum tmk_status read_object(struct tmk_relay_json *from, int64_t index,
                                    struct tmk_relay_value *out);
@@ -320,7 +316,7 @@ static enum tmk_status read_field(struct tmk_relay_json *from, char letter, cons
         *out = (struct tmk_relay_value){.kind = TMK_RELAY_REAL, .real = strtod(text, NULL)};
         return TMK_OK;
     }
-    if (is_digits(text))
+    if (tmk_relay_is_digits(text))
         return read_object(from, strtoll(text, NULL, 10), out);
     out->kind = TMK_RELAY_STRING;
     return tmk_relay_json_string(from, text, &out->s);

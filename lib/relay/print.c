@@ -310,14 +310,11 @@ static bool is_letter(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
-static bool is_digits(const char *name) {
-    return name[0] && !name[strspn(name, "0123456789")];
-}
-
 /* Modules that were built may have names that the text cannot hold. */
 static enum tmk_status print_name(struct printer *to, const struct tmk_relay_binding *binding) {
     const char *name = binding->name;
-    bool good = binding->kind == TMK_RELAY_NUMBERED ? is_digits(name) : is_letter(name[0]);
+    bool good =
+        binding->kind == TMK_RELAY_NUMBERED ? tmk_relay_is_digits(name) : is_letter(name[0]);
     for (const char *at = name; *at && good; at++)
         good = is_letter(*at) || (*at >= '0' && *at <= '9') || strchr("/.:$-", *at);
     if (!good)

@@ -6,6 +6,7 @@
 #include "base/diag.h"
 #include "base/file.h"
 #include "base/size.h"
+#include "base/text.h"
 #include "model/onnx.h"
 #include "relay/relay.h"
 
@@ -54,11 +55,6 @@ static bool begins_as_relay(const char *text) {
     return false;
 }
 
-static bool ends_in(const char *path, const char *ending) {
-    size_t len = strlen(path), n = strlen(ending);
-    return len >= n && strcmp(path + len - n, ending) == 0;
-}
-
 enum tmk_status tmk_model_reader_find(const char *path, const struct tmk_model_reader **out,
                                       struct tmk_diag *diag) {
     struct tmk_infile file;
@@ -69,7 +65,7 @@ enum tmk_status tmk_model_reader_find(const char *path, const struct tmk_model_r
     tmk_infile_close(&file);
     TMK_TRY(tmk_in(diag, status, "%s", path));
     text[n] = 0;
-    bool is_relay = begins_as_relay(text) || ends_in(path, ".relay");
+    bool is_relay = begins_as_relay(text) || tmk_ends_in(path, ".relay");
     *out = is_relay ? &relay : &onnx;
     return TMK_OK;
 }

@@ -91,11 +91,6 @@ const char *const *tmk_observer_kinds(void) {
     return kinds;
 }
 
-const char *tmk_base_name(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash && slash[1] ? slash + 1 : path;
-}
-
 uint64_t tmk_graph_fingerprint(const struct tmk_graph *graph) {
     uint64_t hash = 0;
     for (uint32_t i = 0; i < graph->n_outputs; i++)

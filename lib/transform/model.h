@@ -20,9 +20,6 @@ struct tmk_model {
 };
 /* NULL is allowed. */
 void tmk_constants_destroy(struct tmk_constants **constants);
-
-/* The last part of a path. */
-const char *tmk_base_name(const char *path);
 /* The SHA-256 of a model's file; with params (NULL: none) of both files' hashes. */
 TMK_NODISCARD enum tmk_status tmk_model_sha256(const char *path, const char *params, char hex[65],
                                                struct tmk_diag *diag);

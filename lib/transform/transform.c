@@ -12,6 +12,7 @@
 #include "base/diag.h"
 #include "base/file.h"
 #include "base/map.h"
+#include "base/text.h"
 #include "graph/print.h"
 #include "model/onnx.h"
 #include "pass/instrument.h"
@@ -36,9 +37,7 @@ bool tmk_transform_pass(size_t i, const char **name, const char **help) {
 }
 
 bool tmk_is_relay_path(const char *path) {
-    static const char ending[] = ".relay";
-    const size_t len = strlen(path);
-    return len >= sizeof ending && strcmp(path + len - (sizeof ending - 1), ending) == 0;
+    return tmk_ends_in(path, ".relay") && strcmp(path, ".relay") != 0;
 }
 
 struct transforming {
