@@ -147,6 +147,8 @@ struct tmk_profile_tensor {
     const char *name;     /* the original name, as in the model; may be "" */
     const char *path;     /* for a value inside sub-graphs: which; "" in the main graph */
     enum tmk_profile_kind kind;
+    bool inner; /* lies inside its producer, as an attention's scores do: no model has it as an edge
+                 */
     enum tmk_profile_status status;
     enum tmk_dtype dtype;  /* as it ran */
     enum tmk_dtype origin; /* as in the file, where it was widened to float32; else == dtype */

@@ -90,6 +90,8 @@ static const struct tmk_traits *row_of(const struct select *s, uint32_t node) {
 
 static const char *why_unusable(const struct tmk_profile_tensor *t) {
     struct tmk_summary facts;
+    if (t->inner)
+        return "it lies inside an operator, where no file has a place for codes";
     if (t->status == TMK_PROFILE_INTEGER || t->has_int_stats || !tmk_dtype_is_float(t->dtype))
         return "integers and the like have no scale";
     if (t->status == TMK_PROFILE_NEVER || !t->stats)

@@ -33,7 +33,7 @@ static enum tmk_status run_node(struct tmk_worker *worker, const struct tmk_node
         status = tmk_worker_infer(worker, node, in, out, diag);
     }
     if (status == TMK_OK)
-        status = tmk_worker_plain(worker, node, in, out, diag);
+        status = tmk_worker_plain(worker, node, in, out, NULL, diag);
     free(in);
     free(out);
     return status;

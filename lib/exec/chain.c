@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A chain step: every tile of a watched value goes to the watch as it passes. */
+/* Steps whose values are seen as they pass: every tile of a chain, and what an operator shows of
+ * its inside. */
 #include "base/diag.h"
 #include "exec/worker_parts.h"
 
@@ -21,13 +22,25 @@ static enum tmk_status observe_piece(void *context, uint32_t which, const float 
     return TMK_OK;
 }
 
+static struct watching watching_of(const struct tmk_worker *worker,
+                                   const struct tmk_plan_step *step,
+                                   const struct tmk_watch *watch) {
+    const struct tmk_plan *plan = worker->plan;
+    return (struct watching){watch, plan->taps + step->first_seen, plan->which + step->first_which,
+                             worker->timing};
+}
+
 static enum tmk_status begin_all(const struct tmk_worker *worker, const struct tmk_plan_step *step,
                                  const struct tmk_watch *watch, struct tmk_diag *diag) {
     const struct tmk_plan *plan = worker->plan;
     for (uint32_t t = step->first_seen; t < step->first_seen + step->n_seen; t++) {
         const struct tmk_plan_value *value = &plan->values[plan->taps[t].value];
+        const struct tmk_tensor *now = &worker->values[plan->taps[t].value];
         struct tmk_tensor tensor;
-        tmk_tensor_borrow(&tensor, value->dtype, &value->shape, NULL);
+        if (step->dynamic)
+            tmk_tensor_borrow(&tensor, now->dtype, &now->shape, NULL);
+        else
+            tmk_tensor_borrow(&tensor, value->dtype, &value->shape, NULL);
         TMK_TRY(watch->begin(watch->context, plan->taps[t].slot, &tensor, value->channel_axis,
                              step->block, diag));
     }
@@ -85,17 +98,41 @@ static enum tmk_status run_all(struct tmk_worker *worker, const struct tmk_plan_
     return TMK_OK;
 }
 
+static enum tmk_status end_all(const struct tmk_worker *worker, const struct tmk_plan_step *step,
+                               const struct tmk_watch *watch, struct tmk_diag *diag) {
+    for (uint32_t t = step->first_seen; t < step->first_seen + step->n_seen; t++)
+        TMK_TRY(watch->end(watch->context, worker->plan->taps[t].slot, diag));
+    return TMK_OK;
+}
+
 enum tmk_status tmk_worker_chain(struct tmk_worker *worker, const struct tmk_plan_step *step,
                                  const struct tmk_watch *watch, struct tmk_diag *diag) {
-    const struct tmk_plan *plan = worker->plan;
     if (!watch || !step->n_seen)
         return run_all(worker, step, NULL, diag);
-    struct watching watching = {watch, plan->taps + step->first_seen,
-                                plan->which + step->first_which, worker->timing};
+    struct watching watching = watching_of(worker, step, watch);
     const struct tmk_chain_watcher watcher = {observe_piece, &watching};
     TMK_TRY(begin_all(worker, step, watch, diag));
     TMK_TRY(run_all(worker, step, &watcher, diag));
-    for (uint32_t t = step->first_seen; t < step->first_seen + step->n_seen; t++)
-        TMK_TRY(watch->end(watch->context, plan->taps[t].slot, diag));
-    return TMK_OK;
+    return end_all(worker, step, watch, diag);
+}
+
+enum tmk_status tmk_worker_show(void *context, uint32_t output, const float *x, size_t first,
+                                size_t n, struct tmk_diag *diag) {
+    const struct tmk_step_context *c = context;
+    struct watching watching = watching_of(c->worker, c->step, c->worker->watch);
+    return observe_piece(&watching, output, x, first, n, diag);
+}
+
+enum tmk_status tmk_worker_node(struct tmk_worker *worker, const struct tmk_plan_step *step,
+                                const struct tmk_watch *watch, struct tmk_diag *diag) {
+    const uint32_t *out = worker->plan->refs + step->first_out;
+    if (step->dynamic)
+        TMK_TRY(tmk_worker_infer(worker, step->node, worker->in, worker->out, diag));
+    for (uint32_t i = 0; !watch && step->n_seen && i < step->n_out; i++)
+        if (out[i] != TMK_NO_VALUE && worker->plan->values[out[i]].place == TMK_PLACE_NOWHERE)
+            worker->out[i] = NULL;
+    if (watch)
+        TMK_TRY(begin_all(worker, step, watch, diag));
+    TMK_TRY(tmk_worker_plain(worker, step->node, worker->in, worker->out, step, diag));
+    return watch ? end_all(worker, step, watch, diag) : TMK_OK;
 }

@@ -166,6 +166,12 @@ static enum tmk_status count_operations(struct tmk_worker *worker, const struct 
     return tmk_cost_check(cost, worker->operations, diag);
 }
 
+/* Such a value of the main graph was planned without memory; a graph inside a node has no plan. */
+static bool is_in_pieces(const struct tmk_worker *worker, const struct tmk_node *node, uint32_t i) {
+    return !node->graph->parent && tmk_is_shown(node, i) &&
+           worker->plan->values[node->outputs[i]->index].place == TMK_PLACE_NOWHERE;
+}
+
 enum tmk_status tmk_worker_infer(struct tmk_worker *worker, const struct tmk_node *node,
                                  const struct tmk_tensor *const *in, struct tmk_tensor *const *out,
                                  struct tmk_diag *diag) {
@@ -179,7 +185,9 @@ enum tmk_status tmk_worker_infer(struct tmk_worker *worker, const struct tmk_nod
         if (!out[i])
             continue;
         tmk_tensor_finish(out[i]);
-        if (results[i].known)
+        if (results[i].known && is_in_pieces(worker, node, i))
+            tmk_tensor_borrow(out[i], results[i].dtype, &results[i].shape, NULL);
+        else if (results[i].known)
             status = tmk_tensor_init(out[i], results[i].dtype, &results[i].shape, diag);
     }
     free(results);
@@ -196,8 +204,8 @@ void tmk_worker_arrange(const struct tmk_worker *worker, const struct tmk_node *
 
 enum tmk_status tmk_worker_plain(struct tmk_worker *worker, const struct tmk_node *node,
                                  const struct tmk_tensor *const *in, struct tmk_tensor *const *out,
-                                 struct tmk_diag *diag) {
-    struct tmk_step_context context = {worker, out};
+                                 const struct tmk_plan_step *step, struct tmk_diag *diag) {
+    struct tmk_step_context context = {worker, out, step};
     struct tmk_run run = {.node = node,
                           .n_in = node->n_inputs,
                           .n_out = node->n_outputs,
@@ -207,6 +215,7 @@ enum tmk_status tmk_worker_plain(struct tmk_worker *worker, const struct tmk_nod
                           .alloc = alloc_output,
                           .context = &context,
                           .diag = diag,
+                          .show = tmk_worker_show,
                           .call = tmk_worker_call};
     worker->n_scratch = 0;
     return tmk_run_kernel(&run);
@@ -269,9 +278,7 @@ static enum tmk_status run_step(struct tmk_worker *worker, const struct tmk_plan
     case TMK_STEP_NODE:
         break;
     }
-    if (step->dynamic)
-        TMK_TRY(tmk_worker_infer(worker, step->node, worker->in, worker->out, diag));
-    return tmk_worker_plain(worker, step->node, worker->in, worker->out, diag);
+    return tmk_worker_node(worker, step, watch, diag);
 }
 
 static int32_t axis_now(const struct tmk_worker *worker, const struct tmk_plan_step *step,

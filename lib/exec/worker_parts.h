@@ -36,6 +36,7 @@ struct tmk_worker {
 struct tmk_step_context {
     struct tmk_worker *worker;
     struct tmk_tensor *const *out;
+    const struct tmk_plan_step *step; /* NULL: in a graph inside a node, where all have memory */
 };
 
 /* Runs a graph inside a node, node by node, with plain kernels; see tmk_run.call. */
@@ -48,11 +49,20 @@ enum tmk_status tmk_worker_call(void *context, const struct tmk_graph *body,
 enum tmk_status tmk_worker_chain(struct tmk_worker *worker, const struct tmk_plan_step *step,
                                  const struct tmk_watch *watch, struct tmk_diag *diag);
 
+/* Runs a NODE step on what was arranged; inner values without memory are seen piece by piece. watch
+ * NULL: nothing is watched. */
+enum tmk_status tmk_worker_node(struct tmk_worker *worker, const struct tmk_plan_step *step,
+                                const struct tmk_watch *watch, struct tmk_diag *diag);
+/* A kernel's `show`. */
+enum tmk_status tmk_worker_show(void *context, uint32_t output, const float *x, size_t first,
+                                size_t n, struct tmk_diag *diag);
+
 /* Where a value really is: observers only forward. */
 struct tmk_tensor *tmk_worker_tensor(const struct tmk_worker *worker,
                                      const struct tmk_value *value);
 /* Infers with the elements there are, counts operations against the limit, and allocates the wanted
- * outputs whose shapes are known. */
+ * outputs whose shapes are known; of inner values that are seen in pieces only the shape is kept.
+ */
 enum tmk_status tmk_worker_infer(struct tmk_worker *worker, const struct tmk_node *node,
                                  const struct tmk_tensor *const *in, struct tmk_tensor *const *out,
                                  struct tmk_diag *diag);
@@ -60,9 +70,10 @@ enum tmk_status tmk_worker_infer(struct tmk_worker *worker, const struct tmk_nod
 /* Points in and out at the node's operands and wanted results; NULL where absent. */
 void tmk_worker_arrange(const struct tmk_worker *worker, const struct tmk_node *node,
                         const struct tmk_tensor **in, struct tmk_tensor **out);
-/* Runs the plain kernel on what was arranged and, where shapes were not planned, inferred. */
+/* Runs the plain kernel on what was arranged and, where shapes were not planned, inferred. step: of
+ * the plan, or NULL. */
 enum tmk_status tmk_worker_plain(struct tmk_worker *worker, const struct tmk_node *node,
                                  const struct tmk_tensor *const *in, struct tmk_tensor *const *out,
-                                 struct tmk_diag *diag);
+                                 const struct tmk_plan_step *step, struct tmk_diag *diag);
 
 #endif

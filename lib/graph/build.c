@@ -222,6 +222,31 @@ enum tmk_status tmk_use_add(struct tmk_value *value, struct tmk_node *node, uint
     return TMK_OK;
 }
 
+static enum tmk_status make_output(struct tmk_node *node, uint32_t i, const char *name,
+                                   struct tmk_diag *diag) {
+    TMK_TRY(add_value(node->graph, name, TMK_VALUE_RESULT, &node->outputs[i], diag));
+    node->outputs[i]->producer = node;
+    node->outputs[i]->output = i;
+    return TMK_OK;
+}
+
+enum tmk_status tmk_node_add_output(struct tmk_node *node, uint32_t output, const char *name,
+                                    struct tmk_value **out, struct tmk_diag *diag) {
+    if (output >= node->n_outputs) {
+        struct tmk_value **outputs =
+            tmk_arena_array(node->graph->arena, output + 1u, sizeof(struct tmk_value *));
+        if (!outputs)
+            return tmk_nomem(diag);
+        if (node->n_outputs)
+            memcpy(outputs, node->outputs, node->n_outputs * sizeof(struct tmk_value *));
+        node->outputs = outputs;
+        node->n_outputs = output + 1;
+    }
+    TMK_TRY(make_output(node, output, name, diag));
+    *out = node->outputs[output];
+    return TMK_OK;
+}
+
 enum tmk_status tmk_graph_add_node(struct tmk_graph *graph, struct tmk_node *before,
                                    const struct tmk_node_spec *spec, struct tmk_node **out,
                                    struct tmk_diag *diag) {
@@ -241,13 +266,9 @@ enum tmk_status tmk_graph_add_node(struct tmk_graph *graph, struct tmk_node *bef
                   diag);
     node->n_inputs = spec->n_inputs;
     node->n_outputs = spec->n_outputs;
-    for (uint32_t i = 0; i < spec->n_outputs; i++) {
-        if (!spec->outputs[i])
-            continue;
-        TMK_TRY(add_value(graph, spec->outputs[i], TMK_VALUE_RESULT, &node->outputs[i], diag));
-        node->outputs[i]->producer = node;
-        node->outputs[i]->output = i;
-    }
+    for (uint32_t i = 0; i < spec->n_outputs; i++)
+        if (spec->outputs[i])
+            TMK_TRY(make_output(node, i, spec->outputs[i], diag));
     for (uint32_t i = 0; i < spec->n_inputs; i++) {
         if (!spec->inputs[i])
             continue;

@@ -22,6 +22,7 @@ static enum tmk_status remember_value(struct cloning *c, const struct tmk_value 
     to->fingerprint = from->fingerprint;
     to->content = from->content;
     to->ordinal = from->ordinal;
+    to->inner = from->inner;
     return tmk_ptrmap_put(&c->values, from, to) ? TMK_OK : tmk_nomem(c->diag);
 }
 

@@ -73,6 +73,7 @@ struct tmk_value {
     uint64_t content;         /* the same, with the bytes of initializers */
     uint32_t ordinal;         /* among values of equal fingerprint, in ID order */
     uint32_t index;           /* dense number given by tmk_graph_number */
+    bool inner; /* lies inside its producer: no model has it as an edge, and it is only observed */
     uint32_t origins; /* the originals that it stands for, if a lineage is kept; lineage.h */
 };
 
@@ -218,6 +219,10 @@ TMK_NODISCARD enum tmk_status tmk_node_set_input(struct tmk_node *node, uint32_t
 TMK_NODISCARD enum tmk_status tmk_value_replace(struct tmk_value *from, struct tmk_value *to,
                                                 const struct tmk_node *except, bool outputs,
                                                 struct tmk_diag *diag);
+/* Makes output i of the node, which has none there: a value of this name. */
+TMK_NODISCARD enum tmk_status tmk_node_add_output(struct tmk_node *node, uint32_t output,
+                                                  const char *name, struct tmk_value **out,
+                                                  struct tmk_diag *diag);
 /* Takes the node out; its outputs must have no uses left. Memory goes with the graph. */
 void tmk_node_remove(struct tmk_node *node);
 /* Takes an initializer that has no uses left out of its graph, and drops its tensor. As a removed

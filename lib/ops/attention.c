@@ -17,7 +17,7 @@
 
 /* In the order of the inputs and outputs. */
 enum { IN_Q, IN_K, IN_V, IN_MASK, IN_PAST_KEY, IN_PAST_VALUE, IN_LENGTHS };
-enum { OUT_Y, OUT_KEY, OUT_VALUE, OUT_SCORES };
+enum { OUT_Y, OUT_KEY, OUT_VALUE, OUT_SCORES, INNER_SCORES, INNER_PROBABILITIES };
 
 /* What output 3 shows. */
 enum shown { SHOW_PRODUCT, SHOW_CAPPED, SHOW_BIASED, SHOW_SOFTMAX };
@@ -168,6 +168,8 @@ static enum tmk_status infer_attention(struct tmk_infer *infer) {
     tmk_infer_set(infer, OUT_Y, TMK_FLOAT32, &y);
     tmk_infer_set(infer, OUT_KEY, TMK_FLOAT32, &key);
     tmk_infer_set(infer, OUT_VALUE, TMK_FLOAT32, &value);
+    tmk_infer_set(infer, INNER_SCORES, TMK_FLOAT32, &scores);
+    tmk_infer_set(infer, INNER_PROBABILITIES, TMK_FLOAT32, &scores);
     return tmk_infer_set(infer, OUT_SCORES, TMK_FLOAT32, &scores);
 }
 
@@ -299,11 +301,13 @@ struct attention {
 };
 
 /* Products to probabilities, for query i; `shown` is its row of output 3, or NULL. */
-static void finish_row(const struct attention *a, size_t b, size_t h, size_t i, float *score,
-                       float *shown) {
-    size_t n = (size_t)a->s.total;
+static enum tmk_status finish_row(struct tmk_run *run, const struct attention *a, size_t b,
+                                  size_t h, size_t i, float *score, float *shown) {
+    const size_t n = (size_t)a->s.total,
+                 first = ((b * (size_t)a->s.q_heads + h) * (size_t)a->s.queries + i) * n;
     for (size_t j = 0; j < n; j++)
         score[j] *= a->scale;
+    TMK_TRY(tmk_run_show(run, INNER_SCORES, score, first, n));
     if (shown && a->shown == SHOW_PRODUCT)
         memcpy(shown, score, n * sizeof *score);
     for (size_t j = 0; j < n && a->softcap > 0; j++)
@@ -321,9 +325,11 @@ static void finish_row(const struct attention *a, size_t b, size_t h, size_t i, 
         memset(score, 0, n * sizeof *score);
     if (shown && a->shown == SHOW_SOFTMAX)
         memcpy(shown, score, n * sizeof *score);
+    return tmk_run_show(run, INNER_PROBABILITIES, score, first, n);
 }
 
-static void attend_head(const struct attention *a, size_t b, size_t h) {
+static enum tmk_status attend_head(struct tmk_run *run, const struct attention *a, size_t b,
+                                   size_t h) {
     const struct sizes *s = &a->s;
     size_t group = h / (size_t)(s->q_heads / s->kv_heads), queries = (size_t)s->queries,
            total = (size_t)s->total, width = (size_t)s->value_size,
@@ -340,10 +346,11 @@ static void attend_head(const struct attention *a, size_t b, size_t h) {
                                .c = a->scores};
     tmk_gemm(&product, a->panel);
     for (size_t i = 0; i < queries && total; i++)
-        finish_row(a, b, h, i, a->scores + i * total,
-                   a->shown_scores ? a->shown_scores + (head * queries + i) * total : NULL);
+        TMK_TRY(
+            finish_row(run, a, b, h, i, a->scores + i * total,
+                       a->shown_scores ? a->shown_scores + (head * queries + i) * total : NULL));
     if (!a->y)
-        return;
+        return TMK_OK;
     struct tmk_gemm weighted = {.m = queries,
                                 .n = width,
                                 .k = total,
@@ -358,6 +365,7 @@ static void attend_head(const struct attention *a, size_t b, size_t h) {
     for (size_t i = 0; s->packed && i < queries && width; i++)
         memcpy(a->y + ((b * queries + i) * (size_t)s->q_heads + h) * width, a->result + i * width,
                width * sizeof(float));
+    return TMK_OK;
 }
 
 static enum tmk_status run_attention(struct tmk_run *run) {
@@ -384,11 +392,12 @@ static enum tmk_status run_attention(struct tmk_run *run) {
     a.shown = (enum shown)tmk_node_int(run->node, "qk_matmul_output_mode", 0);
     a.y = y && tmk_tensor_count(y) ? y->data : NULL;
     a.shown_scores = shown && tmk_tensor_count(shown) ? shown->data : NULL;
-    if (!a.y && !a.shown_scores)
+    if (!a.y && !a.shown_scores && !tmk_run_out(run, INNER_SCORES) &&
+        !tmk_run_out(run, INNER_PROBABILITIES))
         return TMK_OK;
     for (int64_t b = 0; b < s->batch; b++)
         for (int64_t h = 0; h < s->q_heads; h++)
-            attend_head(&a, (size_t)b, (size_t)h);
+            TMK_TRY(attend_head(run, &a, (size_t)b, (size_t)h));
     return TMK_OK;
 }
 
@@ -398,15 +407,18 @@ static enum tmk_status run_attention(struct tmk_run *run) {
     "is_causal:int kv_num_heads:int q_num_heads:int qk_matmul_output_mode:int scale:float "        \
     "softcap:float softmax_precision:int"
 
+static const char attention_inner[] = "scores:4 probabilities:5";
+
 const struct tmk_op tmk_ops_attention[] = {
     {TMK_OP_ONNX("Attention", 23, 23), TMK_OP_COUNTS(3, 6, 1, 4), .channel = TMK_CHANNEL_LAST,
-     .attrs = TMK_ATTENTION_ATTRS, .infer = infer_attention, .run = run_attention,
-     .cost = tmk_cost_attention},
+     .attrs = TMK_ATTENTION_ATTRS, .inner = attention_inner, .infer = infer_attention,
+     .run = run_attention, .cost = tmk_cost_attention},
     {TMK_OP_ONNX("Attention", 24, 24), TMK_OP_COUNTS(3, 7, 1, 4), .channel = TMK_CHANNEL_LAST,
-     .attrs = TMK_ATTENTION_ATTRS, .infer = infer_attention, .run = run_attention,
-     .cost = tmk_cost_attention},
+     .attrs = TMK_ATTENTION_ATTRS, .inner = attention_inner, .infer = infer_attention,
+     .run = run_attention, .cost = tmk_cost_attention},
     {TMK_OP_ONNX("Attention", 25, INT32_MAX), TMK_OP_COUNTS(3, 7, 1, 4),
      .channel = TMK_CHANNEL_LAST,
      .attrs = TMK_ATTENTION_ATTRS " left_window_size:int right_window_size:int",
-     .infer = infer_attention, .run = run_attention, .cost = tmk_cost_attention},
+     .inner = attention_inner, .infer = infer_attention, .run = run_attention,
+     .cost = tmk_cost_attention},
     {NULL}};

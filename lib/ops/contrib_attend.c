@@ -112,11 +112,11 @@ struct scratch {
     float *panel, *scores, *mask, *result;
 };
 
-static void one_head(const struct tmk_attend *a, const struct scratch *scratch, size_t b, size_t h,
-                     float scale) {
+static enum tmk_status one_head(struct tmk_run *run, const struct tmk_attend *a,
+                                const struct scratch *scratch, size_t b, size_t h, float scale) {
     const struct tmk_attend_sizes *s = &a->s;
     size_t queries = (size_t)s->queries, total = (size_t)s->total, width = (size_t)s->value_size,
-           area = queries * total, heads = (size_t)s->heads;
+           area = queries * total, heads = (size_t)s->heads, head = b * heads + h;
     struct tmk_gemm product = {.m = queries,
                                .n = total,
                                .k = (size_t)s->size,
@@ -128,6 +128,12 @@ static void one_head(const struct tmk_attend *a, const struct scratch *scratch, 
                                .b_column = a->k.row,
                                .c = scratch->scores};
     tmk_gemm(&product, scratch->panel);
+    if (tmk_run_out(run, a->scores)) {
+        for (size_t i = 0; i < area; i++)
+            scratch->scores[i] *= scale;
+        TMK_TRY(tmk_run_show(run, a->scores, scratch->scores, head * area, area));
+        scale = 1;
+    }
     for (size_t i = 0; i < area; i++)
         scratch->scores[i] = scratch->scores[i] * scale + scratch->mask[i];
     if (a->bias) {
@@ -139,11 +145,14 @@ static void one_head(const struct tmk_attend *a, const struct scratch *scratch, 
             scratch->scores[i] += bias[i];
     }
     if (a->products && area)
-        memcpy(a->products + (b * heads + h) * area, scratch->scores, area * sizeof(float));
-    if (!a->y)
-        return;
+        memcpy(a->products + head * area, scratch->scores, area * sizeof(float));
+    if (!a->y && !tmk_run_out(run, a->probabilities))
+        return TMK_OK;
     for (size_t i = 0; i < queries && total; i++)
         tmk_softmax_row(total, scratch->scores + i * total, scratch->scores + i * total);
+    TMK_TRY(tmk_run_show(run, a->probabilities, scratch->scores, head * area, area));
+    if (!a->y)
+        return TMK_OK;
     struct tmk_gemm weighted = {.m = queries,
                                 .n = width,
                                 .k = total,
@@ -158,6 +167,24 @@ static void one_head(const struct tmk_attend *a, const struct scratch *scratch, 
     for (size_t i = 0; i < queries && width; i++)
         memcpy(a->y + ((b * queries + i) * heads + h) * width, scratch->result + i * width,
                width * sizeof(float));
+    return TMK_OK;
+}
+
+enum tmk_status tmk_attend_show(struct tmk_run *run, uint32_t output,
+                                const struct tmk_attend_sizes *s, int64_t rows, int64_t size,
+                                const struct tmk_attend_heads *heads) {
+    const size_t n = (size_t)s->heads, width = (size_t)size;
+    const bool whole = heads->head == width;
+    size_t at = 0;
+    if (!tmk_run_out(run, output))
+        return TMK_OK;
+    for (size_t b = 0; b < (size_t)s->batch; b++)
+        for (size_t r = 0; r < (size_t)rows; r++)
+            for (size_t h = 0; h < n; h += whole ? n : 1, at += whole ? n * width : width)
+                TMK_TRY(tmk_run_show(
+                    run, output, heads->data + b * heads->batch + r * heads->row + h * heads->head,
+                    at, whole ? n * width : width));
+    return TMK_OK;
 }
 
 enum tmk_status tmk_attend(struct tmk_run *run, const struct tmk_attend *attend) {
@@ -168,7 +195,8 @@ enum tmk_status tmk_attend(struct tmk_run *run, const struct tmk_attend *attend)
     bool causal = tmk_node_int(run->node, "unidirectional", 0) != 0;
     if (scale == 0)
         scale = s->size ? 1 / sqrtf((float)s->size) : 1;
-    if (!attend->y && !attend->products)
+    if (!attend->y && !attend->products && !tmk_run_out(run, attend->scores) &&
+        !tmk_run_out(run, attend->probabilities))
         return TMK_OK;
     TMK_TRY(tmk_scratch_floats(run, TMK_GEMM_PANEL / sizeof(float), 1, 1, &scratch.panel));
     TMK_TRY(tmk_scratch_floats(run, s->queries, s->total, 1, &scratch.scores));
@@ -177,7 +205,7 @@ enum tmk_status tmk_attend(struct tmk_run *run, const struct tmk_attend *attend)
     for (size_t b = 0; b < (size_t)s->batch; b++) {
         fill_mask(attend, b, filter, causal, scratch.mask);
         for (size_t h = 0; h < (size_t)s->heads; h++)
-            one_head(attend, &scratch, b, h, scale);
+            TMK_TRY(one_head(run, attend, &scratch, b, h, scale));
     }
     return TMK_OK;
 }

@@ -38,8 +38,14 @@ struct tmk_attend {
     const struct tmk_tensor *mask, *bias; /* as checked, or NULL */
     float *y;                             /* [B,S,N * value_size], or NULL */
     float *products;                      /* [B,N,S,T]: Q K^T scale + mask + bias, or NULL */
+    uint32_t scores, probabilities; /* inner outputs, [B,N,S,T]: Q K^T scale, and the softmax */
 };
 /* The node's attributes: scale, mask_filter_value, unidirectional. Scratch from `run`. */
 TMK_NODISCARD enum tmk_status tmk_attend(struct tmk_run *run, const struct tmk_attend *attend);
+
+/* Shows so many rows of all heads as [batch, rows, heads * size]. */
+TMK_NODISCARD enum tmk_status tmk_attend_show(struct tmk_run *run, uint32_t output,
+                                              const struct tmk_attend_sizes *s, int64_t rows,
+                                              int64_t size, const struct tmk_attend_heads *heads);
 
 #endif

@@ -78,7 +78,14 @@ enum tmk_status tmk_project_infer(struct tmk_infer *infer, const struct tmk_proj
         return tmk_fail(infer->diag, TMK_SHAPE,
                         "'present' cannot hold heads of %lld and of %lld elements",
                         (long long)p->s.size, (long long)p->s.value_size);
+    const struct tmk_shape scores = {4, {p->s.batch, p->s.heads, p->s.queries, p->s.total}};
     tmk_infer_set(infer, 0, TMK_FLOAT32, &y);
+    tmk_infer_set(infer, TMK_PROJECT_SCORES, TMK_FLOAT32, &scores);
+    tmk_infer_set(infer, TMK_PROJECT_PROBABILITIES, TMK_FLOAT32, &scores);
+    for (uint32_t i = 0; i < 3; i++) {
+        const struct tmk_shape part = {3, {p->s.batch, p->s.queries, p->part[i]}};
+        tmk_infer_set(infer, TMK_PROJECT_QUERY + i, TMK_FLOAT32, &part);
+    }
     return tmk_infer_set(infer, 1, TMK_FLOAT32, &present);
 }
 
@@ -88,6 +95,8 @@ enum tmk_status tmk_project_run(struct tmk_run *run, const struct tmk_project *p
     struct tmk_attend a = {.s = p->s,
                            .mask = in->mask,
                            .bias = in->attention_bias,
+                           .scores = TMK_PROJECT_SCORES,
+                           .probabilities = TMK_PROJECT_PROBABILITIES,
                            .y = y && tmk_tensor_count(y) ? y->data : NULL};
     size_t row = (size_t)p->width, batch = row * (size_t)p->s.queries;
     a.q = (struct tmk_attend_heads){qkv, batch, (size_t)p->s.size, row};
@@ -96,6 +105,10 @@ enum tmk_status tmk_project_run(struct tmk_run *run, const struct tmk_project *p
     a.v = a.k;
     a.v.data += p->part[1];
     a.v.head = (size_t)p->s.value_size;
+    const struct tmk_attend_heads *const parts[] = {&a.q, &a.k, &a.v};
+    for (uint32_t i = 0; i < 3; i++)
+        TMK_TRY(tmk_attend_show(run, TMK_PROJECT_QUERY + i, &p->s, p->s.queries,
+                                i == 2 ? p->s.value_size : p->s.size, parts[i]));
     const float *past = in->past ? in->past->data : NULL;
     float *to = present && tmk_tensor_count(present) ? present->data : NULL;
     size_t half = past ? tmk_tensor_count(in->past) / 2 : 0,
@@ -167,7 +180,23 @@ enum {
     IN_PAST_KEY,
     IN_PAST_VALUE
 };
-enum { OUT_Y, OUT_KEY, OUT_VALUE, OUT_PRODUCTS };
+enum {
+    OUT_Y,
+    OUT_KEY,
+    OUT_VALUE,
+    OUT_PRODUCTS,
+    INNER_QUERY,
+    INNER_KEY,
+    INNER_VALUE,
+    INNER_SCORES,
+    INNER_PROBABILITIES
+};
+
+/* Q, K and V are operands of the node, unless a bias is added to them, or one operand has all. */
+static bool has_inner(const struct tmk_node *node, uint32_t output) {
+    return output >= INNER_SCORES || node->n_inputs <= IN_K || !node->inputs[IN_K] ||
+           (node->n_inputs > MULTIHEAD_IN_BIAS && node->inputs[MULTIHEAD_IN_BIAS]);
+}
 
 struct operands {
     struct tmk_attend_sizes s;
@@ -324,6 +353,14 @@ static enum tmk_status infer_multihead(struct tmk_infer *infer) {
     tmk_infer_set(infer, OUT_Y, TMK_FLOAT32, &y);
     tmk_infer_set(infer, OUT_KEY, TMK_FLOAT32, &key);
     tmk_infer_set(infer, OUT_VALUE, TMK_FLOAT32, &value);
+    y.dim[2] = s->heads * s->size;
+    tmk_infer_set(infer, INNER_QUERY, TMK_FLOAT32, &y);
+    y.dim[1] = s->keys;
+    tmk_infer_set(infer, INNER_KEY, TMK_FLOAT32, &y);
+    y.dim[2] = s->heads * s->value_size;
+    tmk_infer_set(infer, INNER_VALUE, TMK_FLOAT32, &y);
+    tmk_infer_set(infer, INNER_SCORES, TMK_FLOAT32, &products);
+    tmk_infer_set(infer, INNER_PROBABILITIES, TMK_FLOAT32, &products);
     return tmk_infer_set(infer, OUT_PRODUCTS, TMK_FLOAT32, &products);
 }
 
@@ -370,6 +407,9 @@ static enum tmk_status run_multihead(struct tmk_run *run) {
             TMK_TRY(add_bias(run, s, s->keys, s->value_size, b + 2 * s->heads * s->size, &o.v));
         }
     }
+    TMK_TRY(tmk_attend_show(run, INNER_QUERY, s, s->queries, s->size, &o.q));
+    TMK_TRY(tmk_attend_show(run, INNER_KEY, s, s->keys, s->size, &o.k));
+    TMK_TRY(tmk_attend_show(run, INNER_VALUE, s, s->keys, s->value_size, &o.v));
     TMK_TRY(
         tmk_attend_join(run, s, s->size, past_of(run, IN_PAST_KEY), out_of(run, OUT_KEY), &o.k));
     TMK_TRY(tmk_attend_join(run, s, s->value_size, past_of(run, IN_PAST_VALUE),
@@ -380,6 +420,8 @@ static enum tmk_status run_multihead(struct tmk_run *run) {
                            .v = o.v,
                            .mask = tmk_run_in(run, MULTIHEAD_IN_MASK),
                            .bias = tmk_run_in(run, MULTIHEAD_IN_ATTENTION_BIAS),
+                           .scores = INNER_SCORES,
+                           .probabilities = INNER_PROBABILITIES,
                            .y = out_of(run, OUT_Y),
                            .products = out_of(run, OUT_PRODUCTS)};
     return tmk_attend(run, &a);
@@ -389,8 +431,10 @@ const struct tmk_op tmk_ops_contrib_attention[] = {
     {TMK_OP_CONTRIB("Attention"), TMK_OP_COUNTS(2, 6, 1, 2), .channel = TMK_CHANNEL_LAST,
      .attrs = "do_rotary:int mask_filter_value:float num_heads:int! past_present_share_buffer:int "
               "qkv_hidden_sizes:ints rotary_embedding_dim:int scale:float unidirectional:int",
-     .infer = infer_attention, .run = run_attention, .cost = tmk_cost_projection},
+     .inner = TMK_PROJECT_INNER, .infer = infer_attention, .run = run_attention,
+     .cost = tmk_cost_projection},
     {TMK_OP_CONTRIB("MultiHeadAttention"), TMK_OP_COUNTS(1, 8, 1, 4), .channel = TMK_CHANNEL_LAST,
      .attrs = "mask_filter_value:float num_heads:int! scale:float unidirectional:int",
+     .inner = "query:4 key:5 value:6 scores:7 probabilities:8", .has_inner = has_inner,
      .infer = infer_multihead, .run = run_multihead, .cost = tmk_cost_attention},
     {NULL}};

@@ -13,6 +13,9 @@
 #include "ops/rows.h"
 
 enum activation { ACT_RELU, ACT_GELU, ACT_SILU, ACT_SWIGLU, ACT_IDENTITY, N_ACTS };
+/* Of the rows that the experts get: what they are, between the matrices, and what comes out. */
+enum { INNER_INPUT = 1, INNER_HIDDEN, INNER_OUTPUT };
+#define EXPERTS_INNER "expert_input:1 expert_hidden:2 expert_output:3"
 enum fusion { SEPARATE, INTERLEAVED, CONCATENATED, N_FUSIONS };
 
 /* One matrix of all experts, [E,n,k], with what quantizes it. Absent operands are NULL. */
@@ -167,6 +170,11 @@ static enum tmk_status infer_experts(struct tmk_infer *infer, bool quantized) {
     if ((e.act == ACT_SWIGLU && e.fusion == SEPARATE) != (e.third.weights != NULL) &&
         e.act == ACT_SWIGLU)
         return tmk_fail(diag, TMK_GRAPH, "fc3 and 'swiglu_fusion' do not go together");
+    struct tmk_shape chosen = {3, {(int64_t)e.tokens, (int64_t)e.chosen, (int64_t)e.hidden}};
+    tmk_infer_set(infer, INNER_INPUT, TMK_FLOAT32, &chosen);
+    tmk_infer_set(infer, INNER_OUTPUT, TMK_FLOAT32, &chosen);
+    chosen.dim[2] = e.hidden ? (int64_t)e.inner : 0;
+    tmk_infer_set(infer, INNER_HIDDEN, TMK_FLOAT32, &chosen);
     return tmk_infer_same(infer);
 }
 
@@ -254,8 +262,10 @@ static void activate_rows(const struct experts *e, size_t m, float *h, const flo
         }
 }
 
-/* The weight of each expert for one token; 0 for those that were not chosen. */
-static void route_token(const struct experts *e, size_t token, float *weight) {
+/* The weight of each expert for one token, and, of the k that are chosen, its place among them,
+ * from 1 on in their order; 0: it is not. */
+static void route_token(const struct experts *e, size_t token, float *weight, uint32_t *place) {
+    uint32_t n = 0;
     const float *logits = (const float *)e->logits->data + token * e->count;
     const float *mix = e->mix ? (const float *)e->mix->data + token * e->count : NULL;
     float most = -INFINITY, sum = 0, chosen = 0;
@@ -267,7 +277,8 @@ static void route_token(const struct experts *e, size_t token, float *weight) {
         size_t above = 0; /* of equal ones the first is chosen */
         for (size_t j = 0; j < e->count; j++)
             above += logits[j] > logits[i] || (j < i && logits[j] == logits[i]);
-        weight[i] = above >= e->chosen ? 0 : mix ? mix[i] : expf(logits[i] - most) / sum;
+        place[i] = above < e->chosen && n < e->chosen ? ++n : 0; /* of NaNs all are above */
+        weight[i] = !place[i] ? 0 : mix ? mix[i] : expf(logits[i] - most) / sum;
         chosen += weight[i];
     }
     for (size_t i = 0; e->normalize && chosen > 0 && i < e->count; i++)
@@ -284,11 +295,20 @@ static void run_expert(const struct experts *e, size_t expert, size_t m, float *
     apply_layer(&e->second, expert, m, h, y, s);
 }
 
+/* Row m of what one expert computes is row `at` of what all do: [tokens, k, width]. */
+static enum tmk_status show_token(struct tmk_run *run, const struct experts *e, size_t at, size_t m,
+                                  float *const buffers[4]) {
+    TMK_TRY(tmk_run_show(run, INNER_INPUT, buffers[0] + m * e->hidden, at * e->hidden, e->hidden));
+    TMK_TRY(tmk_run_show(run, INNER_HIDDEN, buffers[1] + m * e->inner, at * e->inner, e->inner));
+    return tmk_run_show(run, INNER_OUTPUT, buffers[3] + m * e->hidden, at * e->hidden, e->hidden);
+}
+
 static enum tmk_status run_experts(struct tmk_run *run, bool quantized) {
     struct tmk_tensor *out = tmk_run_out(run, 0);
     struct experts e;
     struct scratch s;
     float *weights, *buffers[4];
+    uint32_t *places;
     TMK_TRY(find_experts(run->node, run->in, run->n_in, quantized, &e, run->diag));
     if (!out || tmk_tensor_count(out) == 0)
         return TMK_OK;
@@ -297,6 +317,9 @@ static enum tmk_status run_experts(struct tmk_run *run, bool quantized) {
     TMK_TRY(tmk_scratch_floats(run, tokens, TMK_GEMM_COLUMNS, 1, &s.part));
     TMK_TRY(tmk_scratch_floats(run, TMK_GEMM_PANEL / sizeof(float), 1, 1, &s.panel));
     TMK_TRY(tmk_scratch_floats(run, tokens, (int64_t)e.count, 1, &weights));
+    places = tmk_scratch(run, e.tokens, e.count * sizeof *places);
+    if (!places)
+        return tmk_nomem(run->diag);
     const int64_t widths[] = {hidden, (int64_t)e.first.n, inner, hidden};
     for (int i = 0; i < 4; i++)
         TMK_TRY(tmk_scratch_floats(run, tokens, widths[i], 1, &buffers[i]));
@@ -304,11 +327,11 @@ static enum tmk_status run_experts(struct tmk_run *run, bool quantized) {
     float *y = out->data;
     memset(y, 0, tmk_tensor_count(out) * sizeof *y);
     for (size_t t = 0; t < e.tokens; t++)
-        route_token(&e, t, weights + t * e.count);
+        route_token(&e, t, weights + t * e.count, places + t * e.count);
     for (size_t expert = 0; expert < e.count; expert++) {
         size_t m = 0;
         for (size_t t = 0; t < e.tokens; t++)
-            if (weights[t * e.count + expert] != 0)
+            if (places[t * e.count + expert])
                 memcpy(buffers[0] + m++ * e.hidden, x + t * e.hidden, e.hidden * sizeof *x);
         if (!m)
             continue;
@@ -316,9 +339,12 @@ static enum tmk_status run_experts(struct tmk_run *run, bool quantized) {
         m = 0;
         for (size_t t = 0; t < e.tokens; t++) {
             const float weight = weights[t * e.count + expert];
-            for (size_t i = 0; weight != 0 && i < e.hidden; i++)
+            const uint32_t place = places[t * e.count + expert];
+            if (!place)
+                continue;
+            for (size_t i = 0; i < e.hidden; i++)
                 y[t * e.hidden + i] += weight * buffers[3][m * e.hidden + i];
-            m += weight != 0;
+            TMK_TRY(show_token(run, &e, t * e.chosen + place - 1, m++, buffers));
         }
     }
     return TMK_OK;
@@ -346,11 +372,12 @@ static double cost_experts(const struct tmk_node *node, const struct tmk_tensor 
 
 const struct tmk_op tmk_ops_contrib_experts[] = {
     {TMK_OP_CONTRIB("MoE"), TMK_OP_COUNTS(3, 8, 1, 1), .channel = TMK_CHANNEL_LAST,
-     .attrs = SHARED_ATTRS, .infer = infer_float_experts, .run = run_float_experts,
-     .cost = cost_experts},
+     .attrs = SHARED_ATTRS, .inner = EXPERTS_INNER, .infer = infer_float_experts,
+     .run = run_float_experts, .cost = cost_experts},
     {TMK_OP_CONTRIB("QMoE"), TMK_OP_COUNTS(3, 19, 1, 1), .channel = TMK_CHANNEL_LAST,
      .attrs = SHARED_ATTRS " accuracy_level:int block_size:int expert_weight_bits:int "
                            "fc1_expert_weight_bits:int fc2_expert_weight_bits:int "
                            "fc3_expert_weight_bits:int quant_type:string weights_prepacked:int",
-     .infer = infer_quantized_experts, .run = run_quantized_experts, .cost = cost_experts},
+     .inner = EXPERTS_INNER, .infer = infer_quantized_experts, .run = run_quantized_experts,
+     .cost = cost_experts},
     {NULL}};

@@ -29,7 +29,25 @@ enum {
     IN_SINK,
     MOST_INPUTS
 };
-enum { OUT_Y, OUT_KEY, OUT_VALUE };
+enum {
+    OUT_Y,
+    OUT_KEY,
+    OUT_VALUE,
+    INNER_QUERY,
+    INNER_KEY,
+    INNER_VALUE,
+    INNER_QUERY_ROTATED,
+    INNER_KEY_ROTATED,
+    INNER_SCORES,
+    INNER_PROBABILITIES
+};
+
+/* Q, K and V are operands of the node, unless they are in one; some are rotated. */
+static bool has_inner(const struct tmk_node *node, uint32_t output) {
+    if (output <= INNER_VALUE)
+        return node->n_inputs <= IN_K || !node->inputs[IN_K];
+    return output >= INNER_SCORES || tmk_node_int(node, "do_rotary", 0) != 0;
+}
 
 struct sizes {
     int64_t batch, queries, heads, groups, size; /* B, S, N, G, H */
@@ -196,7 +214,18 @@ static enum tmk_status infer_group_query(struct tmk_infer *infer) {
     const struct tmk_shape y = {3, {s.batch, s.queries, s.heads * s.size}},
                            cache = {4, {s.batch, s.groups, s.cache, s.size}};
     tmk_infer_set(infer, OUT_Y, TMK_FLOAT32, &y);
+    const struct tmk_shape part = {3, {s.batch, s.queries, s.groups * s.size}},
+                           query = {4, {s.batch, s.heads, s.queries, s.size}},
+                           key = {4, {s.batch, s.groups, s.queries, s.size}},
+                           scores = {4, {s.batch, s.heads, s.queries, s.size ? s.total : 0}};
+    tmk_infer_set(infer, INNER_QUERY, TMK_FLOAT32, &y);
+    tmk_infer_set(infer, INNER_KEY, TMK_FLOAT32, &part);
+    tmk_infer_set(infer, INNER_VALUE, TMK_FLOAT32, &part);
+    tmk_infer_set(infer, INNER_QUERY_ROTATED, TMK_FLOAT32, &query);
+    tmk_infer_set(infer, INNER_KEY_ROTATED, TMK_FLOAT32, &key);
     if (s.known) {
+        tmk_infer_set(infer, INNER_SCORES, TMK_FLOAT32, &scores);
+        tmk_infer_set(infer, INNER_PROBABILITIES, TMK_FLOAT32, &scores);
         tmk_infer_set(infer, OUT_KEY, TMK_FLOAT32, &cache);
         tmk_infer_set(infer, OUT_VALUE, TMK_FLOAT32, &cache);
     }
@@ -211,6 +240,7 @@ struct job {
     const float *q, *k, *v; /* rows of the first head, as wide as q_row and kv_row */
     size_t q_row, kv_row;
     float *keys, *values, *query, *scores, *sums, *panel;
+    float *nothing; /* [total] zeros */
     float *y;
     float scale, cap;
     int64_t window;
@@ -280,7 +310,8 @@ static enum tmk_status fill_cache(const struct job *j, int64_t b, int64_t g, int
         TMK_TRY(turn_row(j, b, row, before, j->k + from, j->keys + to));
         memcpy(j->values + to, j->v + from, size * sizeof(float));
     }
-    return TMK_OK;
+    const size_t rows = (size_t)s->queries * size;
+    return tmk_run_show(j->run, INNER_KEY_ROTATED, j->keys + first, head * rows, rows);
 }
 
 /* Softmax of x[begin .. end); the others are 0. `sink`: one more logit, of no key. */
@@ -297,7 +328,18 @@ static void weigh_row(float *x, int64_t begin, int64_t end, int64_t n, const flo
         x[i] /= sum;
 }
 
-static void weigh_keys(const struct job *j, int64_t b, int64_t h, int64_t before, int64_t after) {
+/* A row of scores or probabilities; a sample with fewer keys than others has zeros behind them. */
+static enum tmk_status show_row(const struct job *j, uint32_t output, int64_t b, int64_t h,
+                                int64_t row, const float *x, int64_t keys) {
+    const struct sizes *s = &j->s;
+    const size_t first = (size_t)((b * s->heads + h) * s->queries + row) * (size_t)s->total;
+    TMK_TRY(tmk_run_show(j->run, output, x, first, (size_t)keys));
+    return tmk_run_show(j->run, output, j->nothing, first + (size_t)keys,
+                        (size_t)(s->total - keys));
+}
+
+static enum tmk_status weigh_keys(const struct job *j, int64_t b, int64_t h, int64_t before,
+                                  int64_t after) {
     const struct sizes *s = &j->s;
     const struct tmk_tensor *bias = tmk_run_in(j->run, IN_BIAS),
                             *sinks = tmk_run_in(j->run, IN_SINK);
@@ -306,11 +348,11 @@ static void weigh_keys(const struct job *j, int64_t b, int64_t h, int64_t before
         float *x = j->scores + row * after;
         const int64_t end = before + row + 1,
                       begin = j->window >= 0 && end > j->window ? end - j->window : 0;
-        for (int64_t i = begin; i < end; i++) {
+        for (int64_t i = 0; i < after; i++)
             x[i] *= j->scale;
-            if (j->cap > 0)
-                x[i] = j->cap * tanhf(x[i] / j->cap);
-        }
+        TMK_TRY(show_row(j, INNER_SCORES, b, h, row, x, after));
+        for (int64_t i = begin; i < end && j->cap > 0; i++)
+            x[i] = j->cap * tanhf(x[i] / j->cap);
         if (bias) {
             const struct tmk_shape *shape = &bias->shape;
             const int64_t plane =
@@ -321,7 +363,9 @@ static void weigh_keys(const struct job *j, int64_t b, int64_t h, int64_t before
                 x[i] += from[i];
         }
         weigh_row(x, begin, end, after, sink);
+        TMK_TRY(show_row(j, INNER_PROBABILITIES, b, h, row, x, after));
     }
+    return TMK_OK;
 }
 
 static enum tmk_status attend_head(const struct job *j, int64_t b, int64_t h, int64_t before,
@@ -334,10 +378,12 @@ static enum tmk_status attend_head(const struct job *j, int64_t b, int64_t h, in
         TMK_TRY(turn_row(j, b, (int64_t)row, before,
                          j->q + ((size_t)b * rows + row) * j->q_row + (size_t)h * size,
                          j->query + row * size));
+    TMK_TRY(tmk_run_show(j->run, INNER_QUERY_ROTATED, j->query,
+                         (size_t)(b * s->heads + h) * rows * size, rows * size));
     const struct tmk_gemm products = {rows, (size_t)after, size, j->query, j->keys + at, size, 1, 1,
                                       size, j->scores};
     tmk_gemm(&products, j->panel);
-    weigh_keys(j, b, h, before, after);
+    TMK_TRY(weigh_keys(j, b, h, before, after));
     const struct tmk_gemm sums = {rows,          size, (size_t)after, j->scores, j->values + at,
                                   (size_t)after, 1,    size,          1,         j->sums};
     tmk_gemm(&sums, j->panel);
@@ -358,7 +404,21 @@ static enum tmk_status take_scratch(struct job *j) {
     TMK_TRY(tmk_scratch_floats(j->run, s->queries, s->size, 1, &j->query));
     TMK_TRY(tmk_scratch_floats(j->run, s->queries, s->size, 1, &j->sums));
     TMK_TRY(tmk_scratch_floats(j->run, s->queries, s->total, 1, &j->scores));
+    TMK_TRY(tmk_scratch_floats(j->run, s->total, 1, 1, &j->nothing));
+    memset(j->nothing, 0, (size_t)s->total * sizeof *j->nothing);
     return tmk_scratch_floats(j->run, TMK_GEMM_PANEL / sizeof(float), 1, 1, &j->panel);
+}
+
+/* What one operand holds together, and no rotation has turned yet. */
+static enum tmk_status show_parts(const struct job *j) {
+    const struct sizes *s = &j->s;
+    const size_t query = (size_t)(s->heads * s->size), kv = (size_t)(s->groups * s->size);
+    for (size_t i = 0; s->packed && i < (size_t)(s->batch * s->queries); i++) {
+        TMK_TRY(tmk_run_show(j->run, INNER_QUERY, j->q + i * j->q_row, i * query, query));
+        TMK_TRY(tmk_run_show(j->run, INNER_KEY, j->k + i * j->kv_row, i * kv, kv));
+        TMK_TRY(tmk_run_show(j->run, INNER_VALUE, j->v + i * j->kv_row, i * kv, kv));
+    }
+    return TMK_OK;
 }
 
 static enum tmk_status run_group_query(struct tmk_run *run) {
@@ -381,6 +441,7 @@ static enum tmk_status run_group_query(struct tmk_run *run) {
     j.k = s->packed ? j.q + (size_t)s->heads * size : run->in[IN_K]->data;
     j.v = s->packed ? j.k + kv : run->in[IN_V]->data;
     TMK_TRY(take_scratch(&j));
+    TMK_TRY(show_parts(&j));
     for (int64_t b = 0; b < s->batch; b++) {
         int64_t before, after;
         TMK_TRY(find_lengths(&j, b, &before, &after));
@@ -397,5 +458,7 @@ const struct tmk_op tmk_ops_contrib_group_query[] = {
      .attrs = "do_rotary:int k_quant_type:string kv_cache_bit_width:int kv_num_heads:int! "
               "local_window_size:int num_heads:int! qk_output:int rotary_interleaved:int "
               "scale:float smooth_softmax:int softcap:float v_quant_type:string",
-     .infer = infer_group_query, .run = run_group_query, .cost = tmk_cost_attention},
+     .inner = "query:3 key:4 value:5 query_rotated:6 key_rotated:7 scores:8 probabilities:9",
+     .has_inner = has_inner, .infer = infer_group_query, .run = run_group_query,
+     .cost = tmk_cost_attention},
     {NULL}};

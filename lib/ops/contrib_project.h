@@ -6,6 +6,10 @@
 
 #include "ops/contrib_attend.h"
 
+/* Inner outputs of both. */
+enum { TMK_PROJECT_QUERY = 2, TMK_PROJECT_SCORES = 5, TMK_PROJECT_PROBABILITIES };
+#define TMK_PROJECT_INNER "query:2 key:3 value:4 scores:5 probabilities:6"
+
 struct tmk_project {
     struct tmk_attend_sizes s;
     int64_t width, part[3]; /* columns of the product: all, and those of Q, K, V */
@@ -17,7 +21,7 @@ TMK_NODISCARD enum tmk_status
 tmk_project_sizes(const struct tmk_node *node, const struct tmk_tensor *x,
                   const struct tmk_tensor *weights, const struct tmk_tensor *bias,
                   const struct tmk_tensor *past, struct tmk_project *out, struct tmk_diag *diag);
-/* Sets output [B,S,part 2] and present [2,B,N,T,size]. */
+/* Sets output [B,S,part 2], present [2,B,N,T,size] and the inner outputs. */
 TMK_NODISCARD enum tmk_status tmk_project_infer(struct tmk_infer *infer,
                                                 const struct tmk_project *p);
 

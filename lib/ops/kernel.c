@@ -5,6 +5,17 @@
 
 #include "tensor/list.h"
 
+enum tmk_status tmk_run_show(struct tmk_run *run, uint32_t i, const float *x, size_t first,
+                             size_t n) {
+    struct tmk_tensor *out = tmk_run_out(run, i);
+    if (!out || !n)
+        return TMK_OK;
+    if (!out->data)
+        return run->show(run->context, i, x, first, n, run->diag);
+    memcpy((float *)out->data + first, x, n * sizeof *x);
+    return TMK_OK;
+}
+
 void *tmk_scratch(struct tmk_run *run, size_t count, size_t element) {
     size_t bytes;
     return tmk_mul_size(count, element, &bytes) ? run->scratch(run->context, bytes ? bytes : 1)

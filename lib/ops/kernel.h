@@ -34,6 +34,10 @@ static inline enum tmk_status tmk_run_alloc(struct tmk_run *run, uint32_t i, enu
     return tmk_run_out(run, i) ? run->alloc(run->context, i, dtype, shape, run->diag) : TMK_OK;
 }
 
+/* Elements [first, first + n) of an inner output (tmk_op.inner) that is wanted. */
+enum tmk_status tmk_run_show(struct tmk_run *run, uint32_t i, const float *x, size_t first,
+                             size_t n);
+
 /* Scratch for so many elements, or for a * b * c floats, and for one byte at least. The former is
  * NULL, the latter fails with TMK_NOMEM, when there is none. */
 void *tmk_scratch(struct tmk_run *run, size_t count, size_t element);

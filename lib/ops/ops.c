@@ -60,6 +60,17 @@ bool tmk_attr_rule_next(const char **at, struct tmk_attr_rule *rule) {
     return false;
 }
 
+bool tmk_inner_rule_next(const char **at, struct tmk_inner_rule *rule) {
+    const char *colon = *at ? strchr(*at, ':') : NULL;
+    char *end;
+    if (!colon || (size_t)(colon - *at) >= sizeof rule->name)
+        return false;
+    *rule = (struct tmk_inner_rule){.output = (uint32_t)strtoul(colon + 1, &end, 10)};
+    memcpy(rule->name, *at, (size_t)(colon - *at));
+    *at = end + (*end == ' ');
+    return true;
+}
+
 bool tmk_op_takes_attr(const struct tmk_op *row, const char *name) {
     struct tmk_attr_rule rule;
     for (const char *at = row->attrs; tmk_attr_rule_next(&at, &rule);)
@@ -240,7 +251,7 @@ enum tmk_status tmk_op_infer(const struct tmk_node *node, const struct tmk_tenso
             !tmk_mul_size(count, tmk_dtype_size(out[i].dtype), &bytes) || bytes > PTRDIFF_MAX / 2)
             return tmk_fail(diag, TMK_RANGE, "output %u would be too large: %s", i,
                             tmk_shape_text(&out[i].shape, text, sizeof text));
-        if (!tmk_memory_fits(bytes))
+        if (!tmk_is_shown(node, i) && !tmk_memory_fits(bytes))
             return tmk_memory_fail(diag, bytes, "output %u of shape %s", i,
                                    tmk_shape_text(&out[i].shape, text, sizeof text));
         if (!tmk_dtype_size(out[i].dtype))

@@ -82,6 +82,10 @@ struct tmk_run {
                              const struct tmk_shape *shape, struct tmk_diag *diag);
     void *context; /* of the functions */
     struct tmk_diag *diag;
+    /* Takes elements [first, first + n) of an inner output that has no memory; see tmk_run_show.
+     * NULL: all have. */
+    enum tmk_status (*show)(void *context, uint32_t i, const float *x, size_t first, size_t n,
+                            struct tmk_diag *diag);
     /* Only for TMK_OP_RUNS_GRAPHS: runs an attribute graph of the node. inputs: one a graph input,
      * good for the call. outputs: one a graph output, the caller's to finish, whatever the status.
      * NULL: it cannot be run. */
@@ -100,6 +104,14 @@ struct tmk_op {
     /* Attributes and their kinds, "!" behind one that must be there: "axis:int pads:ints!". NULL:
      * none. */
     const char *attrs;
+    /* Inner values: float32 numbers that the kernel comes by, named by what they are, and the
+     * outputs that a node has for them when they are to be observed: "scores:4 probabilities:5".
+     * From max_out on, an output is the profile's alone: infer gives its shape, and run shows every
+     * element once, by tmk_run_show, where the output is wanted. Below, it is an output that the
+     * model may leave out. NULL: none. */
+    const char *inner;
+    /* A node has this one (of `inner`); NULL: every node has all. */
+    bool (*has_inner)(const struct tmk_node *node, uint32_t output);
     /* What the row's infer and run read, where rows that differ in it share them. */
     const void *table;
     /* May assume: n_in, n_out within limits, required inputs present, attributes of the right kind.
@@ -127,6 +139,13 @@ bool tmk_attr_rule_next(const char **at, struct tmk_attr_rule *rule);
 /* One of the row's attributes has the name. */
 bool tmk_op_takes_attr(const struct tmk_op *row, const char *name);
 
+/* Reads an inner value of a row's `inner`, and moves *at behind it; false, at the end. */
+struct tmk_inner_rule {
+    char name[48];
+    uint32_t output;
+};
+bool tmk_inner_rule_next(const char **at, struct tmk_inner_rule *rule);
+
 /* The row for a node's (domain, op, version), or NULL. */
 const struct tmk_op *tmk_op_find(const char *domain, const char *name, int64_t version);
 /* The arrays of rows, NULL at the end. An array ends with a row without a name. */
@@ -148,6 +167,11 @@ static inline const struct tmk_traits *tmk_node_traits(const struct tmk_node *no
 /* The operator has one of these traits. */
 static inline bool tmk_node_has(const struct tmk_node *node, unsigned flags) {
     return tmk_traits_are(tmk_node_traits(node), flags);
+}
+/* An output that the kernel shows piece by piece: an inner value that no model has. */
+static inline bool tmk_is_shown(const struct tmk_node *node, uint32_t output) {
+    return node->outputs[output] && node->outputs[output]->inner &&
+           (int64_t)output >= node->row->max_out;
 }
 /* A product of floats, with nothing else fused into it. */
 bool tmk_op_is_product(const struct tmk_node *node);

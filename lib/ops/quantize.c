@@ -542,6 +542,7 @@ const struct tmk_op tmk_ops_quantize[] = {
     {TMK_OP_CONTRIB("MatMulIntegerToFloat"), TMK_OP_COUNTS(4, 7, 1, 1), .channel = TMK_CHANNEL_LAST,
      .infer = infer_to_float, .run = run_to_float, .cost = tmk_cost_product},
     {TMK_OP_CONTRIB("QAttention"), TMK_OP_COUNTS(5, 9, 1, 2), .channel = TMK_CHANNEL_LAST,
+     .inner = TMK_PROJECT_INNER,
      .attrs = "do_rotary:int mask_filter_value:float num_heads:int! past_present_share_buffer:int "
               "scale:float unidirectional:int",
      .infer = infer_attention, .run = run_attention, .cost = tmk_cost_projection},

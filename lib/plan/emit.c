@@ -118,6 +118,14 @@ static enum tmk_status settle_fixed(struct emitting *e, const struct tmk_node *n
 
 /* ---- single nodes ---- */
 
+/* An inner value that nobody needs whole has no memory, and is seen in pieces. */
+static void show_result(struct emitting *e, uint32_t value, uint32_t output) {
+    const uint32_t number = e->plan->n_steps - 1;
+    e->plan->values[value].place = TMK_PLACE_NOWHERE;
+    e->a->p->made_by[value] = number;
+    e->observation[value] = (struct observation){number, output};
+}
+
 static enum tmk_status emit_node(struct emitting *e, uint32_t raw) {
     static const enum tmk_step_kind kinds[] = {[TMK_HOW_NODE] = TMK_STEP_NODE,
                                                [TMK_HOW_ACCEL] = TMK_STEP_ACCEL,
@@ -148,7 +156,11 @@ static enum tmk_status emit_node(struct emitting *e, uint32_t raw) {
     uint32_t number = e->plan->n_steps - 1;
     for (uint32_t i = 0; i < node->n_outputs; i++) {
         uint32_t value = TMK_NO_VALUE;
-        if (node->outputs[i]) {
+        if (node->outputs[i] && tmk_is_shown(node, i) && !e->a->fixed[node->outputs[i]->index]) {
+            if (e->a->tapped[node->outputs[i]->index])
+                value = node->outputs[i]->index;
+            show_result(e, node->outputs[i]->index, i);
+        } else if (node->outputs[i]) {
             value = result_in(e, node->outputs[i]->index, i == 0 ? choice->out_block : 0);
             p->made_by[value] = number;
         }
@@ -311,7 +323,7 @@ static int by_place(const void *x, const void *y) {
 
 static enum tmk_status index_seen(struct emitting *e, struct tmk_plan_step *step,
                                   const struct mark *marks, uint32_t *n_which) {
-    uint32_t n = step->n_in + step->n_nodes, t = 0;
+    uint32_t n = step->kind == TMK_STEP_CHAIN ? step->n_in + step->n_nodes : step->n_out, t = 0;
     step->first_which = *n_which;
     for (uint32_t w = 0; w <= n; w++) {
         TMK_TRY_ALLOC(TMK_GROW(e->plan->which, *n_which, e->which_size), e->diag);
@@ -332,7 +344,7 @@ static enum tmk_status place_taps(struct emitting *e, const struct mark *marks, 
         step->first_tap = t;
         for (; t < n && marks[t].step == s; t++)
             step->n_taps++;
-        if (step->kind == TMK_STEP_CHAIN)
+        if (step->kind == TMK_STEP_CHAIN || step->n_seen)
             TMK_TRY(index_seen(e, step, marks + step->first_seen, &n_which));
     }
     return TMK_OK;

@@ -31,7 +31,8 @@
 enum { TMK_NO_VALUE = UINT32_MAX, TMK_PLAN_ALIGN = 64 };
 
 enum tmk_place {
-    TMK_PLACE_NOWHERE,  /* in a sub-graph, or unused, or only in the tiles of a chain */
+    TMK_PLACE_NOWHERE,  /* in a sub-graph, or unused, or only in the tiles of a chain or an operator
+                         */
     TMK_PLACE_CONSTANT, /* tensor in `constant` */
     TMK_PLACE_INPUT,    /* the batch's input number `offset` */
     TMK_PLACE_ARENA,    /* `offset` bytes into the arena */
@@ -78,8 +79,9 @@ struct tmk_plan_step {
      * the node, TMK_NO_VALUE where absent. */
     uint32_t first_in, n_in, first_out, n_out;
     uint32_t first_tap, n_taps;   /* to be looked at once the step has run */
-    uint32_t first_seen, n_seen;  /* CHAIN, in `taps` too: to be looked at piece by piece */
-    uint32_t first_which;         /* CHAIN: in `which`: see tmk_plan.which */
+    uint32_t first_seen, n_seen;  /* CHAIN, and inner values of a NODE, in `taps` too: to be looked
+                                     at piece by piece */
+    uint32_t first_which;         /* with n_seen: in `which`: see tmk_plan.which */
     uint32_t first_free, n_free;  /* dynamic values that are not needed after this step */
     uint32_t first_node, n_nodes; /* CHAIN: its members, in `members` */
     uint32_t block;               /* CHAIN: how its values lie */
@@ -102,8 +104,8 @@ struct tmk_plan {
     struct tmk_plan_tap *input_taps;    /* graph inputs: before the first step */
     struct tmk_plan_tap *constant_taps; /* values known while planning */
     uint32_t n_taps, n_input_taps, n_constant_taps;
-    /* Of a chain step: the taps [which[w], which[w + 1]) among its observed ones are of value w,
-     * counted as in tmk_chain_watcher. */
+    /* The taps [which[w], which[w + 1]) among a step's observed ones are of value w: of a chain
+     * counted as in tmk_chain_watcher, of a node output w. */
     uint32_t *which;
     const struct tmk_node **members;
     uint32_t *free_list;     /* value indices, for steps' first_free */

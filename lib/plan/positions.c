@@ -367,6 +367,8 @@ static void follow_operand(const struct walk *w, const struct operand *x,
 static bool has_rows(const struct walk *w, const struct tmk_node *node, uint32_t output,
                      const struct tmk_shape *result) {
     const struct tmk_shape *first = node->n_inputs ? shape_of(w, node->inputs[0]) : NULL;
+    if (tmk_is_shown(node, output)) /* which has axes of its own */
+        return false;
     return output == 0 || !tmk_traits_are(tmk_node_traits(node), TMK_TRAIT_ROWS) ||
            (first && tmk_shape_equal(first, result));
 }

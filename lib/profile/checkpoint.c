@@ -31,7 +31,8 @@ enum {
     HAS_MORE_SHAPES = 8,
     HAS_SAMPLES = 16,
     HAS_TOPK = 32,
-    HAS_ALL = 63
+    IS_INNER = 64,
+    HAS_ALL = 127
 };
 
 /* ---- writing ---- */
@@ -49,7 +50,8 @@ static void put_block(struct tmk_text *out, const char *bytes, size_t len) {
 static uint64_t flags_of(const struct tmk_profile_tensor *t) {
     return (t->has_producer ? HAS_PRODUCER : 0u) | (t->stats ? HAS_STATS : 0u) |
            (t->has_int_stats ? HAS_INT_STATS : 0u) | (t->more_runs ? HAS_MORE_SHAPES : 0u) |
-           (t->sample_min ? HAS_SAMPLES : 0u) | (t->topk.n ? HAS_TOPK : 0u);
+           (t->inner ? IS_INNER : 0u) | (t->sample_min ? HAS_SAMPLES : 0u) |
+           (t->topk.n ? HAS_TOPK : 0u);
 }
 
 static void put_floats(struct tmk_text *out, const float *values, uint64_t n) {
@@ -277,6 +279,7 @@ static uint64_t get_names(struct tmk_byte_reader *in, struct tmk_profile_tensor 
     t->origin = (enum tmk_dtype)origin;
     t->has_producer = flags & HAS_PRODUCER;
     t->more_runs = flags & HAS_MORE_SHAPES;
+    t->inner = flags & IS_INNER;
     return flags;
 }
 

@@ -10,6 +10,7 @@
 #include "base/size.h"
 #include "graph/rewrite.h"
 #include "ops/ops.h"
+#include "pass/inner.h"
 #include "plan/build.h"
 #include "session/describe.h"
 #include "stats/state.h"
@@ -219,6 +220,7 @@ static enum tmk_status record_value(struct tmk_profile *profile, const struct tm
     if (!tensor->name || !tensor->path)
         return tmk_nomem(diag);
     tensor->kind = tmk_value_kind_of(value);
+    tensor->inner = value->inner;
     tensor->dtype = value->type.dtype;
     tensor->origin = value->type.origin;
     tensor->has_shape = value->type.has_shape;
@@ -315,6 +317,7 @@ static enum tmk_status count_weights(struct tmk_graph *graph, struct weights *w,
 static enum tmk_status fill_profile(struct tmk_profile *profile, const struct tmk_model *model,
                                     struct tmk_graph *graph, struct tmk_diag *diag) {
     struct weights w = {0};
+    TMK_TRY(tmk_show_inner(graph, diag));
     TMK_TRY(tmk_describe_model(profile, model, graph, diag));
     enum tmk_status status = count_weights(graph, &w, diag);
     if (status == TMK_OK) {

@@ -12,6 +12,7 @@
 #include "dist/team.h"
 #include "exec/derive.h"
 #include "feed/read.h"
+#include "pass/inner.h"
 #include "pass/instrument.h"
 #include "pass/round_half.h"
 #include "session/padding.h"
@@ -185,9 +186,11 @@ enum tmk_status tmk_running_graph(struct tmk_running *run, const struct tmk_mode
         TMK_TRY(tmk_original_watched(model, true, &run->original, &run->watched, diag));
     else
         TMK_TRY(tmk_original_to_run(model, observe ? &run->original : &run->graph, diag));
-    if (observe)
+    if (observe) {
+        TMK_TRY(tmk_show_inner(run->original, diag));
         TMK_TRY(tmk_in(diag, tmk_instrumented(run->original, observe, &run->graph, NULL, diag),
                        "%s", model->path));
+    }
     if (run->options->round_half)
         TMK_TRY(round_half(run, diag));
     tmk_graph_number(run->graph);

@@ -6,6 +6,7 @@
 
 #include "base/diag.h"
 #include "model/onnx.h"
+#include "pass/inner.h"
 #include "transform/values.h"
 
 struct making {
@@ -207,6 +208,35 @@ static bool is_constant(const struct making *m, const struct tmk_origin *origin)
            (m->ends->constants && tmk_ptrmap_get(m->ends->constants, origin->value));
 }
 
+static bool keeps_numbers(const struct making *m, const struct tmk_value *value) {
+    const enum tmk_lineage_verdict fate =
+        tmk_lineage_origin(m->ends->lineage, (uint32_t)value->profile_id)->fate;
+    return fate == TMK_LINEAGE_SAME || fate == TMK_LINEAGE_MERGED || fate == TMK_LINEAGE_CONSTANT;
+}
+
+/* What lies inside an operator goes with it, if its operands and a result are as they were. */
+static enum tmk_status follow_inner(struct making *m, const struct tmk_value *value,
+                                    struct tmk_lineage_original *o) {
+    const struct tmk_node *node = value->producer;
+    uint32_t i = 0;
+    while (!node->outputs[i] || node->outputs[i]->inner)
+        i++;
+    const struct tmk_origin *origin =
+        tmk_lineage_origin(m->ends->lineage, (uint32_t)node->outputs[i]->profile_id);
+    const struct tmk_value *result = origin->value ? m->in_file[origin->value->index] : NULL;
+    const struct tmk_node *made_by = result ? result->producer : NULL;
+    bool same = made_by && keeps_numbers(m, node->outputs[i]) &&
+                tmk_node_is(made_by, node->domain, node->op) && value->output < made_by->n_outputs;
+    for (uint32_t k = 0; same && k < node->n_inputs; k++)
+        same = !node->inputs[k] || keeps_numbers(m, node->inputs[k]);
+    const struct tmk_value *in_file = same ? made_by->outputs[value->output] : NULL;
+    o->verdict = in_file ? origin->fate : TMK_LINEAGE_DEAD;
+    o->value = in_file ? in_file->profile_id : -1;
+    o->pass = tmk_lineage_record_text(m->record, origin->pass);
+    o->remark = tmk_lineage_record_text(m->record, origin->remark);
+    return o->pass && o->remark ? TMK_OK : tmk_nomem(m->diag);
+}
+
 static enum tmk_status make_record(struct making *m, const struct tmk_by_id *originals,
                                    const struct tmk_by_id *values) {
     m->in_file = calloc((size_t)tmk_graph_number(m->ends->graph) + 1, sizeof(struct tmk_value *));
@@ -220,8 +250,12 @@ static enum tmk_status make_record(struct making *m, const struct tmk_by_id *ori
     TMK_TRY(describe_values(m, originals, true));
     TMK_TRY(describe_values(m, values, false));
     for (uint32_t id = 0; id < m->record->n_originals; id++) {
-        const struct tmk_origin *origin = tmk_lineage_origin(m->ends->lineage, id);
         struct tmk_lineage_original *o = &m->record->originals[id];
+        if (originals->values[id]->inner) {
+            TMK_TRY(follow_inner(m, originals->values[id], o));
+            continue;
+        }
+        const struct tmk_origin *origin = tmk_lineage_origin(m->ends->lineage, id);
         o->verdict = origin->fate;
         /* -1: it has no value, or one that the file is without. */
         const struct tmk_value *in_file = origin->value ? m->in_file[origin->value->index] : NULL;
@@ -243,6 +277,8 @@ enum tmk_status tmk_lineage_record_of(const struct tmk_lineage_ends *ends,
                                       struct tmk_lineage_record **out, struct tmk_diag *diag) {
     struct making m = {.ends = ends, .diag = diag};
     struct tmk_by_id originals, values;
+    TMK_TRY(tmk_show_inner(ends->original, diag));
+    TMK_TRY(tmk_show_inner(ends->file, diag));
     TMK_TRY(tmk_by_id_init(&originals, ends->original, diag));
     enum tmk_status status = tmk_by_id_init(&values, ends->file, diag);
     if (status == TMK_OK) {

@@ -18,8 +18,9 @@ struct tmk_lineage_ends {
      * has the graph's own nodes, in their order. */
     const struct tmk_ptrmap *matches, *constants;
 };
-/* One original for each value of `original`, one value for each of `file`. The models' files and
- * the passes are left to the caller. Numbers the graphs anew. TMK_GRAPH: `file` is not `graph`. */
+/* One original for each value of `original`, one value for each of `file`; both get outputs for
+ * what lies inside their operators (pass/inner.h). The models' files and the passes are left to the
+ * caller. Numbers the graphs anew. TMK_GRAPH: `file` is not `graph`. */
 TMK_NODISCARD enum tmk_status tmk_lineage_record_of(const struct tmk_lineage_ends *ends,
                                                     struct tmk_lineage_record **out,
                                                     struct tmk_diag *diag);

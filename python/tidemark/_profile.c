@@ -116,6 +116,7 @@ static bool put_all(PyObject *dict, const struct tmk_profile_tensor *t) {
     return py_put(dict, "id", py_text(id)) && py_put(dict, "name", py_text(t->name)) &&
            py_put(dict, "fingerprint", py_text(print)) && py_put(dict, "path", py_text(t->path)) &&
            py_put(dict, "kind", py_text(tmk_profile_kind_name(t->kind))) &&
+           py_put(dict, "inner", PyBool_FromLong(t->inner)) &&
            py_put(dict, "status", py_text(tmk_profile_status_name(t->status))) &&
            py_put(dict, "dtype", py_text(tmk_dtype_name(t->dtype))) &&
            py_put(dict, "shape", shape_of(t)) &&

@@ -62,6 +62,7 @@ class Tensor:
         self.fingerprint: str = record["fingerprint"]
         self.path: str = record["path"]      # of the sub-graph; "" in the main graph
         self.kind: str = record["kind"]      # "input", "activation", "weight", ...
+        self.inner: bool = record["inner"]   # lies inside the operator that makes it
         self.status: str = record["status"]  # "observed", "derived", "constant", "integer", "dead", "never"
         self.dtype: str = record["dtype"]
         self.shape: tuple[int, ...] | None = record["shape"]

@@ -3,7 +3,7 @@
 import subprocess
 from collections import namedtuple
 
-Row = namedtuple("Row", "domain name since until inputs outputs flags channels")
+Row = namedtuple("Row", "domain name since until inputs outputs flags channels inner")
 
 
 def read_rows(list_ops):
@@ -11,9 +11,9 @@ def read_rows(list_ops):
     text = subprocess.run([list_ops], check=True, stdout=subprocess.PIPE, text=True).stdout
     rows = []
     for line in text.splitlines():
-        domain, name, since, until, inputs, outputs, flags, channels = line.split("\t")
+        domain, name, since, until, inputs, outputs, flags, channels, inner = line.split("\t")
         rows.append(Row(domain, name, int(since), None if until == "-" else int(until), inputs, outputs,
-                        [] if flags == "-" else flags.split(","), channels))
+                        [] if flags == "-" else flags.split(","), channels, [] if inner == "-" else [one.split(":")[0] for one in inner.split()]))
     return rows
 
 

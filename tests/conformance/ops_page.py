@@ -58,6 +58,19 @@ output along which ranges per channel are kept: axis 1, the last axis, that of t
 | --- | --- | --- | --- | --- | --- |
 """
 
+INNER = """
+## Inner values
+
+Values that an operator has inside, which `profile` observes as `NODE/WHAT` (`OUTPUT/WHAT` of a node
+without a name). `scores` are the scaled products of queries and keys before a cap, a bias or a mask,
+`probabilities` their softmax; `query`, `key` and `value` are there where they are no operands of the
+node. `expert_input`, `expert_hidden` and `expert_output` are [tokens, k, ...]: of each token the rows
+of its k experts, in the order of these. A sum that is an output of the node is observed as that.
+
+| operator | values |
+| --- | --- |
+"""
+
 
 def page(list_ops):
     rows, lines = read_rows(list_ops), []
@@ -67,8 +80,9 @@ def page(list_ops):
         versions = row.since if row.since == row.until else f"{row.since}-{until}"
         flags = " ".join(f"`{flag}`" for flag in row.flags)
         lines.append(f"| {name} | {versions} | {row.inputs} | {row.outputs} | {row.channels} | {flags} |")
+    inner = [f"| {row.domain}::{row.name} | {', '.join(f'`{name}`' for name in row.inner)} |" for row in sorted(rows) if row.inner]
     operators = len({(row.domain, row.name) for row in rows})
-    return HEAD.format(operators=operators, rows=len(rows)) + "\n".join(lines) + "\n"
+    return HEAD.format(operators=operators, rows=len(rows)) + "\n".join(lines) + "\n" + INNER + "\n".join(dict.fromkeys(inner)) + "\n"
 
 
 def compare_or_write(page, usage):

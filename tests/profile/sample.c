@@ -197,6 +197,7 @@ static enum tmk_status add_unseen(struct tmk_profile *p, struct tmk_diag *diag) 
     struct tmk_profile_tensor *t;
     TMK_TRY(tmk_profile_add_tensor(p, 6, &t, diag));
     name(t, "inner", TMK_PROFILE_ACTIVATION, 21);
+    t->inner = true;
     made_by(t, "", "Custom");
     t->producer.domain = "com.example";
     t->path = "If 'choose' then_branch";

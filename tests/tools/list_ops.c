@@ -63,7 +63,7 @@ int main(void) {
         print_count(op->min_in, op->max_in);
         print_count(op->min_out, op->max_out);
         print_flags(op);
-        printf("\t%s\n", channels[op->channel]);
+        printf("\t%s\t%s\n", channels[op->channel], op->inner ? op->inner : "-");
     }
     return 0;
 }

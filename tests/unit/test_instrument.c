@@ -7,6 +7,7 @@
 #include "graph/identify.h"
 #include "graph_text/read.h"
 #include "ops/ops.h"
+#include "pass/inner.h"
 #include "pass/instrument.h"
 
 static const char model[] = "graph \"g\" opset 17 {\n input %x : f32[2,3]\n"
@@ -145,5 +146,40 @@ TEST(sequences_and_optionals_get_no_observer) {
         " %z = SequenceLength(%l)\n output %z\n output %e\n}";
     struct tmk_graph *graph = load(text);
     assert_int_equal(instrument(graph, NULL), 6); /* x, c, n, k, d, z */
+    tmk_graph_destroy(&graph);
+}
+
+static const char attentions[] =
+    "graph \"g\" opset 24 {\n input %x : f32[1,2,3,4]\n init %w : f32[1] = {1}\n"
+    " %a = Attention(%x, %x, %x)\n %r = Relu(%a)\n"
+    " %u = Attention(%a, %x, %x)\n %v = Attention(%r, %x, %x)\n"
+    " output %v\n output %u\n}";
+
+/* IDs in the order of the nodes' first results; a name that a value has is not taken twice. */
+TEST(inner_values_have_names_and_ids_behind_all_others) {
+    struct tmk_graph *graph = load(attentions);
+    struct tmk_value *shown[6] = {NULL};
+    uint32_t n = 0, before = graph->n_values;
+    for (struct tmk_node *node = graph->first; node; node = node->next)
+        node->name = node->outputs[0]->name[0] == 'u' ? "" : "t";
+    must(tmk_value_rename(graph->first->next->outputs[0], "t/scores", DIAG));
+    must(tmk_show_inner(graph, DIAG));
+    must(tmk_graph_verify(graph, DIAG));
+    for (uint32_t i = before; i < graph->n_values; i++) {
+        assert_true(graph->values[i]->inner && n < 6);
+        assert_int_equal(graph->values[i]->profile_id, before + n);
+        shown[n++] = graph->values[i];
+    }
+    assert_int_equal(n, 6);
+    /* a is computed first, then v, of the first output, then u */
+    assert_string_equal(shown[0]->name, "a/scores");
+    assert_string_equal(shown[1]->name, "t/probabilities");
+    assert_string_equal(shown[2]->name, "v/scores");
+    assert_string_equal(shown[3]->name, "v/probabilities");
+    assert_string_equal(shown[4]->name, "u/scores");
+    for (uint32_t i = 1; i < n; i++)
+        assert_true(shown[i]->fingerprint != shown[0]->fingerprint);
+    assert_int_equal(instrument(graph, "u/*"), 2);
+    must(tmk_show_inner(graph, DIAG)); /* adds nothing more */
     tmk_graph_destroy(&graph);
 }

@@ -272,6 +272,11 @@ TEST(no_row_has_an_empty_field) {
             assert_true(tmk_op_takes_attr(row, rule.name));
         if (at && *at)
             fail_msg("%s.%d: '%s' is no list of attributes", row->name, row->since, row->attrs);
+        struct tmk_inner_rule inner;
+        for (at = row->inner; tmk_inner_rule_next(&at, &inner);)
+            assert_true(inner.name[0] && inner.output > 0 && inner.output < TMK_MAX_OUTPUTS);
+        if (at && *at)
+            fail_msg("%s.%d: '%s' is no list of inner values", row->name, row->since, row->inner);
     }
 }
 
