@@ -137,7 +137,9 @@ enum tmk_status tmk_onnx_set_types(struct tmk_onnx_builder *b, struct tmk_onnx_s
         const struct tmk_onnx_binding *binding = tmk_map_get(&scope->names, name);
         struct tmk_value *value = binding ? binding->value : NULL;
         struct tmk_type type;
-        if (!value || value->kind != TMK_VALUE_RESULT || value->type.dtype)
+        if (!value || value->kind != TMK_VALUE_RESULT || value->type.dtype ||
+            tmk_node_is(value->producer, "ai.onnx.ml",
+                        "ZipMap")) /* the maps' scores: ops/ml_encode.c */
             continue;
         TMK_TRY(tmk_in(b->diag, tmk_onnx_type(infos[i]->type, &type, b->diag), "value '%s'", name));
         type.unsure = value->n_graph_outputs != 0;

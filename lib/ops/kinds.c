@@ -25,6 +25,9 @@ static enum tmk_type_kind made_by_graph(const struct tmk_node *node, const char 
 static enum tmk_type_kind kind_of(const struct tmk_node *node, uint32_t i) {
     if (node->row->flags & TMK_OP_MAKES_SEQUENCES)
         return TMK_TYPE_SEQUENCE;
+    if (tmk_node_is(node, "ai.onnx.ml",
+                    "ZipMap")) /* to all others; here the scores stay a tensor */
+        return TMK_TYPE_SEQUENCE;
     if (tmk_node_is(node, TMK_DOMAIN_ONNX, "Identity") || tmk_node_is_observer(node))
         return operand_kind(node, 0);
     if (tmk_node_is(node, TMK_DOMAIN_ONNX, "Optional")) {

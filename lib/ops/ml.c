@@ -4,10 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "ops/kernel.h"
+#include "ops/ml.h"
 #include "ops/rows.h"
-
-#define DOMAIN_ML "ai.onnx.ml"
 
 /* ---- Binarizer ---- */
 
@@ -147,15 +145,15 @@ static enum tmk_status extractor_run(struct tmk_run *run) {
 }
 
 const struct tmk_op tmk_ops_ml[] = {
-    {TMK_OP_KEY(DOMAIN_ML, "Binarizer", 1, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
+    {TMK_OP_KEY(TMK_DOMAIN_ML, "Binarizer", 1, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
      .flags = TMK_OP_INPLACE, .channel = TMK_CHANNEL_INHERIT, .attrs = "threshold:float",
      .infer = float_infer, .run = binarizer_run},
-    {TMK_OP_KEY(DOMAIN_ML, "Scaler", 1, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
+    {TMK_OP_KEY(TMK_DOMAIN_ML, "Scaler", 1, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
      .flags = TMK_OP_INPLACE, .channel = TMK_CHANNEL_INHERIT, .attrs = "offset:floats scale:floats",
      .infer = scaler_infer, .run = scaler_run},
-    {TMK_OP_KEY(DOMAIN_ML, "Normalizer", 1, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
+    {TMK_OP_KEY(TMK_DOMAIN_ML, "Normalizer", 1, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
      .channel = TMK_CHANNEL_INHERIT, .attrs = "norm:string", .infer = normalizer_infer,
      .run = normalizer_run},
-    {TMK_OP_KEY(DOMAIN_ML, "ArrayFeatureExtractor", 1, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1),
+    {TMK_OP_KEY(TMK_DOMAIN_ML, "ArrayFeatureExtractor", 1, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1),
      .infer = extractor_infer, .run = extractor_run},
     {NULL}};

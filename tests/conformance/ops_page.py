@@ -31,7 +31,8 @@ count of the others.
 | integers of 4 bits | moved (Reshape, Transpose, Gather, ...); made by QuantizeLinear; read by DequantizeLinear and Cast |
 | integers of 2 bits | moved; read by DequantizeLinear and Cast |
 | float8, float4 | moved only |
-| strings, maps | not supported |
+| strings | not supported: classes that are strings, in a classifier of `ai.onnx.ml`, are refused |
+| maps | not supported; what ZipMap would make maps of stays the tensor of scores, [samples, classes], which `profile` observes before it |
 | sequences of tensors, optional tensors and sequences | accepted by the operators with the flag `takes-any`; ranges are kept of the tensors that are put in and taken out, not of the sequence |
 
 Random operators draw by their attribute `seed`, or, without it, by a fixed seed of their position

@@ -44,7 +44,8 @@ def one(name, op, operands, outputs=(FLOAT,), domain="com.microsoft", version=17
     node = helper.make_node(op, names, results, domain=domain, **attributes)
     values = [helper.make_tensor_value_info(result, kind, None) for result, kind in zip(results, outputs) if result]
     graph = helper.make_graph([node], "one", inputs, values, weights)
-    opsets = [helper.make_opsetid("", version), helper.make_opsetid("com.microsoft", 1)]
+    opsets = [helper.make_opsetid("", version), helper.make_opsetid("com.microsoft", 1),
+              helper.make_opsetid("ai.onnx.ml", 5 if op == "TreeEnsemble" else 3)]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
     return Case(f"{op} {name}".strip(), model, feeds, reference)
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONNX Runtime's own operators, and real models as it writes them once optimised, against ONNX Runtime.
+"""ONNX Runtime's own operators, those of ai.onnx.ml, and real models as it writes them once optimised, against ONNX Runtime.
 
 usage: test_contrib.py PROGRAM SOURCE_ROOT [REGEX]
 
-Each case of contrib_cases.py is a model of one node with random inputs, run by ONNX Runtime without optimisations and by
+Each case of contrib_cases.py and ml_cases.py is a model of one node with random inputs, run by ONNX Runtime without optimisations and by
 `tidemark run`, and must survive `tidemark instrument`. Real models are taken from the folder that TIDEMARK_SHARED names, or
 from ../shared next to the source, without which they are left out, and from the files that TIDEMARK_EXTRA_MODELS lists with
 colons between. REGEX narrows cases and models by name. Exit status 77, with the reason, where the Python packages are missing.
@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from itertools import chain
 from pathlib import Path
 
 try:
@@ -20,6 +21,7 @@ try:
     import onnx
     import onnxruntime
     from contrib_cases import cases
+    from ml_cases import ml_cases
 except ImportError as missing:
     print(f"skipped: {missing} (TIDEMARK_TEST_PYTHON names the interpreter that has it)")
     sys.exit(77)
@@ -125,7 +127,7 @@ def check_model(path, folder):
 
 def main():
     problems, counts = [], [0, 0, 0]
-    for case in cases():
+    for case in chain(cases(), ml_cases()):
         if not PATTERN.search(case.name):
             continue
         counts[0] += 1
