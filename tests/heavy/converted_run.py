@@ -93,7 +93,8 @@ class Ncnn:
 class Litert:
     def convert(self, job, folder):
         shape = [f"{key}:{','.join(map(str, array.shape))}" for key, array in feeds_of(job["calibrate"])[0].items()]
-        call(Path(sys.executable).with_name("onnx2tf"), "-i", job["model"], "-o", folder, "-n", "-ois", *shape)
+        shutil.copy(job["model"], folder / "model.onnx")  # which onnx2tf writes over
+        call(Path(sys.executable).with_name("onnx2tf"), "-i", folder / "model.onnx", "-o", folder, "-n", "-ois", *shape)
         (folder / "model_float32.tflite").exists() or shutil.copy(next(folder.glob("*_float32.tflite")), folder / "model_float32.tflite")
         names, tensors = self.names(job, folder / "model_float32.tflite")
         (folder / "names.json").write_text(json.dumps(names))
