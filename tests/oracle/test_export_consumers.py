@@ -4,8 +4,11 @@
 Each consumer that is not installed leaves its test out, with the reason. The network is the two-convolution one of the worked
 examples, with encodings by hand and by `calibrate`; figures in decibels were measured with these consumers for the same ranges.
 """
-import importlib
+import importlib.util
 import json
+import shutil
+import subprocess
+from pathlib import Path
 
 # First: it leaves the test out where packages are missing.
 import oracle
@@ -59,6 +62,19 @@ def check_ncnn_int8(ncnn, how):
         near(sqnr(got), 35.59)
         plain = run_ncnn(ncnn, EXAMPLES / "ncnn" / "twoconv.param", EXAMPLES / "ncnn" / "twoconv.bin", False)
         assert sqnr(plain) > 100
+
+
+def test_ncnn_behind_pnnx(path):
+    """pnnx makes up all names: the template's layers are found by their weights."""
+    if not importlib.util.find_spec("pnnx"):
+        skip("pnnx is not installed")
+    ncnn, = need("ncnn")
+    pnnx = Path(importlib.util.find_spec("pnnx").origin).with_name("pnnx")
+    shutil.copy(MODEL, path / "m.onnx")
+    subprocess.run([pnnx, path / "m.onnx"], check=True, cwd=path, capture_output=True)
+    target = export(path, "q.param", "ncnn-int8", "--template", path / "m.ncnn.param", runtime="ncnn")
+    got = run_ncnn(ncnn, target, path / "q.bin", True, ends=("in0", "out0"))
+    near(sqnr(got), 35.59)
 
 
 def test_ncnn_measures_inputs(path):
