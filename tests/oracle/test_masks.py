@@ -5,11 +5,10 @@ Without a mask's numbers, its range is [0, 0]: codes for that would make nothing
 """
 import json
 
-from oracle import folder, main, tidemark
+from oracle import folder, main, session, tidemark
 
 import numpy as np
 import onnx
-import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
 TOKENS, WIDE, SAMPLES = 8, 16, 24
@@ -56,7 +55,7 @@ def inputs(seed):
 
 
 def run(path, feed):
-    return onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"]).run(None, feed)[0]
+    return session(path, fused=True).run(None, feed)[0]
 
 
 def check(form, number, excluded, *rules):

@@ -4,7 +4,6 @@ outputs of the same names and types as the model that was profiled. The latter h
 
 test_qdq_loads.py PROGRAM SOURCE_ROOT FEATURES
 """
-import contextlib
 import itertools
 
 from oracle import execute, folder, main, model_names, model_of, profile, samples, session, sources, tidemark
@@ -124,15 +123,7 @@ def ends(model):
 
 
 def run(path, feeds, optimised):
-    options = onnxruntime.SessionOptions()
-    levels = onnxruntime.GraphOptimizationLevel
-    options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimised else levels.ORT_DISABLE_ALL
-    options.enable_mem_reuse, options.intra_op_num_threads, options.log_severity_level = False, 1, 4
-    made = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    if optimised:  # else processors without VNNI saturate sums of 16 bits; some models do not load so
-        options.add_session_config_entry("session.x64quantprecision", "1")
-        with contextlib.suppress(onnxruntime.capi.onnxruntime_pybind11_state.Fail):
-            made = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    made = session(path, fused=optimised)
     return [made.run(None, feed) for feed in feeds]
 
 

@@ -7,11 +7,10 @@ import json
 import math
 import sys
 
-from oracle import MODELS, folder, main, model_of, present, profile, samples, skip, sources, tidemark
+from oracle import MODELS, folder, main, model_of, present, profile, samples, session, skip, sources, tidemark
 
 import numpy as np
 import onnx
-import onnxruntime
 from onnx import numpy_helper
 
 INTEGER_GRAPH = sys.argv[4]
@@ -226,12 +225,9 @@ def pictures(name, path):
 
 
 def classes_of_runtime(model, data):
-    """Exact sums: without the option 8-bit kernels of processors without VNNI saturate."""
-    options = onnxruntime.SessionOptions()
-    options.add_session_config_entry("session.x64quantprecision", "1")
-    session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
-    name = session.get_inputs()[0].name
-    return np.array([session.run(None, {name: one})[0].reshape(-1).argmax() for one in data])
+    runtime = session(model, fused=True)
+    name = runtime.get_inputs()[0].name
+    return np.array([runtime.run(None, {name: one})[0].reshape(-1).argmax() for one in data])
 
 
 def integer_classes(name, path, data, count):

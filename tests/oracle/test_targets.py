@@ -9,11 +9,10 @@ import json
 import xml.etree.ElementTree as ElementTree
 
 # First: it leaves the test out where packages are missing.
-from oracle import SOURCE, execute, folder, main, model_of, present, profile, samples, skip, sources, tidemark
+from oracle import SOURCE, execute, folder, main, model_of, present, profile, samples, session, skip, sources, tidemark
 
 import numpy as np
 import onnx
-import onnxruntime
 
 TABLES = {path.stem: json.loads(path.read_text()) for path in sorted((SOURCE / "share" / "targets").glob("*.json"))}
 NETWORKS = present("mlperf_ic_resnet8", "mlperf_vww_mobilenet", "squeezenet10", "mnist_cnn")
@@ -135,8 +134,7 @@ def test_onnx_runtime_runs_what_is_made_for_it(path):
     for name in NETWORKS:
         encodings = calibrated(path, name, "ort-cpu")
         tidemark("export", encodings, "--target", "ort-cpu", "--model", model_of(name), "-o", path / "q.onnx", "-q")
-        plain, quantized = (onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
-                            for file in (model_of(name), path / "q.onnx"))
+        plain, quantized = (session(file, fused=True) for file in (model_of(name), path / "q.onnx"))
         found[name] = decibels(runs(lambda feed: quantized.run(None, feed)[0], name), runs(lambda feed: plain.run(None, feed)[0], name))
         assert found[name] > 10, found
     return {name: f"{value:.1f} dB" for name, value in found.items()}
