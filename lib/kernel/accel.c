@@ -79,6 +79,15 @@ void tmk_accel_destroy(struct tmk_accel **accel) {
     *accel = NULL;
 }
 
+enum tmk_status tmk_accel_load(struct tmk_accel *accel, struct tmk_diag *diag) {
+    return accel->family->load ? accel->family->load(accel, diag) : TMK_OK;
+}
+
+void tmk_accel_unload(struct tmk_accel *accel) {
+    if (accel->family->unload)
+        accel->family->unload(accel);
+}
+
 const char *tmk_accel_name(const struct tmk_accel *accel) {
     return accel->name;
 }

@@ -17,8 +17,8 @@ struct tmk_accel;
  * thread-safe: accels that share are made and destroyed one at a time. */
 struct tmk_packs;
 TMK_NODISCARD enum tmk_status tmk_packs_create(struct tmk_packs **out, struct tmk_diag *diag);
-/* For accels that are never run, but measured (tmk_accel_bytes): copies have no memory, and no
- * constant is read for them. */
+/* For accels that are measured (tmk_accel_bytes), and loaded before they run: until then copies
+ * have no memory, and no constant is read for them. */
 TMK_NODISCARD enum tmk_status tmk_packs_create_empty(struct tmk_packs **out, struct tmk_diag *diag);
 /* After all accels that share them. *packs NULL is allowed. */
 void tmk_packs_destroy(struct tmk_packs **packs);
@@ -58,6 +58,11 @@ tmk_accel_create(const struct tmk_node *node, const struct tmk_tensor *const *in
 bool tmk_accel_takes_lazy(const struct tmk_node *node, uint32_t input);
 /* Was it packed, so that runs do not read the operand? */
 bool tmk_accel_has_packed(const struct tmk_accel *accel, uint32_t input);
+/* Gives the accel, which was made with empty packs, its copies, and takes them away again. As
+ * making accels, between tmk_packs_open and close or outside; no thread may run it meanwhile. After
+ * a failure only destroy it. */
+TMK_NODISCARD enum tmk_status tmk_accel_load(struct tmk_accel *accel, struct tmk_diag *diag);
+void tmk_accel_unload(struct tmk_accel *accel);
 /* NULL and *accel NULL are allowed. */
 void tmk_accel_destroy(struct tmk_accel **accel);
 /* A name for people: "onednn jit:avx2". */

@@ -367,7 +367,8 @@ static enum tmk_status create_conv(const struct tmk_request *r, struct tmk_accel
 }
 
 const struct tmk_family tmk_family_conv = {matches_conv,        preferred_layout, create_conv,
-                                           tmk_convolution_run, tmk_dn_destroy,   true};
+                                           tmk_convolution_run, tmk_dn_destroy,   true,
+                                           tmk_dn_load,         tmk_dn_unload};
 
 /* ConvTranspose, oneDNN's deconvolution. ONNX stores the weights as [C, M / group, kernel...];
  * oneDNN calls the same bytes [M, C, ...] with the two channel axes' strides exchanged. */
@@ -424,4 +425,5 @@ static enum tmk_status create_transposed(const struct tmk_request *r, struct tmk
 
 const struct tmk_family tmk_family_conv_transpose = {matches_transposed, preferred_layout_transpose,
                                                      create_transposed,  tmk_convolution_run,
-                                                     tmk_dn_destroy,     true};
+                                                     tmk_dn_destroy,     true,
+                                                     tmk_dn_load,        tmk_dn_unload};

@@ -42,6 +42,9 @@ struct tmk_family {
     void (*destroy)(struct tmk_accel *accel);
     /* Constant operand 1 may be lazy (tensor/elements.h): it is packed where it can be. */
     bool packs;
+    /* As tmk_accel_load and unload; NULL where there are no copies. */
+    enum tmk_status (*load)(struct tmk_accel *accel, struct tmk_diag *diag);
+    void (*unload)(struct tmk_accel *accel);
 };
 
 extern const struct tmk_family tmk_family_pool_blocked, tmk_family_pool_global;

@@ -131,8 +131,8 @@ static enum tmk_status create_matmul(const struct tmk_request *r, struct tmk_acc
     return tmk_dn_create(r, make_matmul, out);
 }
 
-const struct tmk_family tmk_family_matmul = {matches_matmul, NULL,           create_matmul,
-                                             run_matmul,     tmk_dn_destroy, true};
+const struct tmk_family tmk_family_matmul = {matches_matmul, NULL, create_matmul, run_matmul,
+                                             tmk_dn_destroy, true, tmk_dn_load,   tmk_dn_unload};
 
 /* ---- Gemm ---- */
 
@@ -188,5 +188,5 @@ static enum tmk_status create_gemm(const struct tmk_request *r, struct tmk_accel
     return tmk_dn_create(r, make_gemm, out);
 }
 
-const struct tmk_family tmk_family_gemm = {matches_gemm, NULL,           create_gemm,
-                                           run_gemm,     tmk_dn_destroy, true};
+const struct tmk_family tmk_family_gemm = {matches_gemm,   NULL, create_gemm, run_gemm,
+                                           tmk_dn_destroy, true, tmk_dn_load, tmk_dn_unload};

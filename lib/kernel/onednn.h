@@ -79,6 +79,8 @@ tmk_dn_create(const struct tmk_request *request,
               enum tmk_status (*make)(const struct tmk_dn_request *request, struct tmk_dn **dn),
               struct tmk_accel **out);
 void tmk_dn_destroy(struct tmk_accel *accel);
+TMK_NODISCARD enum tmk_status tmk_dn_load(struct tmk_accel *accel, struct tmk_diag *diag);
+void tmk_dn_unload(struct tmk_accel *accel);
 
 /* TMK_OK for success and where merely no implementation fits (*fits false then); otherwise a
  * failure, with text. */

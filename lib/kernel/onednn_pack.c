@@ -274,11 +274,38 @@ enum tmk_status tmk_dn_settle(const struct tmk_dn_request *request, struct tmk_d
     argument->constant = tmk_pack_bytes(argument->pack);
     if (argument->operand < 32)
         dn->base.packed |= 1u << argument->operand;
+    tmk_tensor_share(&argument->source, operand);
+    argument->dn = dn;
     if (!made)
         return TMK_OK;
     dn->base.held += dnnl_memory_desc_get_size(argument->wanted);
-    tmk_tensor_share(&argument->source, operand);
-    argument->dn = dn;
     const struct tmk_pack_writer writer = {fill_pack, argument, r->node};
     return tmk_pack_write(argument->pack, &writer, r->diag);
+}
+
+/* ---- loading ---- */
+
+enum tmk_status tmk_dn_load(struct tmk_accel *accel, struct tmk_diag *diag) {
+    struct tmk_dn *dn = (struct tmk_dn *)accel;
+    for (uint32_t i = 0; i < dn->n_arguments; i++) {
+        struct tmk_argument *argument = &dn->arguments[i];
+        const struct tmk_pack_writer writer = {fill_pack, argument, accel->node};
+        if (!argument->pack)
+            continue;
+        TMK_TRY(tmk_pack_load(argument->pack, &writer, diag));
+        argument->constant = tmk_pack_bytes(argument->pack);
+    }
+    tmk_dn_pool_destroy(dn->pool); /* it has the constants' addresses */
+    dn->pool = NULL;
+    return tmk_dn_pool_create(dn, &dn->pool, diag);
+}
+
+void tmk_dn_unload(struct tmk_accel *accel) {
+    struct tmk_dn *dn = (struct tmk_dn *)accel;
+    for (uint32_t i = 0; i < dn->n_arguments; i++) {
+        if (!dn->arguments[i].pack)
+            continue;
+        tmk_pack_unload(dn->arguments[i].pack);
+        dn->arguments[i].constant = NULL;
+    }
 }

@@ -15,7 +15,8 @@ struct tmk_pack {
     const void *source;
     struct tmk_layout from, to;
     void *bytes;
-    uint32_t users;
+    size_t size;
+    uint32_t users, loaded;  /* loaded: by how many of them */
     struct tmk_packs *packs; /* NULL: none */
     /* Under the lock of `packs`: */
     enum { READY, WAITING, WRITING } state;
@@ -61,6 +62,12 @@ void tmk_packs_destroy(struct tmk_packs **slot) {
     free(packs);
 }
 
+static enum tmk_status give_bytes(struct tmk_pack *pack, struct tmk_diag *diag) {
+    pack->bytes = tmk_memory_mapped(pack->size);
+    return pack->bytes ? TMK_OK
+                       : tmk_memory_fail(diag, pack->size, "a copy of its weights for oneDNN");
+}
+
 /* ---- writing ---- */
 
 /* One that waits, which leaves the list. Under the lock, which it lets go meanwhile. */
@@ -90,11 +97,9 @@ static void write_waiting(struct tmk_packs *packs, struct tmk_pack **link) {
 
 /* The first is written at once: what the library sets up when it first runs is there then, before
  * several threads run it. */
-enum tmk_status tmk_pack_write(struct tmk_pack *pack, const struct tmk_pack_writer *writer,
-                               struct tmk_diag *diag) {
+static enum tmk_status write_or_wait(struct tmk_pack *pack, const struct tmk_pack_writer *writer,
+                                     struct tmk_diag *diag) {
     struct tmk_packs *packs = pack->packs;
-    if (packs && packs->empty)
-        return TMK_OK;
     if (packs)
         pthread_mutex_lock(&packs->lock);
     const bool waits = packs && packs->open && packs->begun;
@@ -110,6 +115,26 @@ enum tmk_status tmk_pack_write(struct tmk_pack *pack, const struct tmk_pack_writ
         pthread_mutex_unlock(&packs->lock);
     }
     return waits ? TMK_OK : writer->write(writer->context, pack->bytes, diag);
+}
+
+enum tmk_status tmk_pack_write(struct tmk_pack *pack, const struct tmk_pack_writer *writer,
+                               struct tmk_diag *diag) {
+    return pack->packs && pack->packs->empty ? TMK_OK : write_or_wait(pack, writer, diag);
+}
+
+enum tmk_status tmk_pack_load(struct tmk_pack *pack, const struct tmk_pack_writer *writer,
+                              struct tmk_diag *diag) {
+    if (pack->loaded++)
+        return TMK_OK;
+    TMK_TRY(give_bytes(pack, diag));
+    return write_or_wait(pack, writer, diag);
+}
+
+void tmk_pack_unload(struct tmk_pack *pack) {
+    if (--pack->loaded)
+        return;
+    tmk_memory_free(pack->bytes);
+    pack->bytes = NULL;
 }
 
 void tmk_pack_finalize(struct tmk_pack *pack) {
@@ -196,16 +221,15 @@ enum tmk_status tmk_pack_get(struct tmk_packs *packs, const void *source, tmk_md
         *out = pack;
         return TMK_OK;
     }
-    const size_t bytes = dnnl_memory_desc_get_size(to);
     pack = calloc(1, sizeof *pack);
     TMK_TRY_ALLOC(pack, diag);
     pack->source = source;
     pack->users = 1;
-    const bool empty = packs && packs->empty;
-    pack->bytes = empty ? NULL : tmk_memory_mapped(bytes);
-    if (!pack->bytes && !empty) {
+    pack->size = dnnl_memory_desc_get_size(to);
+    const enum tmk_status status = packs && packs->empty ? TMK_OK : give_bytes(pack, diag);
+    if (status != TMK_OK) {
         free(pack);
-        return tmk_memory_fail(diag, bytes, "a copy of its weights for oneDNN");
+        return status;
     }
     pack->packs = packs;
     if (packs && tmk_layout_copy(&pack->from, from) == dnnl_success &&

@@ -25,6 +25,12 @@ struct tmk_pack_writer {
 /* Has the bytes written, now or, while packs are open, before they are closed. */
 TMK_NODISCARD enum tmk_status
 tmk_pack_write(struct tmk_pack *pack, const struct tmk_pack_writer *writer, struct tmk_diag *diag);
+/* Of packs that were made empty: gives it bytes, which the writer fills as above, unless another
+ * user has loaded it. */
+TMK_NODISCARD enum tmk_status
+tmk_pack_load(struct tmk_pack *pack, const struct tmk_pack_writer *writer, struct tmk_diag *diag);
+/* The last of those who loaded it frees the bytes. */
+void tmk_pack_unload(struct tmk_pack *pack);
 /* To be called before a writer's context goes: afterwards it has written. */
 void tmk_pack_finalize(struct tmk_pack *pack);
 /* One user less; the last one ends it. NULL is allowed. */

@@ -254,7 +254,21 @@ static enum tmk_status run_winograd(const struct tmk_accel *accel,
     return TMK_OK;
 }
 
-static const struct tmk_family family = {NULL, NULL, NULL, run_winograd, destroy_winograd};
+static enum tmk_status load_winograd(struct tmk_accel *accel, struct tmk_diag *diag) {
+    const struct winograd *w = (const struct winograd *)accel;
+    for (uint32_t i = 0; i < w->n_parts; i++)
+        TMK_TRY(tmk_dn_load(&w->parts[i]->base, diag));
+    return TMK_OK;
+}
+
+static void unload_winograd(struct tmk_accel *accel) {
+    const struct winograd *w = (const struct winograd *)accel;
+    for (uint32_t i = 0; i < w->n_parts; i++)
+        tmk_dn_unload(&w->parts[i]->base);
+}
+
+static const struct tmk_family family = {
+    NULL, NULL, NULL, run_winograd, destroy_winograd, false, load_winograd, unload_winograd};
 
 /* Where something comes of it, *out has the engine. */
 static enum tmk_status create_winograd(const struct tmk_dn_request *r, tmk_convolution_read *read,

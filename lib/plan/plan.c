@@ -132,6 +132,8 @@ enum tmk_status tmk_plan_create(const struct tmk_graph *graph, const struct tmk_
         status = tmk_plan_memory(&p);
     if (status == TMK_OK) {
         drop_unused_constants(&p);
+        p.plan->last_use = p.last_use;
+        p.last_use = NULL;
         *out = p.plan;
         p.plan = NULL;
     }
@@ -160,6 +162,7 @@ void tmk_plan_destroy(struct tmk_plan **slot) {
     free(plan->constant_taps);
     free(plan->free_list);
     free(plan->positions);
+    free(plan->last_use);
     tmk_ptrmap_finish(&plan->slots);
     free(plan);
 }

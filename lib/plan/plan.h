@@ -109,6 +109,8 @@ struct tmk_plan {
     uint32_t *which;
     const struct tmk_node **members;
     uint32_t *free_list;     /* value indices, for steps' first_free */
+    uint32_t *last_use;      /* by value under its observers: the last step that reads it, also in a
+                                graph inside its node, or TMK_NO_VALUE */
     struct tmk_ptrmap slots; /* observer node -> its slot + 1; of sub-graphs too */
     size_t arena_bytes, scratch_bytes;
     struct tmk_positions *positions; /* by slot, with options->seeds: see plan/positions.h */
