@@ -22,7 +22,7 @@ struct profile_args {
     int64_t *stop;   /* likewise */
     uint64_t generate;
     const char *kind, *nan, *padding, *strata, *snapshots, *until_stable;
-    bool plan, per_sample, resume, round_half;
+    bool plan, per_sample, resume, round_half, stream_layers;
 };
 
 enum { PRINTED_ELEMENTS = 8 };
@@ -244,6 +244,7 @@ static int profile_model(const struct command *command, struct profile_args *arg
     options.round_half = args->round_half;
     options.events.print = print_value;
     options.limits.memory = memory_limit_asked();
+    options.limits.stream_layers = args->stream_layers;
     options.events.resumed = remark_on_resuming;
     if (args->resume && access(args->run.checkpoint, F_OK) != 0)
         print_remark("there is no checkpoint %s yet: starting from the first sample",
@@ -312,6 +313,11 @@ static int run_profile(const struct command *command, int argc, char **argv) {
          "round inputs and results to float16 or bfloat16 where the model has these types, as a "
          "device does that computes in them (else they are kept in float32)",
          &args.round_half},
+        {"stream-layers", 0, OPTION_FLAG, NULL,
+         "run blocks of the network one after the other, each over many batches, so that the "
+         "weights of one block are in memory at a time; chosen by itself where nothing else fits "
+         "--memory-limit. The profile is the same",
+         &args.stream_layers},
         {"strata", 0, OPTION_INPUT, "FILE.csv",
          "one label a line in the order of the samples, or sample,label lines below that header: "
          "also profiles each label's samples, as NAME.LABEL.json",

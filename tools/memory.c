@@ -146,6 +146,10 @@ void print_memory_plan(const struct tmk_memory_plan *plan) {
         print_out("; the limit, %s, is %llu MiB", asked ? "as given" : "9/10 of what is free",
                   (unsigned long long)tmk_memory_limit() >> 20);
     print_out("\n");
+    if (plan->blocks)
+        print_out("layer by layer: %llu block%s, each over %llu batch%s at a time\n",
+                  (unsigned long long)plan->blocks, plan->blocks == 1 ? "" : "s",
+                  (unsigned long long)plan->together, plan->together == 1 ? "" : "es");
     print_row("program, libraries, graph", plan->program, 0);
     print_row("weights in the mapped file", plan->model, 0);
     print_row("packed weights, computed constants", plan->packed, 0);
@@ -153,6 +157,8 @@ void print_memory_plan(const struct tmk_memory_plan *plan) {
     print_row("activations", plan->worker, plan->threads);
     print_row("statistics of activations, an estimate", plan->statistics, plan->threads);
     print_row("batches read ahead", plan->read_ahead, plan->threads);
+    if (plan->blocks)
+        print_row("activations between blocks, inputs", plan->kept, 0);
     if (plan->whole)
         print_row("statistics of all strata together, an estimate", plan->whole, 0);
     if (plan->per_sample)

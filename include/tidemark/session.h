@@ -49,6 +49,11 @@ struct tmk_run_limits {
      * Scan, tensors that SequenceMap takes, branches. TMK_LIMIT names the node that exceeds it. 0:
      * ten million. */
     uint64_t iterations;
+    /* Of tmk_model_profile and tmk_model_plan_memory: blocks of the graph run one after the other,
+     * each over many batches, so that only the weights of one block are in memory; what later
+     * blocks read is kept in between. Chosen by itself where nothing else fits `memory`. The
+     * profile is the same. Not with a team or with outputs that are fed back: TMK_UNSUPPORTED. */
+    bool stream_layers;
 };
 
 /* What is counted. */
@@ -208,6 +213,10 @@ struct tmk_memory_plan {
     uint64_t read_ahead; /* batches, each worker */
     uint64_t whole;      /* statistics of all strata together; 0 without strata */
     uint64_t per_sample; /* extremes of each sample, where they are kept */
+    uint64_t blocks;   /* of the graph, where they run one after the other; else 0. model and packed
+                          are of the largest then */
+    uint64_t together; /* batches that a block runs before the next block does */
+    uint64_t kept;     /* what is kept between blocks, and the inputs, of that many batches */
     uint64_t total;
 };
 /* Reads the first batch, plans it, and runs nothing. observe NULL: a bare run. With

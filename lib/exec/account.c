@@ -18,6 +18,12 @@ uint8_t tmk_slot_need(const struct tmk_slot_config *config) {
                                            : TMK_TAP_PIECES;
 }
 
+void tmk_slot_drop_rule(struct tmk_slot_config *config) {
+    config->topk &= config->rule == TMK_RULE_NONE;
+    config->rule = TMK_RULE_NONE;
+    config->shadowed = false;
+}
+
 static enum tmk_status check_nan(const struct tmk_slot_config *config,
                                  const struct tmk_account *account, const float *x, size_t first,
                                  size_t n, struct tmk_diag *diag) {

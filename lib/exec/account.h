@@ -52,6 +52,10 @@ struct tmk_print {
     void *see_context;
 };
 
+/* From now on the value is looked at, but keeps no more than with the rule: no samples with the
+ * extremes, and sums of squares only where its sources, which stay the original's, keep theirs. */
+void tmk_slot_drop_rule(struct tmk_slot_config *config);
+
 /* What a plan needs to know of the slot: an enum tmk_tap_need. */
 uint8_t tmk_slot_need(const struct tmk_slot_config *config);
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "tensor/elements.h"
 
 /* How often a plan ran for a group; `again`: of those runs, for samples that had run before. */
 struct ran {
@@ -35,6 +36,10 @@ struct tmk_cache {
     uint8_t *needs; /* what plans know of the slots */
     struct tmk_position_seeds seeds;
     struct tmk_packs *packs; /* of all plans */
+    const struct tmk_cuts *cuts;
+    const struct entry *loaded; /* one of whose blocks has its weights; NULL: none */
+    uint32_t block;             /* that one */
+    bool failed;                /* to load a block */
     struct entry *first;
     struct finalized *finalized; /* [groups] */
     struct tmk_cache_figures figures;
@@ -43,6 +48,7 @@ struct tmk_cache {
 static void free_entry(struct entry *entry) {
     if (!entry)
         return;
+    tmk_blocks_destroy(&entry->planned.blocks);
     tmk_plan_destroy(&entry->planned.plan);
     free(entry->signature);
     free(entry->ran);
@@ -51,14 +57,16 @@ static void free_entry(struct entry *entry) {
 
 enum tmk_status tmk_cache_create(const struct tmk_graph *graph, const struct tmk_slot_config *slots,
                                  uint32_t n_slots, uint32_t groups, uint32_t most,
-                                 const struct tmk_position_seeds *seeds, struct tmk_cache **out,
+                                 const struct tmk_position_seeds *seeds,
+                                 const struct tmk_cuts *cuts, struct tmk_cache **out,
                                  struct tmk_diag *diag) {
     struct tmk_cache *cache = calloc(1, sizeof *cache);
     struct finalized *finalized = calloc(groups, sizeof *finalized);
     uint8_t *needs = calloc(n_slots + 1u, sizeof *needs);
     enum tmk_status status = cache && finalized && needs ? TMK_OK : tmk_nomem(diag);
     if (status == TMK_OK)
-        status = tmk_packs_create(&cache->packs, diag);
+        status = cuts ? tmk_packs_create_empty(&cache->packs, diag)
+                      : tmk_packs_create(&cache->packs, diag);
     if (status != TMK_OK) {
         free(cache);
         free(finalized);
@@ -74,6 +82,7 @@ enum tmk_status tmk_cache_create(const struct tmk_graph *graph, const struct tmk
     cache->groups = groups;
     cache->most = most;
     cache->seeds = *seeds;
+    cache->cuts = cuts;
     cache->finalized = finalized;
     cache->needs = needs;
     *out = cache;
@@ -144,6 +153,8 @@ static enum tmk_status make_entry(struct tmk_cache *cache, const struct tmk_tens
     enum tmk_status closed = tmk_packs_close(cache->packs, &closing);
     if (status == TMK_OK && closed != TMK_OK)
         status = tmk_fail(diag, closed, "%s", closing.text);
+    if (status == TMK_OK && cache->cuts)
+        status = tmk_blocks_create(entry->planned.plan, cache->cuts, &entry->planned.blocks, diag);
     if (status != TMK_OK) {
         free_entry(entry);
         return status;
@@ -235,6 +246,69 @@ static enum tmk_status finalize_entry(struct tmk_cache *cache, struct entry *ent
     return status;
 }
 
+/* ---- blocks ---- */
+
+/* Weights that a step reads as they lie in a mapped file. */
+static void rest_weights(const struct tmk_plan *plan, const struct tmk_plan_step *step) {
+    for (uint32_t i = 0; i < step->n_in; i++) {
+        const uint32_t at = plan->refs[step->first_in + i];
+        if (at != TMK_NO_VALUE && plan->values[at].initializer)
+            tmk_elements_rest(&plan->values[at].constant, 0,
+                              tmk_tensor_count(&plan->values[at].constant));
+    }
+}
+
+static void unload_block(struct tmk_cache *cache) {
+    const struct entry *entry = cache->loaded;
+    uint32_t first, end;
+    if (!entry)
+        return;
+    cache->loaded = NULL;
+    tmk_blocks_steps(entry->planned.blocks, cache->block, &first, &end);
+    for (uint32_t s = first; s < end; s++) {
+        if (entry->planned.plan->steps[s].accel)
+            tmk_accel_unload(entry->planned.plan->steps[s].accel);
+        rest_weights(entry->planned.plan, &entry->planned.plan->steps[s]);
+    }
+}
+
+static enum tmk_status load_block(struct tmk_cache *cache, const struct entry *entry,
+                                  uint32_t block, struct tmk_diag *diag) {
+    enum tmk_status status = TMK_OK;
+    struct tmk_diag closing = {0};
+    uint32_t first, end;
+    tmk_blocks_steps(entry->planned.blocks, block, &first, &end);
+    tmk_packs_open(cache->packs);
+    for (uint32_t s = first; status == TMK_OK && s < end; s++)
+        if (entry->planned.plan->steps[s].accel)
+            status = tmk_accel_load(entry->planned.plan->steps[s].accel, diag);
+    enum tmk_status closed = tmk_packs_close(cache->packs, &closing);
+    if (status == TMK_OK && closed != TMK_OK)
+        status = tmk_fail(diag, closed, "%s", closing.text);
+    if (status == TMK_OK) {
+        cache->loaded = entry;
+        cache->block = block;
+    }
+    return status;
+}
+
+enum tmk_status tmk_cache_load(struct tmk_cache *cache, struct tmk_planned *planned, uint32_t block,
+                               struct tmk_diag *diag) {
+    const struct entry *entry = (const struct entry *)planned;
+    enum tmk_status status = TMK_OK;
+    tmk_packs_help(cache->packs);
+    pthread_mutex_lock(&cache->lock);
+    if (cache->failed) {
+        status = tmk_fail(diag, TMK_MACHINE, "the weights of a block could not be loaded");
+    } else if (cache->loaded != entry || cache->block != block) {
+        unload_block(cache);
+        status = load_block(cache, entry, block, diag);
+        cache->failed = status != TMK_OK;
+    }
+    pthread_mutex_unlock(&cache->lock);
+    return status;
+}
+
 /* Drops the least recently used entry without users, while there are too many of them. */
 static enum tmk_status trim_cache(struct tmk_cache *cache, struct tmk_diag *diag) {
     while (cache->idle > cache->most) {
@@ -243,6 +317,8 @@ static enum tmk_status trim_cache(struct tmk_cache *cache, struct tmk_diag *diag
             if (!(*e)->users)
                 oldest = e;
         struct entry *entry = *oldest;
+        if (entry == cache->loaded)
+            unload_block(cache);
         TMK_TRY(finalize_entry(cache, entry, diag));
         *oldest = entry->next;
         cache->idle--;
@@ -308,6 +384,7 @@ enum tmk_status tmk_cache_release(struct tmk_cache *cache, struct tmk_planned *p
 
 enum tmk_status tmk_cache_finalize(struct tmk_cache *cache, uint32_t group,
                                    struct tmk_account *accounts, struct tmk_diag *diag) {
+    unload_block(cache);
     for (struct entry *entry = cache->first; entry; entry = entry->next)
         TMK_TRY(finalize_entry(cache, entry, diag));
     struct tmk_account *finalized = cache->finalized[group].accounts;

@@ -8,27 +8,35 @@
 #define TMK_EXEC_CACHE_H
 
 #include "exec/account.h"
+#include "exec/blocks.h"
 #include "plan/plan.h"
 
 struct tmk_cache;
 
 struct tmk_planned {
-    struct tmk_plan *plan; /* shared, immutable */
+    struct tmk_plan *plan;     /* shared, immutable */
+    struct tmk_blocks *blocks; /* of it; NULL: it runs as a whole */
 };
 
-/* `slots` are the graph's n_slots observers' configs; both, the graph and what `seeds` points to
- * must outlive the cache. `most` plans are kept beyond those in use. */
+/* `slots` are the graph's n_slots observers' configs; both, the graph, the cuts and what `seeds`
+ * points to must outlive the cache. `most` plans are kept beyond those in use. cuts NULL: plans run
+ * as a whole. */
 TMK_NODISCARD enum tmk_status tmk_cache_create(const struct tmk_graph *graph,
                                                const struct tmk_slot_config *slots,
                                                uint32_t n_slots, uint32_t groups, uint32_t most,
                                                const struct tmk_position_seeds *seeds,
-                                               struct tmk_cache **out, struct tmk_diag *diag);
+                                               const struct tmk_cuts *cuts, struct tmk_cache **out,
+                                               struct tmk_diag *diag);
 void tmk_cache_destroy(struct tmk_cache **cache);
 
 /* The plan for inputs of these dtypes and shapes, made if need be. It stays until released. */
 TMK_NODISCARD enum tmk_status tmk_cache_get(struct tmk_cache *cache,
                                             const struct tmk_tensor *inputs,
                                             struct tmk_planned **out, struct tmk_diag *diag);
+/* Before a block of the plan runs: its weights are packed, by all who call meanwhile, and those of
+ * the block before leave memory. Nothing of another block may be running. */
+TMK_NODISCARD enum tmk_status tmk_cache_load(struct tmk_cache *cache, struct tmk_planned *planned,
+                                             uint32_t block, struct tmk_diag *diag);
 /* Says that the plan ran for a batch of `samples` of the group that began at `sample`: its
  * constants count once more there; `again`: the same samples do not. Batches of one plan have one
  * size, since it is part of their shapes. */

@@ -381,9 +381,21 @@ static enum tmk_status derive_state(struct tmk_account *accounts,
     return TMK_OK;
 }
 
+/* Of a value whose rule was dropped. */
+static void coarsen_as_sources(struct tmk_account *accounts, const struct tmk_slot_config *config,
+                               struct tmk_account *account) {
+    for (uint32_t i = 0; account->floats && i < config->n_sources; i++) {
+        const struct tmk_stats *source = accounts[config->sources[i]].floats;
+        if (account->floats->n_wide && source && !tmk_stats_is_narrow(source))
+            tmk_stats_coarsen(account->floats);
+    }
+}
+
 enum tmk_status tmk_derive_all(struct tmk_account *accounts, const struct tmk_slot_config *configs,
                                uint32_t n, struct tmk_diag *diag) {
     for (uint32_t s = 0; s < n; s++) {
+        if (configs[s].rule == TMK_RULE_NONE)
+            coarsen_as_sources(accounts, &configs[s], &accounts[s]);
         if (!has_rule(&accounts[s], &configs[s]))
             continue;
         if (configs[s].per_sample)

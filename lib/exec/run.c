@@ -11,6 +11,7 @@
 #include "base/spare.h"
 #include "exec/order.h"
 #include "exec/queue.h"
+#include "exec/together.h"
 
 enum { IDLE_PLANS_KEPT = 8, PROGRESS_MS = 200, MOST_SINKS = 2 };
 
@@ -44,6 +45,7 @@ struct tmk_exec {
     struct tmk_cache **caches;
     struct runner *runners;
     const struct tmk_batch_source *source; /* of the segment */
+    struct tmk_together *together;         /* batches that go through blocks; NULL: none do */
     struct tmk_queue *queue;
     uint64_t place; /* of the next batch; the loader's */
     bool paused;
@@ -70,6 +72,7 @@ static void report_failure(struct tmk_exec *exec, enum tmk_status status, uint64
         exec->diag = *diag;
     }
     pthread_mutex_unlock(&exec->lock);
+    tmk_together_stop(exec->together);
     tmk_queue_close(exec->queue, status == TMK_INTERRUPTED ? 0 : sample);
 }
 
@@ -95,12 +98,13 @@ static void end_thread(struct tmk_exec *exec) {
 
 /* ---- loading ---- */
 
-static enum tmk_status next_batch(struct tmk_exec *exec, struct tmk_batch *batch, bool *more,
+static enum tmk_status next_batch(void *context, struct tmk_batch *batch, bool *more,
                                   struct tmk_diag *diag) {
+    struct tmk_exec *exec = context;
     const struct tmk_control *control = &exec->options.control;
     *more = true;
     while (*more && !batch->samples) {
-        if (control->decide)
+        if (control->decide && !exec->paused)
             TMK_TRY(control->decide(control->context, &exec->paused, diag));
         *more = !exec->paused;
         if (*more)
@@ -109,12 +113,22 @@ static enum tmk_status next_batch(struct tmk_exec *exec, struct tmk_batch *batch
     return TMK_OK;
 }
 
+/* Of a run in blocks. Batches that run together run to the end before the run pauses. */
+static enum tmk_status next_part(struct tmk_exec *exec, struct tmk_batch *batch, bool *more,
+                                 struct tmk_diag *diag) {
+    const struct tmk_control *control = &exec->options.control;
+    if (control->decide && !exec->paused && !tmk_together_loads(exec->together))
+        TMK_TRY(control->decide(control->context, &exec->paused, diag));
+    return tmk_together_next(exec->together, next_batch, exec, batch, more, diag);
+}
+
 /* False: there is no more. */
 static bool load_one(struct tmk_exec *exec) {
     struct tmk_batch batch = {0};
     struct tmk_diag diag = {0};
     bool more = true, taken = false;
-    enum tmk_status status = next_batch(exec, &batch, &more, &diag);
+    enum tmk_status status = exec->together ? next_part(exec, &batch, &more, &diag)
+                                            : next_batch(exec, &batch, &more, &diag);
     if (status == TMK_OK && more) {
         batch.place = exec->place++;
         status = tmk_queue_push(exec->queue, &batch, &taken, &diag);
@@ -144,9 +158,15 @@ static enum tmk_status run_graph(struct runner *r, uint32_t graph, const struct 
     TMK_TRY(tmk_cache_get(cache, batch->inputs, &planned, diag));
     /* the old plan is held until the worker has entered the new one: it knows plans by address */
     r->planned[graph] = planned;
-    enum tmk_status status =
-        tmk_worker_run(r->workers[graph], planned->plan, batch->inputs, watch, diag);
+    enum tmk_status status = TMK_OK;
+    if (planned->blocks)
+        status = tmk_cache_load(cache, planned, batch->part.block, diag);
     if (status == TMK_OK)
+        status = planned->blocks
+                     ? tmk_worker_run_block(r->workers[graph], planned->plan, planned->blocks,
+                                            &batch->part, batch->inputs, watch, diag)
+                     : tmk_worker_run(r->workers[graph], planned->plan, batch->inputs, watch, diag);
+    if (status == TMK_OK && !batch->part.more)
         tmk_cache_ran(cache, planned, batch->group, batch->sample, batch->samples, batch->again);
     enum tmk_status released = tmk_cache_release(cache, old, diag);
     return status != TMK_OK ? status : released;
@@ -183,7 +203,7 @@ static enum tmk_status run_step(struct runner *r, const struct tmk_batch *batch,
         TMK_TRY(run_graph(r, g, batch, g ? NULL : watch, diag));
     TMK_TRY(tmk_loop_state_store(&r->carried, &exec->options.feedback, exec->graphs[0],
                                  r->workers[0], diag));
-    return end_batch(r, batch, diag);
+    return batch->part.more ? TMK_OK : end_batch(r, batch, diag);
 }
 
 /* The inputs of the next step that the batch generates. */
@@ -233,14 +253,17 @@ static bool work_one(struct runner *r) {
         return false;
     failed = batch;
     enum tmk_status status = run_batch(r, &batch, &diag);
-    if (status == TMK_OK)
+    if (status == TMK_OK && !batch.part.more)
         status = record_batch(r, &batch, &failed, &diag);
     if (status != TMK_OK)
         report_batch(exec, status, &failed, &diag);
+    const bool done = status == TMK_OK && !batch.part.more;
     pthread_mutex_lock(&exec->lock);
-    exec->samples += status == TMK_OK ? batch.samples : 0;
-    exec->batches += status == TMK_OK;
+    exec->samples += done ? batch.samples : 0;
+    exec->batches += done;
     pthread_mutex_unlock(&exec->lock);
+    if (exec->together)
+        tmk_together_ran(exec->together);
     tmk_batch_finish(&batch);
     return status == TMK_OK;
 }
@@ -407,7 +430,7 @@ static enum tmk_status create_caches(struct tmk_exec *exec, struct tmk_diag *dia
     for (uint32_t g = 0; g < exec->n_graphs; g++)
         TMK_TRY(tmk_cache_create(exec->graphs[g], g ? NULL : observe->slots,
                                  g ? 0 : observe->n_slots, observe->groups, IDLE_PLANS_KEPT,
-                                 &observe->seeds, &exec->caches[g], diag));
+                                 &observe->seeds, exec->options.cuts, &exec->caches[g], diag));
     return TMK_OK;
 }
 
@@ -421,6 +444,8 @@ static enum tmk_status set_up(struct tmk_exec *exec, struct tmk_diag *diag) {
         return tmk_nomem(diag);
     for (uint32_t i = 0; i < options->threads; i++)
         TMK_TRY(create_runner(exec, i, diag));
+    if (options->cuts)
+        TMK_TRY(tmk_together_create(options->cuts->n, options->together, &exec->together, diag));
     return create_caches(exec, diag);
 }
 
@@ -459,6 +484,7 @@ void tmk_exec_close(struct tmk_exec **slot) {
     for (uint32_t g = 0; exec->caches && g < exec->n_graphs; g++)
         tmk_cache_destroy(&exec->caches[g]);
     free(exec->caches);
+    tmk_together_destroy(&exec->together);
     tmk_statistics_destroy(&exec->statistics);
     tmk_order_finish(&exec->order);
     pthread_cond_destroy(&exec->changed);

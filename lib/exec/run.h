@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 
+#include "exec/blocks.h"
 #include "exec/feedback.h"
 #include "exec/generate.h"
 #include "exec/sink.h"
@@ -25,6 +26,7 @@ struct tmk_batch {
     bool continues_sequence; /* of the batch before: what is fed back is no tensor yet */
     bool again;              /* a further step of samples that have run; set by the executor */
     const char *label;       /* names it in errors; NULL: its samples do */
+    struct tmk_part part;    /* zero-initialised: all of the graph */
     uint64_t place;          /* among all batches of the run; set by the executor */
 };
 /* Finishes the tensors and the array. */
@@ -70,6 +72,10 @@ struct tmk_exec_options {
     struct tmk_feedback feedback;
     /* Of the only graph. Each batch runs on from its own results, for so many further steps. */
     struct tmk_generation generation;
+    /* Of the only graph, without feedback and options.sink: it runs block by block, each over up to
+     * `together` batches. NULL: as a whole. */
+    const struct tmk_cuts *cuts;
+    uint64_t together;
 };
 
 struct tmk_exec_result {

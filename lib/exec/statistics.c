@@ -159,7 +159,8 @@ static const struct tmk_watch *begin_batch(void *context, uint32_t worker,
     struct tmk_exec_tally *tally = &counter->counted.tallies[batch->group];
     counter->at = (struct tmk_stats_at){batch->sample, batch->samples, -1, false, 0};
     counter->accounts = accounts_of(&counter->counted, batch->group);
-    if (!batch->again) {
+    tally->ran = true;
+    if (!batch->again && batch->part.block == 0) {
         tally->samples += batch->samples;
         tally->batches++;
     }
@@ -183,7 +184,7 @@ static enum tmk_status leave_worker(void *context, uint32_t worker, struct tmk_d
     const struct tmk_counted *counted = &s->counters[worker].counted;
     for (uint32_t g = 0; g < counted->n_groups; g++) {
         struct tmk_account *accounts = accounts_of(counted, g);
-        for (uint32_t i = 0; counted->tallies[g].batches && i < counted->n_slots; i++)
+        for (uint32_t i = 0; counted->tallies[g].ran && i < counted->n_slots; i++)
             if (accounts[i].floats)
                 TMK_TRY(tmk_stats_finalize(accounts[i].floats, diag));
     }
@@ -212,7 +213,7 @@ static enum tmk_status init_counted(const struct tmk_statistics_config *config,
 /* Accounts of groups that never ran are memory that was never touched, and stays so. */
 void tmk_counted_finish(struct tmk_counted *counted) {
     for (uint32_t g = 0; counted->tallies && g < counted->n_groups; g++)
-        for (uint32_t i = 0; counted->tallies[g].batches && i < counted->n_slots; i++)
+        for (uint32_t i = 0; counted->tallies[g].ran && i < counted->n_slots; i++)
             tmk_account_finish(&accounts_of(counted, g)[i]);
     free(counted->accounts);
     free(counted->tallies);
@@ -235,8 +236,8 @@ enum tmk_status tmk_statistics_create(const struct tmk_statistics_config *config
         *counter =
             (struct counter){.all = s,
                              .worker = i,
-                             .watch = {observe_tensor, begin_pieces, observe_piece, end_pieces, counter,
-                                       s->config.seeds.input ? enter_plan : NULL}};
+                             .watch = {observe_tensor, begin_pieces, observe_piece, end_pieces,
+                                       counter, s->config.seeds.input ? enter_plan : NULL}};
         status = init_counted(&s->config, &counter->counted, diag);
     }
     if (status == TMK_OK)
@@ -275,12 +276,13 @@ static enum tmk_status add_up_group(struct tmk_statistics *s, struct tmk_cache *
     for (uint32_t w = 1; w < s->n; w++) {
         struct tmk_account *accounts = accounts_of(&s->counters[w].counted, group);
         struct tmk_exec_tally *more = &s->counters[w].counted.tallies[group];
-        for (uint32_t i = 0; more->batches && i < n_slots; i++) {
+        for (uint32_t i = 0; more->ran && i < n_slots; i++) {
             TMK_TRY(tmk_account_merge(&sum[i], &accounts[i], 1, &slots[i], diag));
             tmk_account_finish(&accounts[i]);
         }
         tally->samples += more->samples;
         tally->batches += more->batches;
+        tally->ran |= more->ran;
         *more = (struct tmk_exec_tally){0};
     }
     if (!n_slots || !tally->batches)

@@ -19,6 +19,7 @@ struct tmk_statistics_config {
 /* What ran of a group. */
 struct tmk_exec_tally {
     uint64_t samples, batches;
+    bool ran; /* a batch, or a block of one: there may be accounts */
 };
 
 /* The accounts of all groups. */

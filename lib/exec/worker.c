@@ -333,21 +333,32 @@ void tmk_worker_time(struct tmk_worker *worker, struct tmk_timing *timing) {
     worker->timing = timing;
 }
 
-enum tmk_status tmk_worker_run(struct tmk_worker *worker, const struct tmk_plan *plan,
-                               const struct tmk_tensor *inputs, const struct tmk_watch *watch,
-                               struct tmk_diag *diag) {
-    worker->iterations = 0;
-    worker->operations = plan->operations;
+static enum tmk_status enter_batch(struct tmk_worker *worker, const struct tmk_plan *plan,
+                                   const struct tmk_tensor *inputs, const struct tmk_watch *watch,
+                                   struct tmk_diag *diag) {
     if (worker->plan != plan)
         TMK_TRY(enter_plan(worker, plan, diag));
     set_inputs(worker, inputs);
     worker->watch = watch;
-    if (watch && watch->enter)
-        TMK_TRY(watch->enter(watch->context, plan, inputs, diag));
+    return watch && watch->enter ? watch->enter(watch->context, plan, inputs, diag) : TMK_OK;
+}
+
+static enum tmk_status begin_batch(struct tmk_worker *worker, struct tmk_diag *diag) {
+    const struct tmk_plan *plan = worker->plan;
+    const struct tmk_watch *watch = worker->watch;
+    worker->iterations = 0;
+    worker->operations = plan->operations;
     for (uint32_t t = 0; watch && t < plan->n_input_taps; t++)
         TMK_TRY(look_at(worker, &plan->input_taps[t],
                         plan->values[plan->input_taps[t].value].channel_axis, watch, diag));
-    for (uint32_t s = 0; s < plan->n_steps; s++) {
+    return TMK_OK;
+}
+
+static enum tmk_status run_steps(struct tmk_worker *worker, uint32_t first, uint32_t end,
+                                 struct tmk_diag *diag) {
+    const struct tmk_plan *plan = worker->plan;
+    const struct tmk_watch *watch = worker->watch;
+    for (uint32_t s = first; s < end; s++) {
         const struct tmk_plan_step *step = &plan->steps[s];
         enum tmk_status status = worker->timing ? time_step(worker, step, watch, diag)
                                                 : run_and_watch(worker, step, watch, diag);
@@ -359,6 +370,29 @@ enum tmk_status tmk_worker_run(struct tmk_worker *worker, const struct tmk_plan 
             tmk_tensor_finish(&worker->values[plan->free_list[i]]);
     }
     return TMK_OK;
+}
+
+enum tmk_status tmk_worker_run(struct tmk_worker *worker, const struct tmk_plan *plan,
+                               const struct tmk_tensor *inputs, const struct tmk_watch *watch,
+                               struct tmk_diag *diag) {
+    TMK_TRY(enter_batch(worker, plan, inputs, watch, diag));
+    TMK_TRY(begin_batch(worker, diag));
+    return run_steps(worker, 0, plan->n_steps, diag);
+}
+
+enum tmk_status tmk_worker_run_block(struct tmk_worker *worker, const struct tmk_plan *plan,
+                                     const struct tmk_blocks *blocks, const struct tmk_part *part,
+                                     const struct tmk_tensor *inputs, const struct tmk_watch *watch,
+                                     struct tmk_diag *diag) {
+    uint32_t first, end;
+    tmk_blocks_steps(blocks, part->block, &first, &end);
+    TMK_TRY(enter_batch(worker, plan, inputs, watch, diag));
+    if (part->block)
+        tmk_unpark(worker, blocks, part->block, part->parked);
+    else
+        TMK_TRY(begin_batch(worker, diag));
+    TMK_TRY(run_steps(worker, first, end, diag));
+    return part->more ? tmk_park(worker, blocks, part->block, part->parked, diag) : TMK_OK;
 }
 
 struct tmk_tensor tmk_worker_value(const struct tmk_worker *worker, const struct tmk_value *value) {

@@ -3,6 +3,7 @@
 #ifndef TMK_EXEC_WORKER_H
 #define TMK_EXEC_WORKER_H
 
+#include "exec/blocks.h"
 #include "exec/timing.h"
 #include "plan/plan.h"
 
@@ -39,6 +40,12 @@ void tmk_worker_destroy(struct tmk_worker **worker);
 TMK_NODISCARD enum tmk_status tmk_worker_run(struct tmk_worker *worker, const struct tmk_plan *plan,
                                              const struct tmk_tensor *inputs,
                                              const struct tmk_watch *watch, struct tmk_diag *diag);
+/* The same for a block of the plan's; part: which, and what is kept of the batch. */
+TMK_NODISCARD enum tmk_status
+tmk_worker_run_block(struct tmk_worker *worker, const struct tmk_plan *plan,
+                     const struct tmk_blocks *blocks, const struct tmk_part *part,
+                     const struct tmk_tensor *inputs, const struct tmk_watch *watch,
+                     struct tmk_diag *diag);
 /* From now on each step's time is added to *timing (NULL: no more); the caller's, until the worker
  * is destroyed. */
 void tmk_worker_time(struct tmk_worker *worker, struct tmk_timing *timing);

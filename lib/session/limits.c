@@ -63,10 +63,19 @@ static uint64_t bytes_read(const struct tmk_plan *plan, const struct tmk_plan_st
                : bytes;
 }
 
+/* What a run takes, and how it is to be divided. */
+struct planning {
+    struct tmk_memory_plan m;
+    struct tmk_cuts *cuts; /* NULL: the graph runs as a whole */
+    uint64_t limit;        /* of a run in blocks; 0: none */
+    uint64_t *read;        /* by step: weights that it reads, packed or from the file */
+    uint64_t held;         /* of m.packed: what is there all the time */
+};
+
 /* Weights that steps read themselves, as they lie in the file or widened: pages of those that are
  * packed leave memory again; copies of others the process holds by now. */
-static enum tmk_status add_weights(const struct tmk_plan *plan, uint64_t calls,
-                                   struct tmk_memory_plan *m, struct tmk_diag *diag) {
+static enum tmk_status add_weights(const struct tmk_plan *plan, uint64_t calls, struct planning *p,
+                                   struct tmk_diag *diag) {
     bool *seen = calloc(plan->n_values + 1u, sizeof *seen);
     if (!seen)
         return tmk_nomem(diag);
@@ -79,9 +88,14 @@ static enum tmk_status add_weights(const struct tmk_plan *plan, uint64_t calls,
                 continue;
             const struct tmk_tensor *weight = &plan->values[at].constant;
             seen[at] = true;
-            m->model += tmk_elements_mapped(weight) ? bytes_read(plan, step, i, weight, calls) : 0;
-            m->packed += tmk_tensor_is_opened(weight) ? tmk_tensor_bytes(weight) : 0;
+            const uint64_t bytes =
+                tmk_elements_mapped(weight) ? bytes_read(plan, step, i, weight, calls) : 0;
+            p->m.model += bytes;
+            p->read[s] += bytes;
+            p->held += tmk_tensor_is_opened(weight) ? tmk_tensor_bytes(weight) : 0;
         }
+        p->m.packed += step->accel ? tmk_accel_bytes(step->accel) : 0;
+        p->read[s] += step->accel ? tmk_accel_bytes(step->accel) : 0;
     }
     free(seen);
     return TMK_OK;
@@ -101,19 +115,20 @@ static void add_sequences(const struct tmk_feed *source, struct tmk_memory_plan 
 
 static void add_up(struct tmk_memory_plan *plan) {
     plan->total = plan->program + plan->model + plan->packed + plan->constants + plan->whole +
-                  plan->per_sample +
+                  plan->per_sample + plan->kept +
                   plan->threads * (plan->worker + plan->statistics + plan->read_ahead);
 }
 
 /* End `packs` after the plan; both may be NULL on failure. */
 static enum tmk_status plan_batch(const struct tmk_memory_request *r,
+                                  const struct tmk_slot_config *slots,
                                   const struct tmk_tensor *inputs, struct tmk_packs **packs,
                                   struct tmk_plan **out, struct tmk_diag *diag) {
     uint8_t *needs = calloc(r->n_slots + 1u, sizeof *needs);
     if (!needs)
         return tmk_nomem(diag);
     for (uint32_t i = 0; i < r->n_slots; i++)
-        needs[i] = tmk_slot_need(&r->slots[i]);
+        needs[i] = tmk_slot_need(&slots[i]);
     enum tmk_status status = tmk_packs_create_empty(packs, diag);
     const struct tmk_plan_options options = {.needs = r->n_slots ? needs : NULL, .packs = *packs};
     if (status == TMK_OK && !tmk_kernel_enter_thread())
@@ -156,44 +171,84 @@ static uint64_t per_sample_bytes(const struct tmk_memory_request *r, const struc
            parts;
 }
 
+/* Three quarters of what is left of the limit are for weights, the rest for what is kept between
+ * blocks; fewer workers where that is too little. Without a limit, eight blocks or so. */
+static enum tmk_status divide_graph(const struct tmk_plan *plan, uint64_t calls, uint64_t inputs,
+                                    struct planning *p, struct tmk_diag *diag) {
+    enum { BLOCKS = 8, KEPT = 1 << 30 };
+    struct tmk_memory_plan *m = &p->m;
+    const uint64_t all = m->model + m->packed - p->held;
+    struct tmk_blocks *blocks;
+    uint64_t left, largest = 0, each = 0;
+    m->model = 0;
+    do {
+        m->threads -= m->blocks > 0 && m->threads > 1; /* of the round before */
+        m->packed = p->held;
+        m->kept = 0;
+        add_up(m);
+        left = !p->limit ? UINT64_MAX : p->limit > m->total ? p->limit - m->total : 0;
+        tmk_cuts_finish(p->cuts);
+        TMK_TRY(tmk_cuts_choose(plan, p->read, p->limit ? left - left / 4 : all / BLOCKS, p->cuts,
+                                &largest, diag));
+        TMK_TRY(tmk_blocks_create(plan, p->cuts, &blocks, diag));
+        each = tmk_blocks_kept(blocks) + inputs;
+        tmk_blocks_destroy(&blocks);
+        m->blocks = p->cuts->n;
+    } while (m->threads > 1 && (left < largest || left - largest < each));
+    const uint64_t kept = !p->limit        ? KEPT
+                          : left > largest ? left - largest
+                                           : 0,
+                   most = each ? kept / each : calls;
+    m->together = most > calls ? calls : most ? most : 1;
+    m->packed += largest;
+    m->kept = m->together * each;
+    return TMK_OK;
+}
+
 static enum tmk_status measure_plan(const struct tmk_memory_request *r, const struct tmk_feed *feed,
                                     const struct tmk_batch *batch, const struct tmk_plan *plan,
-                                    struct tmk_memory_plan *m, struct tmk_diag *diag) {
+                                    struct planning *p, struct tmk_diag *diag) {
+    struct tmk_memory_plan *m = &p->m;
+    const struct tmk_slot_config *slots = p->cuts ? r->unruled : r->slots;
     const uint64_t calls = tmk_feed_batches(feed);
-    uint64_t bytes = 0;
+    uint64_t inputs = 0;
     m->program += (uint64_t)PLANNED * plan->n_values;
-    TMK_TRY(add_weights(plan, calls, m, diag));
-    for (uint32_t i = 0; i < plan->n_steps; i++)
-        bytes += plan->steps[i].accel ? tmk_accel_bytes(plan->steps[i].accel) : 0;
+    TMK_TRY(add_weights(plan, calls, p, diag));
     for (uint32_t i = 0; i < plan->n_values; i++)
         if (plan->values[i].place == TMK_PLACE_CONSTANT && !plan->values[i].initializer &&
             plan->values[i].constant.data)
-            bytes += tmk_tensor_bytes(&plan->values[i].constant);
-    m->packed += bytes;
+            p->held += tmk_tensor_bytes(&plan->values[i].constant);
+    m->packed += p->held;
     m->worker = plan->arena_bytes + plan->scratch_bytes;
     for (uint32_t i = 0; i < batch->n_inputs; i++)
-        m->read_ahead += READ_AHEAD_A_WORKER * tmk_tensor_bytes(&batch->inputs[i]);
+        inputs += tmk_tensor_bytes(&batch->inputs[i]);
+    m->read_ahead = READ_AHEAD_A_WORKER * inputs;
     const uint64_t own = (calls + m->threads - 1) / m->threads; /* of a worker */
-    m->statistics = statistics_of(plan, plan->taps, plan->n_taps, r->slots, own) +
-                    statistics_of(plan, plan->input_taps, plan->n_input_taps, r->slots, own);
-    m->constants = statistics_of(plan, plan->constant_taps, plan->n_constant_taps, r->slots, 1);
+    m->statistics = statistics_of(plan, plan->taps, plan->n_taps, slots, own) +
+                    statistics_of(plan, plan->input_taps, plan->n_input_taps, slots, own);
+    m->constants = statistics_of(plan, plan->constant_taps, plan->n_constant_taps, slots, 1);
     const uint64_t strata = strata_of(r->options);
     m->whole = strata > 1 ? m->statistics + m->constants : 0;
     m->statistics *= strata;
     m->constants *= strata;
     m->per_sample = per_sample_bytes(r, plan, feed);
-    return TMK_OK;
+    return p->cuts ? divide_graph(plan, calls, inputs, p, diag) : TMK_OK;
 }
 
 static enum tmk_status measure_batch(const struct tmk_memory_request *r,
                                      const struct tmk_feed *feed, const struct tmk_batch *batch,
-                                     struct tmk_memory_plan *m, struct tmk_diag *diag) {
+                                     struct planning *p, struct tmk_diag *diag) {
     struct tmk_packs *packs = NULL;
     struct tmk_plan *plan = NULL;
-    enum tmk_status status = tmk_in(diag, plan_batch(r, batch->inputs, &packs, &plan, diag),
-                                    "%s: sample %llu", r->path, (unsigned long long)batch->sample);
-    if (status == TMK_OK)
-        status = measure_plan(r, feed, batch, plan, m, diag);
+    enum tmk_status status = tmk_in(
+        diag, plan_batch(r, p->cuts ? r->unruled : r->slots, batch->inputs, &packs, &plan, diag),
+        "%s: sample %llu", r->path, (unsigned long long)batch->sample);
+    if (status == TMK_OK) {
+        p->read = calloc(plan->n_steps + 1u, sizeof *p->read);
+        status = p->read ? measure_plan(r, feed, batch, plan, p, diag) : tmk_nomem(diag);
+        free(p->read);
+        p->read = NULL;
+    }
     tmk_plan_destroy(&plan);
     tmk_packs_destroy(&packs);
     return status;
@@ -201,15 +256,17 @@ static enum tmk_status measure_batch(const struct tmk_memory_request *r,
 
 static enum tmk_status plan_once(const struct tmk_memory_request *r,
                                  const struct tmk_run_options *options, uint64_t held,
-                                 struct tmk_memory_plan *out, struct tmk_diag *diag) {
+                                 struct planning *p, struct tmk_diag *diag) {
     struct tmk_feed *source = NULL;
     struct tmk_batch batch = {0};
     bool more = true;
-    struct tmk_memory_plan m = {.program = held + RUNNING};
+    struct tmk_memory_plan *m = &p->m;
+    p->held = 0;
+    *m = (struct tmk_memory_plan){.program = held + RUNNING};
     TMK_TRY(tmk_feed_open_batched(r->graph, &options->data, r->threads, &options->notices, &source,
-                                  m.batch_why, diag));
-    m.threads = tmk_feed_workers(source, r->threads);
-    m.batch = tmk_feed_plan(source).batch;
+                                  m->batch_why, diag));
+    m->threads = tmk_feed_workers(source, r->threads);
+    m->batch = tmk_feed_plan(source).batch;
     const struct tmk_batch_source feed = tmk_feed_batch_source(source);
     enum tmk_status status = TMK_OK;
     while (status == TMK_OK && more && !batch.samples)
@@ -217,14 +274,11 @@ static enum tmk_status plan_once(const struct tmk_memory_request *r,
     if (status == TMK_OK && !batch.samples)
         status = tmk_fail(diag, TMK_ARGUMENT, "there is no data to plan for");
     if (status == TMK_OK)
-        status = measure_batch(r, source, &batch, &m, diag);
-    add_sequences(source, &m);
+        status = measure_batch(r, source, &batch, p, diag);
+    add_sequences(source, m);
     tmk_batch_finish(&batch);
     tmk_feed_close(&source);
-    if (status == TMK_OK) {
-        add_up(&m);
-        *out = m;
-    }
+    add_up(m);
     return status;
 }
 
@@ -233,36 +287,58 @@ static bool is_stream(const char *source) {
     return strcmp(eq ? eq + 1 : source, "-") == 0;
 }
 
-enum tmk_status tmk_memory_planned(const struct tmk_memory_request *request,
-                                   struct tmk_memory_plan *out, struct tmk_diag *diag) {
+/* Fewer workers, then smaller batches, until it fits. */
+static enum tmk_status fit(const struct tmk_memory_request *request, uint64_t held,
+                           struct planning *p, struct tmk_diag *diag) {
     struct tmk_run_options options = *request->options;
-    uint64_t limit = options.limits.memory, held = tmk_memory_resident();
-    struct tmk_memory_plan plan;
-    options.limits.memory = 0;
-    for (size_t i = 0; i < options.data.n_sources; i++)
-        if (is_stream(options.data.sources[i]))
-            return tmk_fail(diag, TMK_UNSUPPORTED,
-                            "memory can't be planned for data that comes as a stream");
-    TMK_TRY(plan_once(request, &options, held, &plan, diag));
+    const uint64_t limit = options.limits.memory;
+    struct tmk_memory_plan *m = &p->m;
+    p->limit = limit;
+    TMK_TRY(plan_once(request, &options, held, p, diag));
     for (;;) {
-        while (limit && plan.total > limit && plan.threads > 1) {
-            plan.threads--;
-            add_up(&plan);
+        while (!p->cuts && limit && m->total > limit && m->threads > 1) {
+            m->threads--;
+            add_up(m);
         }
-        uint64_t batch = plan.batch;
-        if (!limit || plan.total <= limit)
-            break;
+        uint64_t batch = m->batch;
+        if (!limit || m->total <= limit)
+            return TMK_OK;
         options.data.batch = (uint32_t)(batch / 2);
         if (batch > 1)
-            TMK_TRY(plan_once(request, &options, held, &plan, diag));
-        snprintf(plan.batch_why, sizeof plan.batch_why, "more would not keep the limit");
-        if (batch <= 1 || plan.batch >= batch)
-            return tmk_fail(
-                diag, TMK_LIMIT,
-                "%s: one worker is expected to need %llu MiB, more than the limit of %llu",
-                request->path, (unsigned long long)(plan.total >> 20),
-                (unsigned long long)(limit >> 20));
+            TMK_TRY(plan_once(request, &options, held, p, diag));
+        snprintf(m->batch_why, sizeof m->batch_why, "more would not keep the limit");
+        if (batch <= 1 || m->batch >= batch)
+            return tmk_fail(diag, TMK_LIMIT,
+                            "%s: one worker is expected to need %llu MiB%s, more than the limit of "
+                            "%llu",
+                            request->path, (unsigned long long)(m->total >> 20),
+                            p->cuts ? " layer by layer" : "", (unsigned long long)(limit >> 20));
     }
-    *out = plan;
-    return TMK_OK;
+}
+
+enum tmk_status tmk_memory_planned(const struct tmk_memory_request *request,
+                                   struct tmk_memory_plan *out, struct tmk_cuts *cuts,
+                                   struct tmk_diag *diag) {
+    const struct tmk_run_options *options = request->options;
+    const uint64_t held = tmk_memory_resident();
+    struct tmk_cuts own = {0};
+    struct planning p = {.cuts = options->limits.stream_layers ? &own : NULL};
+    for (size_t i = 0; i < options->data.n_sources; i++)
+        if (is_stream(options->data.sources[i]))
+            return tmk_fail(diag, TMK_UNSUPPORTED,
+                            "memory can't be planned for data that comes as a stream");
+    enum tmk_status status = fit(request, held, &p, diag);
+    if (status == TMK_LIMIT && !p.cuts && request->unruled) {
+        p.cuts = &own;
+        *diag = (struct tmk_diag){0};
+        status = fit(request, held, &p, diag);
+    }
+    if (status == TMK_OK)
+        *out = p.m;
+    if (status == TMK_OK && cuts) {
+        *cuts = own;
+        own = (struct tmk_cuts){0};
+    }
+    tmk_cuts_finish(&own);
+    return status;
 }

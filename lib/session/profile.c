@@ -477,6 +477,7 @@ static enum tmk_status run_profile(struct profiling *p, const struct tmk_observe
         TMK_TRY(check_ranks(p->run.options, diag));
     TMK_TRY(open_meter(p, diag));
     TMK_TRY(tmk_running_graph(&p->run, p->model, observe, diag));
+    TMK_TRY(tmk_running_may_divide(&p->run, diag));
     TMK_TRY(tmk_running_open(&p->run, p->run.graph, diag));
     p->rank.feed = p->run.feed;
     TMK_TRY(begin_hashing(p, diag));

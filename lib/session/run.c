@@ -196,9 +196,11 @@ enum tmk_status tmk_model_plan_memory(struct tmk_model *model,
                                       struct tmk_memory_plan *out, struct tmk_diag *diag) {
     struct tmk_running run = {.options = options};
     enum tmk_status status = tmk_running_graph(&run, model, observe, diag);
+    if (status == TMK_OK && observe)
+        status = tmk_running_may_divide(&run, diag);
     if (status == TMK_OK) {
         const struct tmk_memory_request request = tmk_running_memory(&run, run.graph);
-        status = tmk_memory_planned(&request, out, diag);
+        status = tmk_memory_planned(&request, out, NULL, diag);
     }
     tmk_running_finish(&run);
     return status;

@@ -41,6 +41,8 @@ void tmk_running_finish(struct tmk_running *run) {
     for (uint32_t i = 0; run->slots && i < run->n_slots; i++)
         free(run->slots[i].sources);
     free(run->slots);
+    free(run->unruled);
+    tmk_cuts_finish(&run->cuts);
     free(run->labels);
     free(run->padding);
     free(run->whole);
@@ -149,7 +151,7 @@ struct tmk_exec_options tmk_running_exec_options(struct tmk_running *run) {
     const struct tmk_run_events *events = &options->events;
     return (struct tmk_exec_options){
         .threads = run->report.threads,
-        .observe = {.slots = run->slots,
+        .observe = {.slots = run->cuts.n ? run->unruled : run->slots,
                     .n_slots = run->n_slots,
                     .groups = tmk_feed_strata(run->feed),
                     .print = {events->print, events->context, options->observe.call,
@@ -163,7 +165,9 @@ struct tmk_exec_options tmk_running_exec_options(struct tmk_running *run) {
         .max_iterations = options->limits.iterations,
         .timing = run->timing,
         .feedback = tmk_feed_recurrence(run->feed),
-        .generation = tmk_feed_generation(run->feed)};
+        .generation = tmk_feed_generation(run->feed),
+        .cuts = run->cuts.n ? &run->cuts : NULL,
+        .together = run->together};
 }
 
 /* ---- from graphs to a result ---- */
@@ -203,18 +207,40 @@ struct tmk_memory_request tmk_running_memory(const struct tmk_running *run,
                                        .graph = graph,
                                        .options = run->options,
                                        .slots = run->slots,
+                                       .unruled = run->unruled,
                                        .n_slots = run->n_slots,
                                        .threads = tmk_running_threads(&run->options->limits)};
+}
+
+enum tmk_status tmk_running_may_divide(struct tmk_running *run, struct tmk_diag *diag) {
+    const struct tmk_run_options *options = run->options;
+    const bool fed_back = options->data.recurrence.n_feedback || options->data.generate.steps;
+    if (options->limits.stream_layers && (options->team || fed_back))
+        return tmk_fail(diag, TMK_UNSUPPORTED, "layers can't be streamed %s",
+                        fed_back ? "where outputs are fed back: a sample needs all of the network "
+                                   "before the next can run"
+                                 : "by several processes together: give each a shard");
+    if (options->team || fed_back)
+        return TMK_OK;
+    run->unruled = calloc(run->n_slots + 1u, sizeof *run->unruled);
+    if (!run->unruled)
+        return tmk_nomem(diag);
+    for (uint32_t i = 0; i < run->n_slots; i++) {
+        run->unruled[i] = run->slots[i];
+        tmk_slot_drop_rule(&run->unruled[i]);
+    }
+    return TMK_OK;
 }
 
 enum tmk_status tmk_running_open(struct tmk_running *run, const struct tmk_graph *graph,
                                  struct tmk_diag *diag) {
     const uint32_t threads = tmk_running_threads(&run->options->limits);
     run->report.threads = threads;
-    if (run->options->limits.memory) {
+    if (run->options->limits.memory || run->options->limits.stream_layers) {
         const struct tmk_memory_request request = tmk_running_memory(run, graph);
         struct tmk_memory_plan plan;
-        TMK_TRY(tmk_memory_planned(&request, &plan, diag));
+        TMK_TRY(tmk_memory_planned(&request, &plan, &run->cuts, diag));
+        run->together = plan.together;
         run->limited = *run->options;
         run->limited.data.batch = (uint32_t)plan.batch;
         run->options = &run->limited;

@@ -21,7 +21,10 @@ struct tmk_running {
     struct tmk_graph *original, *graph; /* without and with observers */
     struct tmk_feed *feed;
     struct tmk_observer *observers;
-    struct tmk_slot_config *slots;
+    struct tmk_slot_config *slots, *unruled; /* unruled: without rules, where the graph may run in
+                                                blocks, else NULL */
+    struct tmk_cuts cuts;                    /* n 0: it runs as a whole */
+    uint64_t together;                       /* batches that go through blocks together */
     char (*labels)[300];
     struct tmk_excluded excluded;
     struct tmk_position_seed *padding; /* what is known of inputs; NULL: nothing is padding */
@@ -39,6 +42,10 @@ TMK_NODISCARD enum tmk_status tmk_running_graph(struct tmk_running *run,
                                                 const struct tmk_model *model,
                                                 const struct tmk_observe *observe,
                                                 struct tmk_diag *diag);
+/* Lets the graph run in blocks where options->limits ask for it or nothing else fits, unless a team
+ * runs it or outputs are fed back: TMK_UNSUPPORTED where they ask for it. Of run->graph. */
+TMK_NODISCARD enum tmk_status tmk_running_may_divide(struct tmk_running *run,
+                                                     struct tmk_diag *diag);
 /* Opens the data for `graph` (run->graph, or the first of others with the same inputs, numbered),
  * and chooses the number of workers and the batch within the limits. `graph` must outlive *run. */
 TMK_NODISCARD enum tmk_status

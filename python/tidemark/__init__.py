@@ -34,7 +34,7 @@ def set_limits(*, operations: float | None = None, memory: int | None = None) ->
     """Bounds what this process may take; 0: no limit. None: as it was.
 
     operations: of one batch, estimated from shapes (1e15 at first). memory: bytes of models and data, all together; a run's
-    `memory_limit` chooses fewer workers and smaller batches to stay below one.
+    `memory_limit` chooses fewer workers, smaller batches, and at last `stream_layers`, to stay below one.
     """
     was = _limits()
     _set_limits(was[0] if operations is None else operations, was[1] if memory is None else memory)

@@ -201,6 +201,7 @@ static const struct py_option run_table[] = {
     {"eos", PY_INTS, AT(options.data.generate.stop), AT(options.data.generate.n_stop)},
     {"threads", PY_UINT32, AT(options.limits.threads)},
     {"memory_limit", PY_UINT64, AT(options.limits.memory)},
+    {"stream_layers", PY_FLAG, AT(options.limits.stream_layers)},
     {"max_iterations", PY_UINT64, AT(options.limits.iterations)},
     {"progress", PY_CALL, AT(progress)},
     {"remark", PY_CALL, AT(remark)},

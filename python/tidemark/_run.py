@@ -48,6 +48,7 @@ class RunOptions(TypedDict, total=False):
     batch: int
     max_iterations: int
     memory_limit: int            # bytes; 0: none
+    stream_layers: bool          # of profile: blocks of the network one after the other; chosen where memory_limit needs it
     # Called with (samples done, samples in all or 0); True: a bar, where tqdm is installed.
     progress: Callable[[int, int], None] | bool | None
 

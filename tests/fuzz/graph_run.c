@@ -529,6 +529,47 @@ static bool check_legs(struct check *c, const struct tmk_exec_result *whole) {
     return good;
 }
 
+/* Nodes that begin blocks: about every `step`-th. */
+static struct tmk_cuts cut_graph(const struct tmk_graph *graph, uint32_t step) {
+    struct tmk_cuts cuts = {.n = 1};
+    uint32_t n = 0;
+    for (const struct tmk_node *node = graph->first; node; node = node->next)
+        n++;
+    cuts.first = need(calloc(n + 1u, sizeof *cuts.first));
+    n = 0;
+    for (const struct tmk_node *node = graph->first; node; node = node->next)
+        if (n++ && n % step == 0)
+            cuts.first[cuts.n++] = node;
+    return cuts;
+}
+
+/* Block by block, where every value is looked at. */
+static bool check_blocks(struct check *c, const struct tmk_exec_result *whole) {
+    const struct scene *s = &c->scene;
+    struct feeding from = {s, 0, s->made->n_batches};
+    const struct tmk_batch_source source = {feed, &from};
+    struct tmk_cuts cuts = cut_graph(s->graph, 1 + (s->made->how >> 14) % 7);
+    struct tmk_slot_config *unruled = need(calloc(s->n_slots + 1u, sizeof *unruled));
+    struct tmk_exec_options options = options_of(s, 1 + (s->made->how >> 8) % 2);
+    struct tmk_exec_result blocks;
+    struct tmk_diag diag = {0};
+    for (uint32_t i = 0; i < s->n_slots; i++) {
+        unruled[i] = s->configs[i];
+        tmk_slot_drop_rule(&unruled[i]);
+    }
+    options.observe.slots = unruled;
+    options.cuts = &cuts;
+    options.together = 1 + (s->made->how >> 17) % 3;
+    bool good = GOES(tmk_exec_run(&s->graph, 1, &source, &options, &blocks, &diag));
+    if (good) {
+        good = same_states(c, whole->counted.accounts, blocks.counted.accounts, "in blocks");
+        tmk_exec_result_finish(&blocks);
+    }
+    free(unruled);
+    tmk_cuts_finish(&cuts);
+    return good;
+}
+
 static bool check_executor(struct check *c, const struct capture *seen, bool runs) {
     const struct scene *s = &c->scene;
     struct feeding from = {s, 0, s->made->n_batches};
@@ -544,7 +585,7 @@ static bool check_executor(struct check *c, const struct capture *seen, bool run
     bool good = true;
     for (uint32_t i = 0; good && i < s->n_slots; i++)
         good = recount_agrees(c, i, &seen->logs[i], &one.counted.accounts[i]);
-    good = good && check_threads(c, &one) && check_legs(c, &one);
+    good = good && check_threads(c, &one) && check_blocks(c, &one) && check_legs(c, &one);
     tmk_exec_result_finish(&one);
     return good;
 }
