@@ -20,15 +20,13 @@ static uint32_t bits_of(float value) {
     return bits;
 }
 
+/* Without branches, so that compilers make vectors of a loop over it. */
 float tmk_from_half(uint16_t half) {
-    uint32_t sign = (uint32_t)(half & 0x8000u) << 16, exponent = (half >> 10) & 31u,
-             mantissa = half & 0x3ffu;
-    if (exponent == 31)
-        return float_of(sign | 0x7f800000u | mantissa << 13);
-    if (exponent)
-        return float_of(sign | (exponent + 112) << 23 | mantissa << 13);
-    float magnitude = (float)mantissa * 0x1p-24f; /* zero or denormal: exact */
-    return sign ? -magnitude : magnitude;
+    const uint32_t magnitude = half & 0x7fffu, mantissa = half & 0x3ffu,
+                   special = 0u - (magnitude >= 0x7c00u), small = 0u - (magnitude < 0x400u),
+                   large = (magnitude << 13) + (112u << 23) + (special & 112u << 23);
+    const uint32_t least = bits_of((float)(int32_t)mantissa * 0x1p-24f); /* zero, denormal: exact */
+    return float_of((half & 0x8000u) << 16 | (large & ~small) | (least & small));
 }
 
 uint16_t tmk_to_half(float value) {
@@ -65,19 +63,24 @@ uint16_t tmk_to_bfloat16(float value) {
 }
 
 void tmk_widen(enum tmk_dtype dtype, const void *bytes, size_t n, float *to) {
-    const size_t size = tmk_dtype_size(dtype);
-    for (size_t i = 0; i < n; i++) {
-        const char *from = (const char *)bytes + i * size; /* mapped files need not be aligned */
-        uint16_t half;
-        double wide;
-        if (dtype == TMK_FLOAT64) {
-            memcpy(&wide, from, sizeof wide);
-            to[i] = (float)wide;
-        } else {
-            memcpy(&half, from, sizeof half);
-            to[i] = dtype == TMK_FLOAT16 ? tmk_from_half(half) : tmk_from_bfloat16(half);
+    const char *from = bytes; /* mapped files need not be aligned */
+    uint16_t half;
+    double wide;
+    if (dtype == TMK_FLOAT16)
+        for (size_t i = 0; i < n; i++) {
+            memcpy(&half, from + i * sizeof half, sizeof half);
+            to[i] = tmk_from_half(half);
         }
-    }
+    else if (dtype == TMK_BFLOAT16)
+        for (size_t i = 0; i < n; i++) {
+            memcpy(&half, from + i * sizeof half, sizeof half);
+            to[i] = tmk_from_bfloat16(half);
+        }
+    else
+        for (size_t i = 0; i < n; i++) {
+            memcpy(&wide, from + i * sizeof wide, sizeof wide);
+            to[i] = (float)wide;
+        }
 }
 
 enum tmk_status tmk_tensor_widen(const struct tmk_tensor *in, struct tmk_tensor *out,
