@@ -172,8 +172,10 @@ def check_against_runs_of_one(path, source, samples, numbers, *more):
             if tensor["kind"] == "weight":
                 assert id not in kept
             elif tensor["level"] not in ("integer", "none"):
-                got = float32(kept[id][0][at]), float32(kept[id][1][at])
-                assert got == (float32(tensor["min"]), float32(tensor["max"])), (s, tensor["name"], got)
+                for got, want in zip((kept[id][0][at], kept[id][1][at]), (tensor["min"], tensor["max"])):
+                    # on some processors oneDNN adds up the products of one row in another order
+                    same = float32(got) == float32(want) or math.isclose(float(got), float(want), rel_tol=1e-5)
+                    assert same, (s, tensor["name"], got, want)
 
 
 def test_extremes_per_sample_equal_runs_of_one_sample(path):
