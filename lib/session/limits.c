@@ -328,7 +328,8 @@ enum tmk_status tmk_memory_planned(const struct tmk_memory_request *request,
             return tmk_fail(diag, TMK_UNSUPPORTED,
                             "memory can't be planned for data that comes as a stream");
     enum tmk_status status = fit(request, held, &p, diag);
-    if (status == TMK_LIMIT && !p.cuts && request->unruled) {
+    const bool over = status == TMK_LIMIT && p.m.total > p.limit; /* else the data alone are */
+    if (over && !p.cuts && request->unruled) {
         p.cuts = &own;
         *diag = (struct tmk_diag){0};
         status = fit(request, held, &p, diag);
