@@ -178,6 +178,7 @@ static PyObject *report(PyObject *self, PyObject *args) {
 
 static PyMethodDef functions[] = {
     {"profile", py_run_profile, METH_VARARGS, "profile(model, params, settings)"},
+    {"choose_method", py_choose_method, METH_VARARGS, "choose_method(model, params, settings)"},
     {"simulate", py_simulate, METH_VARARGS, "simulate(model, params, encodings, settings)"},
     {"rank", py_rank, METH_VARARGS, "rank(model, params, encodings, settings)"},
     {"search", py_search, METH_VARARGS, "search(model, params, encodings, settings)"},

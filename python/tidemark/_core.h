@@ -50,6 +50,7 @@ PyObject *py_lineage(const struct tmk_lineage_record *record);
 PyObject *py_calibrate(PyObject *self, PyObject *args, PyObject *named);
 PyObject *py_export(PyObject *self, PyObject *args, PyObject *named);
 PY_DECLARE(py_run_profile);
+PY_DECLARE(py_choose_method);
 PY_DECLARE(py_check_target);
 PY_DECLARE(py_targets);
 PY_DECLARE(py_simulate);

@@ -14,12 +14,22 @@ from ._encodings import Encodings, Left
 from ._files import Model, Path, model_file, text
 from ._model import graph, transform
 from ._profile import Profile
-from ._run import Data, RunOptions, profile as make_profile, readable_again, run_settings
+from ._run import Data, RunOptions, readable_again, run_settings
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 _FEWEST, _SHARE, _MOST = 8, 4, 64  # as the program
+
+
+class Tried(NamedTuple):
+    """A method of activations, judged in two folds: each half of the samples judges encodings made of the other half. Decibels of the
+    outputs, or, where these are results of a Softmax, of what it reads."""
+    name: str
+    typical: float      # of the samples' noise, as a geometric mean
+    first_half: float   # the same, of each half
+    second_half: float
+    sqnr: float         # of all samples together
 
 
 class Quantized(NamedTuple):
@@ -31,6 +41,8 @@ class Quantized(NamedTuple):
     format: str
     left_out: list[Left]  # what the format cannot hold
     folded: int           # BatchNormalizations
+    method: str | None    # of tried, which is better; None: a method was given, or there are fewer than 32 samples
+    tried: list[Tried]
 
     @property
     def sqnr(self) -> float:
@@ -103,10 +115,13 @@ def _folded(path: str, format: str, template: Path | None, params: object, keep:
 
 
 def quantize(model: Model, data: Data, output: Path, *, target: Path | None = None, config: Path | None = None,
-             labels: Path | None = None, template: Path | None = None, folded: Path | None = None, **run: Unpack[RunOptions]) -> Quantized:
+             method: str | None = None, labels: Path | None = None, template: Path | None = None, folded: Path | None = None,
+             **run: Unpack[RunOptions]) -> Quantized:
     """Chooses scales from three quarters of the samples, runs the quantized network in parallel with the float one on the first quarter
     (at most 64; of fewer than 8 samples, on all), and writes it for readers of QDQ models, or for the target. For readers of QDQ models
     BatchNormalization is first folded into the convolutions before it. folded: a file for that float model, which profile and encodings are of.
+
+    method: of activations, as for Profile.calibrate; None: `auto`, unless another one is better on samples that were left out.
 
     Data are paths, an array or a mapping. Other arguments: tidemark.RunOptions.
     """
@@ -120,8 +135,11 @@ def quantize(model: Model, data: Data, output: Path, *, target: Path | None = No
         held_out = 0 if total < _FEWEST else min(total // _SHARE, _MOST)
         rest: RunOptions = {**run, "skip": skip + held_out, "limit": limit - held_out if limit else 0}
         first: RunOptions = {**run, "limit": held_out or limit}
-        profiled = make_profile(path, again, **rest)
-        encodings = profiled.calibrate(config=config, target=target)
+        with run_settings(again, rest, method=method, config=text(config), target=text(target)) as settings:
+            made, found, chosen = _core.choose_method(path, text(run.get("params")), settings)
+        profiled, tried = Profile(made), [Tried(*one) for one in found]
+        best = tried[chosen].name if tried else None
+        encodings = profiled.calibrate(best or method, config=config, target=target)
         simulation = simulate(path, encodings, again, labels=labels, **first)
         left_out = encodings.export(format, output, model=path, params=run.get("params"), template=template, target=target)
-    return Quantized(profiled, encodings, simulation, held_out, format, left_out, n_folded)
+    return Quantized(profiled, encodings, simulation, held_out, format, left_out, n_folded, best, tried)

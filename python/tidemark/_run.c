@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <tidemark/simulate.h>
+#include <tidemark/target.h>
+
 /* Keeps the exception for the caller; the first counts. */
 void py_keep_exception(struct py_run *run) {
     if (run->raised)
@@ -309,6 +312,70 @@ PyObject *py_run_profile(PyObject *self, PyObject *args) {
             tmk_profile_destroy(&profile);
         else
             result = wrap_report(profile, &report);
+    }
+    py_finish_run(&run);
+    return result;
+}
+
+/* ---- and which method ---- */
+
+struct choose_call {
+    const char *method, *config, *target;
+};
+static const struct py_option choose_table[] = {
+    {"method", PY_TEXT, offsetof(struct choose_call, method)},
+    {"config", PY_TEXT, offsetof(struct choose_call, config)},
+    {"target", PY_TEXT, offsetof(struct choose_call, target)},
+    {0}};
+
+static PyObject *wrap_choice(struct tmk_profile *profile, const struct tmk_method_choice *choice) {
+    PyObject *wrapped = py_wrap_profile(profile), *tried = PyList_New(0);
+    bool good = wrapped && tried;
+    for (uint32_t i = 0; good && i < choice->n; i++) {
+        const struct tmk_method_tried *one = &choice->tried[i];
+        good = py_append(tried, Py_BuildValue("(sdddd)", one->name, one->typical, one->half[0],
+                                              one->half[1], one->sqnr));
+    }
+    if (good)
+        return Py_BuildValue("(NNI)", wrapped, tried, choice->chosen);
+    Py_XDECREF(wrapped);
+    Py_XDECREF(tried);
+    return NULL;
+}
+
+PyObject *py_choose_method(PyObject *self, PyObject *args) {
+    (void)self;
+    const char *path, *params;
+    PyObject *settings, *result = NULL;
+    struct py_run run = {0};
+    struct choose_call call = {0};
+    if (!PyArg_ParseTuple(args, "szO!", &path, &params, &PyDict_Type, &settings))
+        return NULL;
+    if (py_begin_run(settings, choose_table, &call, &run)) {
+        struct tmk_model *model = NULL;
+        struct tmk_target *target = NULL;
+        struct tmk_profile *profile = NULL;
+        struct tmk_method_choice choice;
+        struct tmk_diag diag = {0};
+        enum tmk_status status;
+        Py_BEGIN_ALLOW_THREADS;
+        status = tmk_model_open_params(path, params, false, &model, &diag);
+        if (status == TMK_OK && call.target)
+            status = tmk_target_open(call.target, &target, &diag);
+        const struct tmk_calibrate_options how = {.activations.method = call.method,
+                                                  .config = call.config,
+                                                  .target = target,
+                                                  .constant = model ? tmk_model_constant : NULL,
+                                                  .model = model};
+        if (status == TMK_OK)
+            status = tmk_model_choose_method(model, &run.options, &how, &profile, &choice, &diag);
+        tmk_target_close(&target);
+        tmk_model_close(&model);
+        Py_END_ALLOW_THREADS;
+        if (py_run_failed(&run, status, &diag))
+            tmk_profile_destroy(&profile);
+        else
+            result = wrap_choice(profile, &choice);
     }
     py_finish_run(&run);
     return result;

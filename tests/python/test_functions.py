@@ -179,6 +179,9 @@ def test_quantize_is_the_programs(folder):
     assert (folder / "ours.onnx").read_bytes() == (folder / "theirs.onnx").read_bytes()
     assert ours.held_out == 64 == theirs["judged_on"] and np.isclose(ours.sqnr, theirs["sqnr"])
     few = tidemark.quantize(DIGITS, DATA[:4], folder / "few.onnx")
+    assert ours.method in {one.name for one in ours.tried} and ours.tried[0].name == "auto" and not few.tried and few.method is None
+    named = tidemark.quantize(DIGITS, PICTURES, folder / "named.onnx", method="minmax")
+    assert named.method is None and {e.method for e in named.encodings.values() if e.role == "activation"} == {"minmax"}
     assert few.held_out == 0 and few.simulation.samples == 4
     assert "tensorrt" in tidemark.targets() and tidemark.check_target(ours.encodings, "ort-cpu", ours.profile) == []
     raises(tidemark.Error, "no-target", lambda: tidemark.quantize(DIGITS, DATA, folder / "x.onnx", target="no-target"))
