@@ -90,6 +90,7 @@ def _value(row, i, csr, integers, links, consumers):
     of = {group: np.flatnonzero(columns["tensor"] == number) for group, columns in links.items()}
     if of.get("operands", np.empty(0)).size:
         value["operands"] = [f"p{n}" for n in links["operands"]["operand"][of["operands"]]]
+    value.update({"inner": True} if row.get("inner") else {})
     if value["level"] == "none":
         return value
     value.update(samples=row["samples"], updates=row["updates"], zeros=row["zeros"], min_at=_place(row, "min"), max_at=_place(row, "max"))
@@ -107,7 +108,7 @@ def _value(row, i, csr, integers, links, consumers):
     if row["channel_axis"] >= 0:
         value["channels"] = {"axis": row["channel_axis"],
                              **{key: [_number(x) for x in csr["channels"][key][begin:end].tolist()] for key in ("min", "max")}}
-    value.update({key: row[key] for key in ("excluded", "padding") if row.get(key)}, **{key: True for key in ("channel_conflict", "inner") if row.get(key)})
+    value.update({key: row[key] for key in ("excluded", "padding") if row.get(key)}, **({"channel_conflict": True} if row["channel_conflict"] else {}))
     if row.get("std_high") and (row["std_low"] < row["std"] * (1 - 1e-5) or row["std_high"] > row["std"] * (1 + 1e-5)):
         value["std_bracket"] = {end: row["std_" + end] for end in ("low", "high")}
     if of.get("nonfinite", np.empty(0)).size:

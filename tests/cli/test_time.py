@@ -126,7 +126,8 @@ def end(process, number):
 
 def test_one_signal_ends_an_idle_stream(here):
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        process = subprocess.Popen([PROGRAM, "profile", DIGITS, "--data", "-", "-o", here / "p.json"], stdin=subprocess.PIPE, stderr=subprocess.PIPE)
+        process = subprocess.Popen([PROGRAM, "profile", DIGITS, "--data", "-", "-o", here / "p.json"], stdin=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   preexec_fn=lambda by=number: signal.signal(by, signal.SIG_DFL))  # which nohup ignores
         process.stdin.write(npy_bytes([1, 8, 8]))
         process.stdin.flush()
         time.sleep(BEGIN)

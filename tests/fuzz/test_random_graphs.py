@@ -38,6 +38,9 @@ COPIES = {"Transpose", "Concat", "Split", "Slice", "Gather", "GatherElements", "
           "Expand", "Tile", "Pad", "Identity", "DepthToSpace", "SpaceToDepth", "Where", "Neg", "Abs", "Not", "IsNaN", "IsInf", "Shape",
           "Size", "If", "Add", "Sub", "Mul", "Trilu", "ReverseSequence", "Dropout", "ScatterElements", "ScatterND", "Scatter", "Compress"}
 HUGE = 1e6
+# Sums of 16 bits, which saturate on processors without VNNI.
+PRODUCTS = {"ConvInteger", "MatMulInteger", "QLinearConv", "QLinearMatMul"}
+SATURATES = Path("/proc/cpuinfo").exists() and not re.search(r"vnni|asimddp", Path("/proc/cpuinfo").read_text())
 
 
 class Tally:
@@ -156,6 +159,10 @@ def left_out(node, tensors, constants):
     overflow, on means of nothing, and ONNX Runtime never ends with some windows over nothing."""
     if node.op_type in OWN or node.domain == "ai.tidemark":
         return "ours"
+    if node.op_type == "ZipMap":
+        return "a sequence of maps for ONNX Runtime"
+    if node.op_type in PRODUCTS and SATURATES:
+        return "sums that saturate"
     attributes = {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
     if attributes.get("auto_pad", b"").startswith(b"SAME") and set(attributes.get("dilations", [])) - {1}:
         return "dilated, of SAME shape, which ONNX Runtime makes smaller"
