@@ -141,8 +141,10 @@ static uint32_t best_of(const struct tmk_method_tried *tried, uint32_t n) {
 static enum tmk_status choose_method(struct choosing *c) {
     bool given = false;
     TMK_TRY(is_given(c, &given));
+    if (given)
+        return profile(c, c->run, &c->whole);
     TMK_TRY(profile_halves(c));
-    if (!given && c->enough) {
+    if (c->enough) {
         TMK_TRY(make_encodings(c));
         TMK_TRY(judge_halves(c));
         fill_tried(c);
