@@ -39,6 +39,17 @@ void tmk_format_double(double value, char out[32]);
  * it). */
 bool tmk_glob(const char *pattern, const char *name);
 
+static inline bool tmk_is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+/* ASCII letters and '_'. */
+static inline bool tmk_begins_word(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+static inline bool tmk_in_word(char c) {
+    return tmk_begins_word(c) || tmk_is_digit(c);
+}
+
 bool tmk_ends_in(const char *text, const char *end);
 /* What follows the last '/' of a path, if anything does; else the path. */
 const char *tmk_base_name(const char *path);

@@ -8,6 +8,7 @@
 #include "base/diag.h"
 #include "base/memory.h"
 #include "base/size.h"
+#include "base/text.h"
 
 /* How the elements of a type are spelled; complex ones are pairs of their parts. */
 enum spelling { BITS, SIGNED, UNSIGNED, HALF, BRAIN, SINGLE, DOUBLE };
@@ -93,23 +94,11 @@ static uint64_t load_bits(const void *from, size_t size) {
 
 /* ---- strings and names ---- */
 
-static bool is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
-
-static bool begins_word(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
-
-static bool in_word(char c) {
-    return begins_word(c) || is_digit(c);
-}
-
 static size_t word_length(const char *text, bool dotted) {
-    if (!begins_word(text[0]))
+    if (!tmk_begins_word(text[0]))
         return 0;
     size_t n = 1;
-    while (in_word(text[n]) || (dotted && text[n] == '.' && begins_word(text[n + 1])))
+    while (tmk_in_word(text[n]) || (dotted && text[n] == '.' && tmk_begins_word(text[n + 1])))
         n++;
     return n;
 }

@@ -4,21 +4,18 @@
 #include <string.h>
 
 #include "base/size.h"
+#include "base/text.h"
 #include "relay/builder.h"
 
 static const char front[] = "v_x_";
 
-static bool is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
-
 static bool is_plain(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c) || c == '_' || c == '/';
+    return tmk_in_word(c) || c == '/';
 }
 
 /* -1: no small hexadecimal digit */
 static int hex_value(char c) {
-    if (is_digit(c))
+    if (tmk_is_digit(c))
         return c - '0';
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
@@ -38,7 +35,7 @@ const char *tmk_relay_escape(struct tmk_arena *arena, const char *name) {
     char *made = tmk_arena_alloc(arena, size), *at = made;
     if (!made)
         return NULL;
-    if (!name[0] || is_digit(name[0]) || name[0] == '/' || is_fronted(name))
+    if (!name[0] || tmk_is_digit(name[0]) || name[0] == '/' || is_fronted(name))
         at += sprintf(at, "%s", front);
     for (; *name; name++) {
         if (!is_plain(*name) || is_group(name))

@@ -5,21 +5,10 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "base/text.h"
 #include "relay/read.h"
 
 enum { SHOWN = 40 }; /* bytes of the text that a message quotes at most */
-
-static bool is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
-
-static bool begins_word(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
-
-static bool in_word(char c) {
-    return begins_word(c) || is_digit(c);
-}
 
 static char char_at(const struct tmk_relay_reader *in, const char *at) {
     return at < in->end ? *at : '\0';
@@ -105,7 +94,7 @@ static enum tmk_status skip_blank(struct tmk_relay_reader *in) {
 }
 
 static void skip_digits(struct tmk_relay_reader *in) {
-    while (is_digit(char_at(in, in->at)))
+    while (tmk_is_digit(char_at(in, in->at)))
         in->at++;
 }
 
@@ -117,8 +106,8 @@ static void lex_number(struct tmk_relay_reader *in) {
         skip_digits(in);
     }
     char c = char_at(in, in->at), sign = char_at(in, in->at + 1);
-    if ((c == 'e' || c == 'E') &&
-        (is_digit(sign) || ((sign == '+' || sign == '-') && is_digit(char_at(in, in->at + 2))))) {
+    if ((c == 'e' || c == 'E') && (tmk_is_digit(sign) || ((sign == '+' || sign == '-') &&
+                                                          tmk_is_digit(char_at(in, in->at + 2))))) {
         in->at += 2;
         skip_digits(in);
     }
@@ -146,19 +135,19 @@ static enum tmk_status lex_string(struct tmk_relay_reader *in) {
 }
 
 static bool in_local(char c) {
-    return in_word(c) || (c && strchr("/.:$-", c));
+    return tmk_in_word(c) || (c && strchr("/.:$-", c));
 }
 
 /* Names of old versions and of frontends hold '.', '/' and ':', so the reader takes all that may
  * belong to one; where it is used, the declared names decide how long it is. */
 static enum tmk_status lex_variable(struct tmk_relay_reader *in) {
     in->token.at = ++in->at;
-    if (is_digit(char_at(in, in->at))) {
+    if (tmk_is_digit(char_at(in, in->at))) {
         in->token.kind = RELAY_NUMBERED;
         skip_digits(in);
     } else {
         in->token.kind = RELAY_LOCAL;
-        if (!begins_word(char_at(in, in->at)))
+        if (!tmk_begins_word(char_at(in, in->at)))
             return tmk_relay_fail(in, in->token.place, "expected a name or a number behind '%%'");
         while (in_local(char_at(in, in->at)))
             in->at++;
@@ -172,8 +161,8 @@ static enum tmk_status lex_word(struct tmk_relay_reader *in) {
     in->token.kind = RELAY_WORD;
     for (;;) {
         char c = char_at(in, in->at), after = char_at(in, in->at + 1);
-        bool inside =
-            in_word(c) || (c == '/' && begins_word(after)) || (c == '.' && begins_word(after));
+        bool inside = tmk_in_word(c) || (c == '/' && tmk_begins_word(after)) ||
+                      (c == '.' && tmk_begins_word(after));
         if (!inside)
             break;
         in->at++;
@@ -183,15 +172,15 @@ static enum tmk_status lex_word(struct tmk_relay_reader *in) {
         /* meta[Key][index], behind "meta". */
         in->token.kind = RELAY_META;
         in->token.at = ++in->at;
-        while (in_word(char_at(in, in->at)) || char_at(in, in->at) == '.')
+        while (tmk_in_word(char_at(in, in->at)) || char_at(in, in->at) == '.')
             in->at++;
         in->token.len = (size_t)(in->at - in->token.at);
         uint64_t index = 0;
         bool good = in->token.len && char_at(in, in->at) == ']' && char_at(in, in->at + 1) == '[' &&
-                    is_digit(char_at(in, in->at + 2));
+                    tmk_is_digit(char_at(in, in->at + 2));
         if (good)
             in->at += 2;
-        for (; good && is_digit(char_at(in, in->at)); in->at++) {
+        for (; good && tmk_is_digit(char_at(in, in->at)); in->at++) {
             index = index * 10 + (uint64_t)(*in->at - '0');
             good = index <= UINT32_MAX;
         }
@@ -212,13 +201,13 @@ enum tmk_status tmk_relay_next(struct tmk_relay_reader *in) {
         return TMK_OK;
     }
     char c = *in->at;
-    if (is_digit(c)) {
+    if (tmk_is_digit(c)) {
         in->token.kind = RELAY_NUMBER;
         lex_number(in);
         in->token.len = (size_t)(in->at - in->token.at);
         return TMK_OK;
     }
-    if (begins_word(c))
+    if (tmk_begins_word(c))
         return lex_word(in);
     if (c == '"')
         return lex_string(in);
@@ -227,7 +216,7 @@ enum tmk_status tmk_relay_next(struct tmk_relay_reader *in) {
     if (c == '@') {
         in->token.kind = RELAY_GLOBAL;
         in->token.at = ++in->at;
-        while (in_word(char_at(in, in->at)) ||
+        while (tmk_in_word(char_at(in, in->at)) ||
                (char_at(in, in->at) && strchr("/.$", char_at(in, in->at))) ||
                (char_at(in, in->at) == '-' && char_at(in, in->at + 1) != '>'))
             in->at++;

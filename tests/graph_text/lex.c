@@ -8,23 +8,12 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "base/text.h"
 
 enum { SHOWN = 40 }; /* bytes of the text that a message quotes at most */
 
-static bool is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
-
-static bool begins_word(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
-
-static bool in_word(char c) {
-    return begins_word(c) || is_digit(c);
-}
-
 static int hex_value(char c) {
-    if (is_digit(c))
+    if (tmk_is_digit(c))
         return c - '0';
     if (c >= 'a' && c <= 'f')
         return c - 'a' + 10;
@@ -48,7 +37,7 @@ void lex_report(const struct lex *lex, const char *at, const char *fmt, ...) {
 void lex_report_expected(struct lex *lex, const char *what) {
     char c = lex_peek(lex);
     int n = 1;
-    while (in_word(c) && n < SHOWN && in_word(lex->at[n]))
+    while (tmk_in_word(c) && n < SHOWN && tmk_in_word(lex->at[n]))
         n++;
     if (!c)
         lex_report(lex, lex->at, "expected %s but the text ends; is it cut off?", what);
@@ -83,17 +72,17 @@ enum tmk_status lex_need(struct lex *lex, char c) {
 bool lex_take_word(struct lex *lex, const char *word) {
     size_t n = strlen(word);
     lex_peek(lex);
-    if (strncmp(lex->at, word, n) != 0 || (in_word(word[n - 1]) && in_word(lex->at[n])))
+    if (strncmp(lex->at, word, n) != 0 || (tmk_in_word(word[n - 1]) && tmk_in_word(lex->at[n])))
         return false;
     lex->at += n;
     return true;
 }
 
 static size_t word_length(const char *text, bool dotted) {
-    if (!begins_word(text[0]))
+    if (!tmk_begins_word(text[0]))
         return 0;
     size_t n = 1;
-    while (in_word(text[n]) || (dotted && text[n] == '.' && begins_word(text[n + 1])))
+    while (tmk_in_word(text[n]) || (dotted && text[n] == '.' && tmk_begins_word(text[n + 1])))
         n++;
     return n;
 }
@@ -115,7 +104,7 @@ enum tmk_status lex_word(struct lex *lex, bool dotted, const char *what, const c
 
 enum tmk_status lex_identifier(struct lex *lex, const char **out) {
     size_t n = 0;
-    while (in_word(lex->at[n]) || lex->at[n] == '.')
+    while (tmk_in_word(lex->at[n]) || lex->at[n] == '.')
         n++;
     return n ? keep_bytes(lex, n, out)
              : lex_fail(lex, lex->at,
@@ -195,9 +184,9 @@ enum tmk_status lex_word_or_name(struct lex *lex, bool dotted, const char *what,
 size_t lex_number_length(struct lex *lex) {
     lex_peek(lex);
     size_t n = lex->at[0] == '-';
-    if (!is_digit(lex->at[n]))
+    if (!tmk_is_digit(lex->at[n]))
         return 0;
-    while (in_word(lex->at[n]) || (lex->at[n] && strchr(".+-", lex->at[n])))
+    while (tmk_in_word(lex->at[n]) || (lex->at[n] && strchr(".+-", lex->at[n])))
         n++;
     return n;
 }
