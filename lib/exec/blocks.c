@@ -28,7 +28,7 @@ struct tmk_blocks {
     struct crossing *crossing; /* [n]; of the last nothing */
 };
 
-struct tmk_parked {
+struct tmk_saved {
     unsigned char *bytes;
     struct tmk_tensor *dynamic;
     uint32_t n_dynamic;
@@ -202,16 +202,16 @@ size_t tmk_blocks_kept(const struct tmk_blocks *blocks) {
 
 /* ---- between blocks ---- */
 
-void tmk_parked_destroy(struct tmk_parked **slot) {
-    struct tmk_parked *parked = slot ? *slot : NULL;
-    if (!parked)
+void tmk_saved_destroy(struct tmk_saved **slot) {
+    struct tmk_saved *saved = slot ? *slot : NULL;
+    if (!saved)
         return;
     *slot = NULL;
-    for (uint32_t i = 0; parked->dynamic && i < parked->n_dynamic; i++)
-        tmk_tensor_finish(&parked->dynamic[i]);
-    free(parked->dynamic);
-    tmk_memory_free(parked->bytes);
-    free(parked);
+    for (uint32_t i = 0; saved->dynamic && i < saved->n_dynamic; i++)
+        tmk_tensor_finish(&saved->dynamic[i]);
+    free(saved->dynamic);
+    tmk_memory_free(saved->bytes);
+    free(saved);
 }
 
 static void copy_spans(struct tmk_worker *worker, const struct crossing *crossing,
@@ -231,36 +231,36 @@ static void drop_dynamic(struct tmk_worker *worker) {
             tmk_tensor_finish(&worker->values[i]);
 }
 
-enum tmk_status tmk_park(struct tmk_worker *worker, const struct tmk_blocks *blocks, uint32_t block,
-                         struct tmk_parked **out, struct tmk_diag *diag) {
+enum tmk_status tmk_block_save(struct tmk_worker *worker, const struct tmk_blocks *blocks,
+                               uint32_t block, struct tmk_saved **out, struct tmk_diag *diag) {
     const struct crossing *crossing = &blocks->crossing[block];
-    struct tmk_parked *parked = calloc(1, sizeof *parked);
-    if (!parked)
+    struct tmk_saved *saved = calloc(1, sizeof *saved);
+    if (!saved)
         return tmk_nomem(diag);
-    *out = parked;
-    parked->bytes = tmk_memory_aligned(crossing->bytes);
-    parked->dynamic = calloc(crossing->n_dynamic + 1u, sizeof *parked->dynamic);
-    if (!parked->bytes || !parked->dynamic)
+    *out = saved;
+    saved->bytes = tmk_memory_aligned(crossing->bytes);
+    saved->dynamic = calloc(crossing->n_dynamic + 1u, sizeof *saved->dynamic);
+    if (!saved->bytes || !saved->dynamic)
         return tmk_memory_fail(diag, crossing->bytes, "what later layers read of a batch");
-    copy_spans(worker, crossing, parked->bytes, false);
-    parked->n_dynamic = crossing->n_dynamic;
+    copy_spans(worker, crossing, saved->bytes, false);
+    saved->n_dynamic = crossing->n_dynamic;
     for (uint32_t i = 0; i < crossing->n_dynamic; i++)
-        tmk_tensor_share(&parked->dynamic[i], &worker->values[crossing->dynamic[i]]);
+        tmk_tensor_share(&saved->dynamic[i], &worker->values[crossing->dynamic[i]]);
     drop_dynamic(worker);
-    parked->iterations = worker->iterations;
-    parked->operations = worker->operations;
+    saved->iterations = worker->iterations;
+    saved->operations = worker->operations;
     return TMK_OK;
 }
 
-void tmk_unpark(struct tmk_worker *worker, const struct tmk_blocks *blocks, uint32_t block,
-                struct tmk_parked **from) {
+void tmk_block_restore(struct tmk_worker *worker, const struct tmk_blocks *blocks, uint32_t block,
+                       struct tmk_saved **from) {
     const struct crossing *crossing = &blocks->crossing[block - 1];
-    const struct tmk_parked *parked = *from;
+    const struct tmk_saved *saved = *from;
     drop_dynamic(worker);
-    copy_spans(worker, crossing, parked->bytes, true);
+    copy_spans(worker, crossing, saved->bytes, true);
     for (uint32_t i = 0; i < crossing->n_dynamic; i++)
-        tmk_tensor_share(&worker->values[crossing->dynamic[i]], &parked->dynamic[i]);
-    worker->iterations = parked->iterations;
-    worker->operations = parked->operations;
-    tmk_parked_destroy(from);
+        tmk_tensor_share(&worker->values[crossing->dynamic[i]], &saved->dynamic[i]);
+    worker->iterations = saved->iterations;
+    worker->operations = saved->operations;
+    tmk_saved_destroy(from);
 }

@@ -32,24 +32,24 @@ void tmk_blocks_steps(const struct tmk_blocks *blocks, uint32_t block, uint32_t 
 size_t tmk_blocks_kept(const struct tmk_blocks *blocks);
 
 /* Activations of a batch that later blocks read. */
-struct tmk_parked;
-void tmk_parked_destroy(struct tmk_parked **parked);
+struct tmk_saved;
+void tmk_saved_destroy(struct tmk_saved **saved);
 
 /* What is to run of a batch. */
 struct tmk_part {
     uint32_t block;
-    bool more;                  /* blocks follow */
-    struct tmk_parked **parked; /* what is kept of the batch; NULL: all of the graph runs */
+    bool more;                /* blocks follow */
+    struct tmk_saved **saved; /* what is kept of the batch; NULL: all of the graph runs */
 };
 
 struct tmk_worker;
-/* After the block: *parked, which is NULL, gets what later ones read, dynamic values leave the
+/* After the block: *saved, which is NULL, gets what later ones read, dynamic values leave the
  * worker. */
-TMK_NODISCARD enum tmk_status tmk_park(struct tmk_worker *worker, const struct tmk_blocks *blocks,
-                                       uint32_t block, struct tmk_parked **parked,
-                                       struct tmk_diag *diag);
-/* Before a block: back to where it was; *parked becomes NULL. */
-void tmk_unpark(struct tmk_worker *worker, const struct tmk_blocks *blocks, uint32_t block,
-                struct tmk_parked **parked);
+TMK_NODISCARD enum tmk_status tmk_block_save(struct tmk_worker *worker,
+                                             const struct tmk_blocks *blocks, uint32_t block,
+                                             struct tmk_saved **saved, struct tmk_diag *diag);
+/* Before a block: back to where it was; *saved becomes NULL. */
+void tmk_block_restore(struct tmk_worker *worker, const struct tmk_blocks *blocks, uint32_t block,
+                       struct tmk_saved **saved);
 
 #endif

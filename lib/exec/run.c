@@ -9,9 +9,9 @@
 
 #include "base/diag.h"
 #include "base/spare.h"
+#include "exec/batch_set.h"
 #include "exec/order.h"
 #include "exec/queue.h"
-#include "exec/together.h"
 
 enum { IDLE_PLANS_KEPT = 8, PROGRESS_MS = 200, MOST_SINKS = 2 };
 
@@ -45,7 +45,7 @@ struct tmk_exec {
     struct tmk_cache **caches;
     struct runner *runners;
     const struct tmk_batch_source *source; /* of the segment */
-    struct tmk_together *together;         /* batches that go through blocks; NULL: none do */
+    struct tmk_batch_set *set;             /* batches that go through blocks; NULL: none do */
     struct tmk_queue *queue;
     uint64_t place; /* of the next batch; the loader's */
     bool paused;
@@ -72,7 +72,7 @@ static void report_failure(struct tmk_exec *exec, enum tmk_status status, uint64
         exec->diag = *diag;
     }
     pthread_mutex_unlock(&exec->lock);
-    tmk_together_stop(exec->together);
+    tmk_batch_set_stop(exec->set);
     tmk_queue_close(exec->queue, status == TMK_INTERRUPTED ? 0 : sample);
 }
 
@@ -117,9 +117,9 @@ static enum tmk_status next_batch(void *context, struct tmk_batch *batch, bool *
 static enum tmk_status next_part(struct tmk_exec *exec, struct tmk_batch *batch, bool *more,
                                  struct tmk_diag *diag) {
     const struct tmk_control *control = &exec->options.control;
-    if (control->decide && !exec->paused && !tmk_together_loads(exec->together))
+    if (control->decide && !exec->paused && !tmk_batch_set_loads(exec->set))
         TMK_TRY(control->decide(control->context, &exec->paused, diag));
-    return tmk_together_next(exec->together, next_batch, exec, batch, more, diag);
+    return tmk_batch_set_next(exec->set, next_batch, exec, batch, more, diag);
 }
 
 /* False: there is no more. */
@@ -127,8 +127,8 @@ static bool load_one(struct tmk_exec *exec) {
     struct tmk_batch batch = {0};
     struct tmk_diag diag = {0};
     bool more = true, taken = false;
-    enum tmk_status status = exec->together ? next_part(exec, &batch, &more, &diag)
-                                            : next_batch(exec, &batch, &more, &diag);
+    enum tmk_status status =
+        exec->set ? next_part(exec, &batch, &more, &diag) : next_batch(exec, &batch, &more, &diag);
     if (status == TMK_OK && more) {
         batch.place = exec->place++;
         status = tmk_queue_push(exec->queue, &batch, &taken, &diag);
@@ -262,8 +262,8 @@ static bool work_one(struct runner *r) {
     exec->samples += done ? batch.samples : 0;
     exec->batches += done;
     pthread_mutex_unlock(&exec->lock);
-    if (exec->together)
-        tmk_together_ran(exec->together);
+    if (exec->set)
+        tmk_batch_set_ran(exec->set);
     tmk_batch_finish(&batch);
     return status == TMK_OK;
 }
@@ -445,7 +445,7 @@ static enum tmk_status set_up(struct tmk_exec *exec, struct tmk_diag *diag) {
     for (uint32_t i = 0; i < options->threads; i++)
         TMK_TRY(create_runner(exec, i, diag));
     if (options->cuts)
-        TMK_TRY(tmk_together_create(options->cuts->n, options->together, &exec->together, diag));
+        TMK_TRY(tmk_batch_set_create(options->cuts->n, options->together, &exec->set, diag));
     return create_caches(exec, diag);
 }
 
@@ -484,7 +484,7 @@ void tmk_exec_close(struct tmk_exec **slot) {
     for (uint32_t g = 0; exec->caches && g < exec->n_graphs; g++)
         tmk_cache_destroy(&exec->caches[g]);
     free(exec->caches);
-    tmk_together_destroy(&exec->together);
+    tmk_batch_set_destroy(&exec->set);
     tmk_statistics_destroy(&exec->statistics);
     tmk_order_finish(&exec->order);
     pthread_cond_destroy(&exec->changed);

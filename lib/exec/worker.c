@@ -388,11 +388,11 @@ enum tmk_status tmk_worker_run_block(struct tmk_worker *worker, const struct tmk
     tmk_blocks_steps(blocks, part->block, &first, &end);
     TMK_TRY(enter_batch(worker, plan, inputs, watch, diag));
     if (part->block)
-        tmk_unpark(worker, blocks, part->block, part->parked);
+        tmk_block_restore(worker, blocks, part->block, part->saved);
     else
         TMK_TRY(begin_batch(worker, diag));
     TMK_TRY(run_steps(worker, first, end, diag));
-    return part->more ? tmk_park(worker, blocks, part->block, part->parked, diag) : TMK_OK;
+    return part->more ? tmk_block_save(worker, blocks, part->block, part->saved, diag) : TMK_OK;
 }
 
 struct tmk_tensor tmk_worker_value(const struct tmk_worker *worker, const struct tmk_value *value) {
