@@ -117,21 +117,26 @@ static enum tmk_status write_or_wait(struct tmk_pack *pack, const struct tmk_pac
     return waits ? TMK_OK : writer->write(writer->context, pack->bytes, diag);
 }
 
+/* Has it bytes only while it is loaded? What is not shared has them from the beginning. */
+static bool is_loadable(const struct tmk_pack *pack) {
+    return pack->packs && pack->packs->empty;
+}
+
 enum tmk_status tmk_pack_write(struct tmk_pack *pack, const struct tmk_pack_writer *writer,
                                struct tmk_diag *diag) {
-    return pack->packs && pack->packs->empty ? TMK_OK : write_or_wait(pack, writer, diag);
+    return is_loadable(pack) ? TMK_OK : write_or_wait(pack, writer, diag);
 }
 
 enum tmk_status tmk_pack_load(struct tmk_pack *pack, const struct tmk_pack_writer *writer,
                               struct tmk_diag *diag) {
-    if (pack->loaded++)
+    if (!is_loadable(pack) || pack->loaded++)
         return TMK_OK;
     TMK_TRY(give_bytes(pack, diag));
     return write_or_wait(pack, writer, diag);
 }
 
 void tmk_pack_unload(struct tmk_pack *pack) {
-    if (--pack->loaded)
+    if (!is_loadable(pack) || --pack->loaded)
         return;
     tmk_memory_free(pack->bytes);
     pack->bytes = NULL;

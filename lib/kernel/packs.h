@@ -26,7 +26,7 @@ struct tmk_pack_writer {
 TMK_NODISCARD enum tmk_status
 tmk_pack_write(struct tmk_pack *pack, const struct tmk_pack_writer *writer, struct tmk_diag *diag);
 /* Of packs that were made empty: gives it bytes, which the writer fills as above, unless another
- * user has loaded it. */
+ * user has loaded it. A pack of its own has bytes from the beginning and keeps them. */
 TMK_NODISCARD enum tmk_status
 tmk_pack_load(struct tmk_pack *pack, const struct tmk_pack_writer *writer, struct tmk_diag *diag);
 /* The last of those who loaded it frees the bytes. */
