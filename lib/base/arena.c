@@ -6,7 +6,7 @@
 #include "base/memory.h"
 #include "base/size.h"
 
-enum { FIRST_BLOCK = 4096, LARGEST_BLOCK = 1 << 20, ALIGN = 16 };
+enum { FIRST_BLOCK = 4096, LARGEST_BLOCK = 1 << 20, ARENA_ALIGN = 16 };
 
 struct tmk_arena_block {
     struct tmk_arena_block *previous;
@@ -16,9 +16,9 @@ struct tmk_arena_block {
 
 void *tmk_arena_alloc(struct tmk_arena *arena, size_t size) {
     size_t need;
-    if (!tmk_add_size(size, ALIGN - 1, &need))
+    if (!tmk_add_size(size, ARENA_ALIGN - 1, &need))
         return NULL;
-    need &= ~(size_t)(ALIGN - 1);
+    need &= ~(size_t)(ARENA_ALIGN - 1);
     struct tmk_arena_block *block = arena->last;
     if (!block || block->size - block->used < need) {
         size_t grown = block ? block->size * 2 : FIRST_BLOCK;

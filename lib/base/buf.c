@@ -23,13 +23,13 @@ struct tmk_buf {
     void *lender;
 };
 
-enum { ALIGN = 64 };
+enum { BUF_ALIGN = 64 };
 
 /* What is taken for `size` bytes: whole lines, and one more to read beyond the end. */
 static bool padded_size(size_t size, size_t *total) {
-    if (!tmk_add_size(size, 2 * ALIGN - 1, total))
+    if (!tmk_add_size(size, 2 * BUF_ALIGN - 1, total))
         return false;
-    *total &= ~(size_t)(ALIGN - 1);
+    *total &= ~(size_t)(BUF_ALIGN - 1);
     return true;
 }
 
@@ -57,7 +57,7 @@ static struct tmk_buf *wrap_buf(void *data, size_t size) {
 }
 
 static void *alloc_zeroed(size_t total) {
-    void *data = aligned_alloc(ALIGN, total);
+    void *data = aligned_alloc(BUF_ALIGN, total);
     return data ? memset(data, 0, total) : NULL;
 }
 

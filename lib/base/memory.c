@@ -81,13 +81,13 @@ uint64_t tmk_memory_resident(void) {
 
 /* ---- blocks that know their size ---- */
 
-enum { ALIGN = 64 };
+enum { MEMORY_ALIGN = 64 };
 
 /* Stands before the block, and keeps its alignment. */
 struct head {
     size_t bytes; /* with the head */
     bool mapped;
-    unsigned char fill[ALIGN - sizeof(size_t) - sizeof(bool)];
+    unsigned char fill[MEMORY_ALIGN - sizeof(size_t) - sizeof(bool)];
 };
 
 static struct head *head_of(void *memory) {
@@ -107,9 +107,9 @@ static void *fill_head(struct head *head, size_t bytes, bool mapped) {
 /* The head and `bytes` bytes in whole lines, taken; false where they can't be. */
 static bool take_whole(size_t bytes, size_t *total) {
     size_t padded;
-    if (!tmk_add_size(bytes, sizeof(struct head) + ALIGN - 1, &padded))
+    if (!tmk_add_size(bytes, sizeof(struct head) + MEMORY_ALIGN - 1, &padded))
         return false;
-    *total = padded & ~(size_t)(ALIGN - 1);
+    *total = padded & ~(size_t)(MEMORY_ALIGN - 1);
     return tmk_memory_charge(*total);
 }
 
@@ -124,7 +124,7 @@ void *tmk_memory_aligned(size_t bytes) {
     size_t total;
     if (!take_whole(bytes, &total))
         return NULL;
-    return fill_head(aligned_alloc(ALIGN, total), total, false);
+    return fill_head(aligned_alloc(MEMORY_ALIGN, total), total, false);
 }
 
 void *tmk_memory_mapped(size_t bytes) {
@@ -190,7 +190,7 @@ enum tmk_status tmk_memory_fail(struct tmk_diag *diag, size_t bytes, const char 
     vsnprintf(what, sizeof what, fmt, args);
     va_end(args);
     size_text(bytes, need);
-    const size_t block = bytes < PTRDIFF_MAX ? bytes + sizeof(struct head) + ALIGN : bytes;
+    const size_t block = bytes < PTRDIFF_MAX ? bytes + sizeof(struct head) + MEMORY_ALIGN : bytes;
     if (tmk_memory_fits(block))
         return tmk_fail(diag, TMK_NOMEM, "out of memory for %s (%s)", what, need);
     return tmk_fail(diag, TMK_LIMIT,

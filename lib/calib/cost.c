@@ -14,7 +14,8 @@ static double elements_of(const struct tmk_profile_tensor *t) {
 
 /* Terms of each sum: the last dimension of a matrix product's first operand, a convolution's
  * weights by output channel. */
-static double terms_of(const struct tmk_net *net, uint32_t node, const struct tmk_traits *traits) {
+static double terms_of_product(const struct tmk_net *net, uint32_t node,
+                               const struct tmk_traits *traits) {
     const uint32_t w = tmk_net_input(net, node, 1), x = tmk_net_input(net, node, 0);
     if (w == TMK_NET_NONE || x == TMK_NET_NONE)
         return 0;
@@ -45,7 +46,7 @@ double tmk_products_of(const struct tmk_net *net, uint32_t node) {
     const struct tmk_traits *traits = tmk_traits_of(n->domain, n->op);
     const uint32_t y = tmk_net_output(net, node, 0);
     return traits->class == TMK_OP_MACC && y != TMK_NET_NONE && net->varies[y]
-               ? elements_of(&net->profile->tensors[y]) * terms_of(net, node, traits)
+               ? elements_of(&net->profile->tensors[y]) * terms_of_product(net, node, traits)
                : 0;
 }
 

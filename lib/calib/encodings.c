@@ -62,7 +62,7 @@ const char *tmk_encodings_text(struct tmk_encodings *encodings, const char *text
     return tmk_arena_strdup(encodings->arena, text);
 }
 
-static bool is_of(const struct tmk_encoding *encoding, const char *node, uint32_t input) {
+static bool is_used_by(const struct tmk_encoding *encoding, const char *node, uint32_t input) {
     for (uint32_t i = 0; i < encoding->n_uses; i++)
         if (encoding->uses[i].input == input && strcmp(encoding->uses[i].node, node) == 0)
             return true;
@@ -82,7 +82,7 @@ const struct tmk_encoding *tmk_encodings_find(const struct tmk_encodings *encodi
     const struct tmk_encoding *found = NULL;
     for (; low < encodings->n_items && encodings->items[low].id == id; low++) {
         const struct tmk_encoding *item = &encodings->items[low];
-        if (item->n_uses == 0 ? !found : node && is_of(item, node, input))
+        if (item->n_uses == 0 ? !found : node && is_used_by(item, node, input))
             found = item;
         if (found && found->n_uses)
             return found;
@@ -321,7 +321,7 @@ static enum tmk_status check_requants(const struct tmk_encodings *all, struct tm
     return TMK_OK;
 }
 
-static int by_group(const void *a, const void *b) {
+static int compare_groups(const void *a, const void *b) {
     const struct tmk_encoding *x = *(const struct tmk_encoding *const *)a,
                               *y = *(const struct tmk_encoding *const *)b;
     return x->group != y->group ? (x->group < y->group ? -1 : 1) : (x > y) - (x < y);
@@ -341,7 +341,7 @@ static enum tmk_status check_groups(const struct tmk_encodings *all, struct tmk_
     for (uint32_t i = 0; i < all->n_items; i++)
         if (all->items[i].group)
             tied[n++] = &all->items[i];
-    qsort(tied, n, sizeof *tied, by_group);
+    qsort(tied, n, sizeof *tied, compare_groups);
     for (uint32_t i = 1; status == TMK_OK && i < n; i++)
         if (tied[i]->group == tied[i - 1]->group && !may_share(tied[i - 1], tied[i]))
             status = tmk_fail(diag, TMK_FORMAT,

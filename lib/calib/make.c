@@ -281,7 +281,7 @@ static enum tmk_status make_group(struct tmk_make *make, struct group *g, uint32
 /* ---- all of them ---- */
 
 /* Members of each group one after the other, groups in the order of their first members. */
-static uint32_t *by_group(const struct tmk_make *make, uint32_t **first) {
+static uint32_t *members_by_group(const struct tmk_make *make, uint32_t **first) {
     uint32_t n = make->selection->n_picks;
     uint32_t *members = malloc(((size_t)n + 1) * sizeof *members),
              *at = calloc((size_t)n + 1, sizeof *at);
@@ -303,7 +303,7 @@ static uint32_t *by_group(const struct tmk_make *make, uint32_t **first) {
 }
 
 /* What is in front of Relu takes over the encoding behind it. */
-static enum tmk_status take_over(struct tmk_make *make, uint32_t pick, uint32_t *groups) {
+static enum tmk_status take_over_range(struct tmk_make *make, uint32_t pick, uint32_t *groups) {
     struct tmk_encoding *e = &make->items[pick], *from = &make->items[make->ties->takes[pick]];
     if (!from->group)
         from->group = ++*groups;
@@ -344,12 +344,12 @@ static enum tmk_status make_groups(struct tmk_make *make, const uint32_t *member
     }
     for (uint32_t i = n; i-- > 0;)
         if (make->ties->takes[i] != TMK_NET_NONE)
-            TMK_TRY(take_over(make, i, &groups));
+            TMK_TRY(take_over_range(make, i, &groups));
     return TMK_OK;
 }
 
 enum tmk_status tmk_make_items(struct tmk_make *make) {
-    uint32_t *first = NULL, *members = by_group(make, &first);
+    uint32_t *first = NULL, *members = members_by_group(make, &first);
     uint32_t *sources = malloc(((size_t)make->selection->n_picks + 1) * sizeof *sources);
     enum tmk_status status =
         members && sources ? make_groups(make, members, first, sources) : tmk_nomem(make->diag);

@@ -110,57 +110,58 @@ struct inward {
     bool zeros_are_done;
 };
 
-struct group {
+struct bin_group {
     double from, to, count;
 };
 
-static struct group take_group(struct inward *inward, bool low) {
+static struct bin_group take_group(struct inward *inward, bool low) {
     const struct tmk_spread *spread = inward->spread;
     int64_t i = low ? inward->low++ : inward->high--;
-    return (struct group){spread->lo[i], spread->hi[i], spread->count[i]};
+    return (struct bin_group){spread->lo[i], spread->hi[i], spread->count[i]};
 }
 
-static struct group mirror_group(struct group group) {
-    return (struct group){-group.to, -group.from, group.count};
+static struct bin_group mirror_group(struct bin_group group) {
+    return (struct bin_group){-group.to, -group.from, group.count};
 }
 
 /* From one end: zeros come when the sign changes. */
-static struct group next_signed(struct inward *inward) {
+static struct bin_group next_signed(struct inward *inward) {
     const struct tmk_spread *spread = inward->spread;
     int64_t i = inward->is_low ? inward->low : inward->high;
     bool is_beyond = i < 0 || i >= (int64_t)spread->n ||
                      (inward->is_low ? spread->mean[i] > 0 : spread->mean[i] < 0);
     if (is_beyond && !inward->zeros_are_done) {
         inward->zeros_are_done = true;
-        return (struct group){0, 0, spread->zeros};
+        return (struct bin_group){0, 0, spread->zeros};
     }
     return take_group(inward, inward->is_low);
 }
 
 /* By magnitude: of a bin and its mirror image both. */
-static struct group next_absolute(struct inward *inward) {
+static struct bin_group next_absolute(struct inward *inward) {
     const struct tmk_spread *spread = inward->spread;
     bool has_low = inward->low <= inward->high && spread->mean[inward->low] < 0;
     bool has_high = inward->high >= inward->low && spread->mean[inward->high] > 0;
     if (!has_low && !has_high)
-        return (struct group){0, 0, spread->zeros};
-    struct group low = {0}, high = {0};
+        return (struct bin_group){0, 0, spread->zeros};
+    struct bin_group low = {0}, high = {0};
     if (has_low)
-        low = mirror_group((struct group){spread->lo[inward->low], spread->hi[inward->low], 0});
+        low = mirror_group((struct bin_group){spread->lo[inward->low], spread->hi[inward->low], 0});
     if (has_high)
-        high = (struct group){spread->lo[inward->high], spread->hi[inward->high], 0};
+        high = (struct bin_group){spread->lo[inward->high], spread->hi[inward->high], 0};
     if (!has_low || (has_high && high.from >= low.to))
         return take_group(inward, false);
     if (!has_high || low.from >= high.to)
         return mirror_group(take_group(inward, true));
     low = mirror_group(take_group(inward, true));
     high = take_group(inward, false);
-    return (struct group){fmin(low.from, high.from), fmax(low.to, high.to), low.count + high.count};
+    return (struct bin_group){fmin(low.from, high.from), fmax(low.to, high.to),
+                              low.count + high.count};
 }
 
 /* The group that holds the element with `beyond` elements further out. */
-static struct group find_group(struct inward *inward, double beyond) {
-    struct group group;
+static struct bin_group find_group(struct inward *inward, double beyond) {
+    struct bin_group group;
     double seen = 0;
     do {
         group = inward->is_low && inward->is_high ? next_absolute(inward) : next_signed(inward);
@@ -169,7 +170,7 @@ static struct group find_group(struct inward *inward, double beyond) {
     return group;
 }
 
-static double group_middle(const struct group *group) {
+static double group_middle(const struct bin_group *group) {
     double sum = group->from + group->to;
     return group->from < group->to && sum != 0 ? 2 * group->from * group->to / sum : group->from;
 }
@@ -180,7 +181,7 @@ static double find_threshold(const struct tmk_spread *spread, bool low, bool hig
     struct inward inward = {
         .spread = spread, .low = 0, .high = (int64_t)spread->n - 1, .is_low = low, .is_high = high};
     double beyond = spread->finite - fmax(1, ceil(share * spread->finite));
-    struct group group = {extreme, extreme, 0};
+    struct bin_group group = {extreme, extreme, 0};
     if (beyond >= 1)
         group = find_group(&inward, beyond);
     *from = group.from;

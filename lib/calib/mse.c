@@ -14,7 +14,7 @@
 
 enum {
     MOST_CODES = 256, /* of a grid whose zero points are all tried */
-    FINALISTS = 4,
+    FINAL_TRIALS = 4,
     STEPS = 24,     /* around a finalist */
     WIDE_STEPS = 8, /* where a trial goes through all bins */
     FARTHEST = 16,  /* tails beyond the extremes that are tried */
@@ -22,7 +22,7 @@ enum {
 
 static const double coarse = 0.98, fine_enough = 0x1p-16;
 
-struct search {
+struct scale_search {
     const struct tmk_spread *spread;
     const struct tmk_grid *grid;
     const struct tmk_range_cost *more; /* than the squared error; NULL: nothing */
@@ -56,7 +56,7 @@ static void sums_of(const struct tmk_excess *side, double step, int32_t n,
 }
 
 /* What a side costs beyond its squared error; convex in the reach. */
-static double extra_cost(const struct search *search, bool is_below, double reach) {
+static double extra_cost(const struct scale_search *search, bool is_below, double reach) {
     const struct tmk_excess *side = is_below ? &search->below : &search->above;
     double tail = search->more->tail[is_below], inside = side->most - reach;
     double clipped = reach > 0 ? tmk_excess_square(side, reach) : side->square;
@@ -68,12 +68,12 @@ static double extra_cost(const struct search *search, bool is_below, double reac
     return cost + search->more->unseen * unseen;
 }
 
-static double extra_costs(const struct search *search, double up, double down) {
+static double extra_costs(const struct scale_search *search, double up, double down) {
     return search->more ? extra_cost(search, false, up) + extra_cost(search, true, down) : 0;
 }
 
 /* Costs of `n` codes above zero, and so below, are a table each; all splits are tried. */
-static struct trial try_narrow(const struct search *search, double scale) {
+static struct trial try_narrow(const struct scale_search *search, double scale) {
     double above[MOST_CODES], below[MOST_CODES];
     int32_t codes = search->highest - search->lowest;
     int32_t from = search->lowest, to = search->highest;
@@ -99,7 +99,7 @@ static struct trial try_narrow(const struct search *search, double scale) {
     return best;
 }
 
-static double clipped_error(const struct search *search, double up, double down) {
+static double clipped_error(const struct scale_search *search, double up, double down) {
     return (up > 0 ? tmk_excess_square(&search->above, up) : search->above.square) +
            (down > 0 ? tmk_excess_square(&search->below, down) : search->below.square) +
            extra_costs(search, up, down);
@@ -107,7 +107,7 @@ static double clipped_error(const struct search *search, double up, double down)
 
 /* The reach above zero that clips least of all ways to lay a range of this width; what is clipped
  * is convex in it. */
-static double best_reach(const struct search *search, double width) {
+static double best_reach(const struct scale_search *search, double width) {
     double from = 0, to = width;
     for (int i = 0; i < 48; i++) {
         double a = from + (to - from) / 3, b = to - (to - from) / 3;
@@ -120,7 +120,7 @@ static double best_reach(const struct search *search, double width) {
 }
 
 /* The least that a grid with this scale can clip. */
-static double least_clipped(const struct search *search, double scale) {
+static double least_clipped(const struct scale_search *search, double scale) {
     if (search->is_float8)
         return clipped_error(search, search->codes / 2 * scale, search->codes / 2 * scale);
     if (search->grid->symmetric)
@@ -130,7 +130,7 @@ static double least_clipped(const struct search *search, double scale) {
     return clipped_error(search, reach, width - reach);
 }
 
-static struct trial try_wide(const struct search *search, double scale) {
+static struct trial try_wide(const struct scale_search *search, double scale) {
     struct trial trial = {scale, 0, search->fixed};
     if (!tmk_grid_is_centred(search->grid)) {
         double reach = best_reach(search, search->codes * scale);
@@ -143,18 +143,18 @@ static struct trial try_wide(const struct search *search, double scale) {
     return trial;
 }
 
-static bool is_narrow(const struct search *search) {
+static bool is_narrow(const struct scale_search *search) {
     return !search->is_float8 && search->codes < MOST_CODES;
 }
 
-static struct trial try_scale(const struct search *search, double scale) {
+static struct trial try_scale(const struct scale_search *search, double scale) {
     return is_narrow(search) ? try_narrow(search, scale) : try_wide(search, scale);
 }
 
 /* Keeps the best in order; of equal ones the first. */
-static void rank_trial(struct trial best[FINALISTS], const struct trial *trial) {
+static void rank_trial(struct trial best[FINAL_TRIALS], const struct trial *trial) {
     struct trial next = *trial;
-    for (int i = 0; i < FINALISTS; i++)
+    for (int i = 0; i < FINAL_TRIALS; i++)
         if (next.cost < best[i].cost) {
             struct trial out = best[i];
             best[i] = next;
@@ -163,7 +163,7 @@ static void rank_trial(struct trial best[FINALISTS], const struct trial *trial) 
 }
 
 /* Between the neighbours of a scale that was best so far, evenly. */
-static struct trial refine_trial(const struct search *search, struct trial best, double ratio,
+static struct trial refine_trial(const struct scale_search *search, struct trial best, double ratio,
                                  double widest) {
     double from = best.scale * ratio, to = fmin(best.scale / ratio, widest);
     int steps = is_narrow(search) ? STEPS : WIDE_STEPS;
@@ -175,10 +175,10 @@ static struct trial refine_trial(const struct search *search, struct trial best,
     return best;
 }
 
-static struct trial search_scales(const struct search *search, double widest) {
-    struct trial best[FINALISTS];
+static struct trial search_scales(const struct scale_search *search, double widest) {
+    struct trial best[FINAL_TRIALS];
     double ratio = search->grid->pow2 ? 0.5 : coarse;
-    for (int i = 0; i < FINALISTS; i++)
+    for (int i = 0; i < FINAL_TRIALS; i++)
         best[i] = (struct trial){widest, HUGE_VAL, search->fixed};
     for (double scale = widest; scale >= widest * fine_enough && scale >= (double)FLT_MIN;
          scale *= ratio) {
@@ -189,10 +189,10 @@ static struct trial search_scales(const struct search *search, double widest) {
     }
     if (search->grid->pow2)
         return best[0];
-    for (int i = 0; i < FINALISTS && best[i].cost < HUGE_VAL; i++)
+    for (int i = 0; i < FINAL_TRIALS && best[i].cost < HUGE_VAL; i++)
         best[i] = refine_trial(search, best[i], coarse, widest);
     struct trial found = best[0];
-    for (int i = 1; i < FINALISTS; i++)
+    for (int i = 1; i < FINAL_TRIALS; i++)
         if (best[i].cost < found.cost)
             found = best[i];
     int steps = is_narrow(search) ? STEPS : WIDE_STEPS;
@@ -200,7 +200,7 @@ static struct trial search_scales(const struct search *search, double widest) {
 }
 
 /* The largest magnitude that a grid has a code for. */
-static double reach_of(const struct search *search, const struct trial *trial) {
+static double reach_of(const struct scale_search *search, const struct trial *trial) {
     if (search->is_float8)
         return search->codes / 2 * trial->scale;
     int32_t up = search->highest - trial->zero_point, down = trial->zero_point - search->lowest;
@@ -208,8 +208,8 @@ static double reach_of(const struct search *search, const struct trial *trial) {
 }
 
 /* The last scale on the way from the best to `end` until which all cost at most `allowed`. */
-static struct trial walk_trials(const struct search *search, const struct trial *best, double ratio,
-                                double end, double allowed) {
+static struct trial walk_trials(const struct scale_search *search, const struct trial *best,
+                                double ratio, double end, double allowed) {
     struct trial last = *best;
     while (ratio < 1 ? last.scale > end : last.scale < end) {
         double scale = last.scale * ratio;
@@ -222,7 +222,7 @@ static struct trial walk_trials(const struct search *search, const struct trial 
     return last;
 }
 
-static void find_flat(const struct search *search, const struct trial *best, double widest,
+static void find_flat(const struct scale_search *search, const struct trial *best, double widest,
                       struct tmk_clip_choice *out) {
     double allowed = best->cost * 1.01, step = search->grid->pow2 ? 0.5 : 0.99;
     struct trial low = walk_trials(search, best, step, widest * fine_enough, allowed);
@@ -233,7 +233,8 @@ static void find_flat(const struct search *search, const struct trial *best, dou
     out->flat = out->flat_low <= 0.95 * at || out->flat_high >= 1.05 * at;
 }
 
-static struct tmk_clip_choice range_of(const struct search *search, const struct trial *trial) {
+static struct tmk_clip_choice range_of(const struct scale_search *search,
+                                       const struct trial *trial) {
     struct tmk_clip_choice choice = {0};
     double low, high;
     if (tmk_grid_is_centred(search->grid)) {
@@ -248,7 +249,7 @@ static struct tmk_clip_choice range_of(const struct search *search, const struct
     return choice;
 }
 
-static double cost_of(const struct search *search, const struct tmk_clip_choice *choice) {
+static double cost_of(const struct scale_search *search, const struct tmk_clip_choice *choice) {
     float scale;
     int32_t zero_point;
     if (tmk_grid_fit(search->grid, choice->low, choice->high, &scale, &zero_point, NULL) != TMK_OK)
@@ -264,7 +265,7 @@ static double cost_of(const struct search *search, const struct tmk_clip_choice 
 }
 
 /* How many times as wide as the range that covers everything the widest is that is tried. */
-static double margin_of(const struct search *search) {
+static double margin_of(const struct scale_search *search) {
     if (!search->more || !(search->more->unseen > 0))
         return 1;
     double above = search->above.most, below = search->below.most;
@@ -277,7 +278,7 @@ static double margin_of(const struct search *search) {
 enum tmk_status tmk_search_range(const struct tmk_spread *spread, const struct tmk_grid *grid,
                                  const struct tmk_range_cost *more, struct tmk_clip_choice *out,
                                  struct tmk_diag *diag) {
-    struct search search = {.spread = spread, .grid = grid, .more = more};
+    struct scale_search search = {.spread = spread, .grid = grid, .more = more};
     struct tmk_clip_choice all = {.low = spread->min, .high = spread->max}, found = all;
     float widest;
     search.is_float8 = !tmk_grid_codes(grid, &search.lowest, &search.highest);

@@ -50,7 +50,7 @@ static const struct tmk_encoding *of_input(const struct requants *r, uint32_t no
 }
 
 /* The one for all readers, or else for the first that has one. */
-static const struct tmk_encoding *of_output(const struct requants *r, uint32_t node) {
+static const struct tmk_encoding *encoding_of_output(const struct requants *r, uint32_t node) {
     const struct tmk_selection *s = r->make->selection;
     uint32_t y = tmk_net_output(r->net, node, 0);
     if (y == TMK_NET_NONE)
@@ -125,7 +125,7 @@ static enum tmk_status add_of_node(struct requants *r, uint32_t node) {
     const struct tmk_selection *s = r->make->selection;
     const struct tmk_net_node *it = &r->net->nodes[node];
     uint32_t done = s->accumulates[node] == TMK_NET_NONE ? node : s->accumulates[node];
-    const struct tmk_encoding *y = of_output(r, done);
+    const struct tmk_encoding *y = encoding_of_output(r, done);
     if (!y || s->bias_of[node] != TMK_NET_NONE)
         return TMK_OK;
     switch (tmk_traits_of(it->domain, it->op)->class) {

@@ -77,7 +77,7 @@ struct select {
 };
 enum { NOT_A_NUMBER = -1 };
 
-static const struct tmk_profile_tensor *tensor_at(const struct select *s, uint32_t v) {
+static const struct tmk_profile_tensor *selected_tensor(const struct select *s, uint32_t v) {
     return &s->net->profile->tensors[v];
 }
 
@@ -194,8 +194,8 @@ static uint32_t could_be_bias_add(const struct select *s, uint32_t add, bool and
             continue;
         uint32_t macc = net->maker[p];
         if (macc == TMK_NET_NONE || row_of(s, macc)->class != TMK_OP_MACC ||
-            tensor_at(s, p)->kind == TMK_PROFILE_OUTPUT || tmk_net_readers(net, p) != 1 ||
-            !is_one_axis(tensor_at(s, b)))
+            selected_tensor(s, p)->kind == TMK_PROFILE_OUTPUT || tmk_net_readers(net, p) != 1 ||
+            !is_one_axis(selected_tensor(s, b)))
             continue;
         if (!and_wanted ||
             (is_quantized(s, p, TMK_ENCODING_ACTIVATION, add) &&
@@ -225,8 +225,8 @@ static void find_bias_adds(struct select *s) {
 
 /* ---- picks ---- */
 
-static struct tmk_terms terms_of(const struct tmk_quant_settings *settings,
-                                 enum tmk_encoding_role role) {
+static struct tmk_terms terms_of_settings(const struct tmk_quant_settings *settings,
+                                          enum tmk_encoding_role role) {
     bool bias = role == TMK_ENCODING_BIAS;
     enum tmk_dtype dtype = bias ? TMK_INT32 : settings->dtype;
     bool symmetric = bias || settings->symmetric == TMK_YES || tmk_dtype_is_float(dtype);
@@ -254,7 +254,7 @@ bool tmk_same_terms(const struct tmk_terms *a, const struct tmk_terms *b) {
 }
 
 /* Picks of one value while they are found. */
-struct found {
+struct classes {
     struct tmk_pick *picks; /* the value's own, at the end of the selection's */
     uint32_t n;
     uint32_t *of_use; /* [n_uses of the value] number among them; TMK_NET_NONE: none */
@@ -286,7 +286,7 @@ static enum tmk_status say_default(struct select *s, uint32_t v, uint32_t node) 
         return set_reason(s, v, "float for %s '%s': left by %s", n->op, n->name,
                           s->match.skipped_first[node] ? "skip_first_layer" : "skip_last_layer");
     if (beside == node || (beside == TMK_NET_NONE && tmk_match_default(&s->match, node) != TMK_NO &&
-                           tensor_at(s, v)->kind == TMK_PROFILE_OUTPUT))
+                           selected_tensor(s, v)->kind == TMK_PROFILE_OUTPUT))
         return set_reason(s, v, "an output of the model, in float as %s '%s' computes it", n->op,
                           n->name);
     if (beside != TMK_NET_NONE && beside > node)
@@ -323,7 +323,7 @@ static enum tmk_status say_config(struct select *s, uint32_t v, uint32_t by, uin
                       s->net->nodes[node].name, who);
 }
 
-static uint32_t add_class(struct found *f, enum tmk_encoding_role role,
+static uint32_t add_class(struct classes *f, enum tmk_encoding_role role,
                           const struct tmk_terms *terms, uint32_t macc) {
     for (uint32_t i = 0; i < f->n; i++)
         if (f->picks[i].role == role && f->picks[i].macc == macc &&
@@ -347,7 +347,7 @@ static enum tmk_status macc_of_bias(struct select *s, uint32_t v, uint32_t node,
                       s->net->nodes[macc].op, s->net->nodes[macc].name);
 }
 
-static enum tmk_status pick_for_use(struct select *s, struct found *f, uint32_t v, uint32_t k) {
+static enum tmk_status pick_for_use(struct select *s, struct classes *f, uint32_t v, uint32_t k) {
     struct tmk_net_use use = s->net->uses[k];
     uint32_t macc = TMK_NET_NONE, *of = &f->of_use[k - s->net->first_use[v]];
     *of = TMK_NET_NONE;
@@ -366,19 +366,20 @@ static enum tmk_status pick_for_use(struct select *s, struct found *f, uint32_t 
             return TMK_OK;
         }
     }
-    struct tmk_terms terms = terms_of(&settings, role);
+    struct tmk_terms terms = terms_of_settings(&settings, role);
     *of = add_class(f, role, &terms, macc);
     return TMK_OK;
 }
 
 /* What the value is as it is computed: for readers outside of the model, and as the first choice
  * for those inside. */
-static enum tmk_status pick_for_maker(struct select *s, struct found *f, uint32_t v,
+static enum tmk_status pick_for_maker(struct select *s, struct classes *f, uint32_t v,
                                       uint32_t *general) {
-    bool read_outside = tensor_at(s, v)->kind == TMK_PROFILE_OUTPUT || !tmk_net_readers(s->net, v);
+    bool read_outside =
+        selected_tensor(s, v)->kind == TMK_PROFILE_OUTPUT || !tmk_net_readers(s->net, v);
     struct tmk_quant_settings settings =
         tmk_match_settings(&s->match, v, TMK_ENCODING_ACTIVATION, TMK_NET_NONE);
-    struct tmk_terms terms = terms_of(&settings, TMK_ENCODING_ACTIVATION);
+    struct tmk_terms terms = terms_of_settings(&settings, TMK_ENCODING_ACTIVATION);
     *general = TMK_NET_NONE;
     if (!s->net->varies[v])
         return TMK_OK;
@@ -396,7 +397,7 @@ static enum tmk_status pick_for_maker(struct select *s, struct found *f, uint32_
 }
 
 static enum tmk_status say_no_number(struct select *s, uint32_t v) {
-    const struct tmk_profile_tensor *t = tensor_at(s, v);
+    const struct tmk_profile_tensor *t = selected_tensor(s, v);
     if (s->net->varies[v])
         return set_reason(s, v, "only its shape is read");
     if (t->kind != TMK_PROFILE_WEIGHT)
@@ -410,7 +411,7 @@ static enum tmk_status say_no_number(struct select *s, uint32_t v) {
 }
 
 /* Hands the value's picks their uses; the general one comes last, and lists none. */
-static enum tmk_status finalize_value(struct select *s, struct found *f, uint32_t v,
+static enum tmk_status finalize_value(struct select *s, struct classes *f, uint32_t v,
                                       uint32_t general) {
     const struct tmk_net *net = s->net;
     uint32_t first = net->first_use[v], n = tmk_net_readers(net, v);
@@ -432,7 +433,7 @@ static enum tmk_status finalize_value(struct select *s, struct found *f, uint32_
     return TMK_OK;
 }
 
-static enum tmk_status pick_value(struct select *s, struct found *f, uint32_t v) {
+static enum tmk_status pick_value(struct select *s, struct classes *f, uint32_t v) {
     uint32_t general, maker = s->net->maker[v];
     f->n = 0;
     f->some_float = false;
@@ -478,7 +479,7 @@ static void index_picks(struct tmk_selection *out) {
 static enum tmk_status pick_all(struct select *s) {
     const struct tmk_net *net = s->net;
     uint32_t n = net->profile->n_tensors, most = 0;
-    struct found f = {.n = 0};
+    struct classes f = {.n = 0};
     enum tmk_status status = TMK_OK;
     for (uint32_t v = 0; v < n; v++)
         most = tmk_net_readers(net, v) > most ? tmk_net_readers(net, v) : most;
@@ -495,9 +496,9 @@ static enum tmk_status pick_all(struct select *s) {
 static enum tmk_status select_values(struct select *s) {
     tmk_match_first_and_last(&s->match);
     for (uint32_t v = 0; v < s->net->profile->n_tensors; v++) {
-        s->unusable[v] = why_unusable(tensor_at(s, v));
+        s->unusable[v] = why_unusable(selected_tensor(s, v));
         if (!s->unusable[v] && s->config->built_in[TMK_RULE_MASKS])
-            s->unusable[v] = why_masked(tensor_at(s, v));
+            s->unusable[v] = why_masked(selected_tensor(s, v));
     }
     TMK_TRY(fused_values(s->net, s->config, s->unusable, &s->out->arena, s->diag));
     find_bias_adds(s);

@@ -20,8 +20,8 @@
 /* Made of the folder share/targets. */
 extern const struct tmk_target_text { const char *name, *text; } tmk_target_texts[];
 
-static enum tmk_status keep_text(struct tmk_target *target, const cJSON *object, const char *key,
-                                 const char **out, struct tmk_diag *diag) {
+static enum tmk_status keep_member(struct tmk_target *target, const cJSON *object, const char *key,
+                                   const char **out, struct tmk_diag *diag) {
     const char *text;
     TMK_TRY(tmk_json_text(object, key, &text, diag));
     *out = tmk_arena_strdup(&target->arena, text);
@@ -260,8 +260,8 @@ static enum tmk_status get_target(struct tmk_target *target, const cJSON *tree,
     if (strcmp(format, FORMAT_NAME) != 0)
         return tmk_fail(diag, TMK_FORMAT, "'format' is '%s', not '" FORMAT_NAME "'", format);
     TMK_TRY(tmk_json_keys(tree, keys, TMK_COUNT(keys), true, diag));
-    TMK_TRY(keep_text(target, tree, "name", &target->name, diag));
-    TMK_TRY(keep_text(target, tree, "title", &target->title, diag));
+    TMK_TRY(keep_member(target, tree, "name", &target->name, diag));
+    TMK_TRY(keep_member(target, tree, "title", &target->title, diag));
     TMK_TRY(get_exports(target, tree, diag));
     TMK_TRY(tmk_json_object(tree, "defaults", &defaults, diag));
     TMK_TRY(tmk_in(diag, tmk_json_keys(defaults, default_keys, TMK_COUNT(default_keys), true, diag),

@@ -21,9 +21,9 @@
 
 enum {
     LANES = 8,
-    CHUNK = 32,  /* numbers a float sums up */
-    AROUND = 16, /* ranges between a range's neighbours */
-    ROUNDS = 2,  /* of looking there; of taking turns at the ends */
+    CHUNK = 32,         /* numbers a float sums up */
+    RANGES_AROUND = 16, /* ranges between a range's neighbours */
+    ROUNDS = 2,         /* of looking there; of taking turns at the ends */
 };
 /* Ranges are tried from `widest` times the extremes to `evenly`, then, each `ratio` times as long
  * as the one before, to `narrowest`. */
@@ -86,7 +86,7 @@ double tmk_weight_error(const float *x, size_t n, const struct tmk_grid *grid, i
     return sum * pow((double)scale, power);
 }
 
-struct search {
+struct part_search {
     const float *x;
     size_t n;
     const struct tmk_grid *grid;
@@ -96,7 +96,7 @@ struct search {
     double error;
 };
 
-static void try_range(struct search *s, double down, double up) {
+static void try_range(struct part_search *s, double down, double up) {
     const double error = tmk_weight_error(s->x, s->n, s->grid, s->power, (float)(s->low * down),
                                           (float)(s->high * up));
     if (error < s->error) {
@@ -108,21 +108,21 @@ static void try_range(struct search *s, double down, double up) {
 
 enum { BOTH, LOW, HIGH };
 
-static void try_part(struct search *s, int end, double part, double down, double up) {
+static void try_part(struct part_search *s, int end, double part, double down, double up) {
     try_range(s, end == HIGH ? down : part, end == LOW ? up : part);
 }
 
 /* Between the neighbours of the best, which are `step` off. */
-static void refine_range(struct search *s, int end, double step) {
-    for (int round = 0; round < ROUNDS; round++, step = 2 * step / AROUND) {
+static void refine_range(struct part_search *s, int end, double step) {
+    for (int round = 0; round < ROUNDS; round++, step = 2 * step / RANGES_AROUND) {
         const double down = s->down, up = s->up, from = (end == HIGH ? up : down) - step;
-        for (int i = 0; i <= AROUND; i++)
-            if (from + 2 * step * i / AROUND > 0)
-                try_part(s, end, from + 2 * step * i / AROUND, down, up);
+        for (int i = 0; i <= RANGES_AROUND; i++)
+            if (from + 2 * step * i / RANGES_AROUND > 0)
+                try_part(s, end, from + 2 * step * i / RANGES_AROUND, down, up);
     }
 }
 
-static void search_end(struct search *s, int end, double widest, uint32_t tries) {
+static void search_end(struct part_search *s, int end, double widest, uint32_t tries) {
     const double down = s->down, up = s->up, step = (widest - evenly) / tries;
     for (uint32_t i = 0; i <= tries; i++)
         try_part(s, end, widest - step * i, down, up);
@@ -134,7 +134,7 @@ static void search_end(struct search *s, int end, double widest, uint32_t tries)
 
 void tmk_weight_search(const float *x, size_t n, const struct tmk_grid *grid, int power,
                        uint32_t tries, float *low, float *high) {
-    struct search s = {.x = x, .n = n, .grid = grid, .power = power, .down = 1, .up = 1};
+    struct part_search s = {.x = x, .n = n, .grid = grid, .power = power, .down = 1, .up = 1};
     const bool centred = tmk_grid_is_centred(grid);
     int32_t lowest, highest;
     double widest = 1;

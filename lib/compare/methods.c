@@ -12,7 +12,7 @@
 enum { FEWEST = 32, EVEN = 4 };
 
 /* Decibels that another method than the default must be better by in the mean. */
-static const double least_gain = 0.5;
+static const double least_method_gain = 0.5;
 
 struct choosing {
     struct tmk_model *model;
@@ -128,12 +128,13 @@ static void fill_tried(const struct choosing *c) {
 }
 
 /* The best one that is not worse than the default by any measure. */
-static uint32_t best_of(const struct tmk_method_tried *tried, uint32_t n) {
+static uint32_t best_method(const struct tmk_method_tried *tried, uint32_t n) {
     uint32_t best = 0;
     for (uint32_t i = 1; i < n; i++)
         if (tried[i].typical > tried[best].typical &&
-            tried[i].typical >= tried[0].typical + least_gain && tried[i].sqnr >= tried[0].sqnr &&
-            tried[i].half[0] >= tried[0].half[0] && tried[i].half[1] >= tried[0].half[1])
+            tried[i].typical >= tried[0].typical + least_method_gain &&
+            tried[i].sqnr >= tried[0].sqnr && tried[i].half[0] >= tried[0].half[0] &&
+            tried[i].half[1] >= tried[0].half[1])
             best = i;
     return best;
 }
@@ -148,7 +149,7 @@ static enum tmk_status choose_method(struct choosing *c) {
         TMK_TRY(make_encodings(c));
         TMK_TRY(judge_halves(c));
         fill_tried(c);
-        c->out->chosen = best_of(c->out->tried, c->out->n);
+        c->out->chosen = best_method(c->out->tried, c->out->n);
     }
     return c->whole ? TMK_OK : merge_halves(c);
 }

@@ -21,15 +21,15 @@ static const struct tmk_encoding *operand_of(const struct tmk_net *net,
 }
 
 /* Both operands and what shares their scales. */
-static enum tmk_status unit_of(const struct tmk_net *net, const struct tmk_encodings *start,
-                               uint32_t node, struct tmk_unit *out, struct tmk_diag *diag) {
+static enum tmk_status unit_of_product(const struct tmk_net *net, const struct tmk_encodings *start,
+                                       uint32_t node, struct tmk_unit *out, struct tmk_diag *diag) {
     *out = (struct tmk_unit){.as = start};
     for (uint32_t input = 0; input < 2; input++)
         TMK_TRY(tmk_search_members(start, operand_of(net, start, node, input), out, diag));
     return TMK_OK;
 }
 
-static double noise_of(const struct tmk_ranking *ranking, const struct tmk_unit *unit) {
+static double noise_of_unit(const struct tmk_ranking *ranking, const struct tmk_unit *unit) {
     double noise = 0;
     for (uint32_t i = 0; i < ranking->n; i++)
         if (tmk_has_id(unit, ranking->values[i].id))
@@ -37,7 +37,7 @@ static double noise_of(const struct tmk_ranking *ranking, const struct tmk_unit 
     return noise;
 }
 
-static int best_first(const void *a, const void *b) {
+static int best_product_first(const void *a, const void *b) {
     const struct product *x = a, *y = b;
     if (x->score != y->score)
         return x->score < y->score ? 1 : -1;
@@ -55,14 +55,14 @@ static enum tmk_status find_products(const struct tmk_search *s, const struct tm
         if (!(products > 0) || !tmk_is_8_bit_product(net, start, node) ||
             tmk_is_8_bit_product(net, s->current, node))
             continue;
-        const enum tmk_status status = unit_of(net, start, node, &unit, s->diag);
-        const double noise = noise_of(ranking, &unit);
+        const enum tmk_status status = unit_of_product(net, start, node, &unit, s->diag);
+        const double noise = noise_of_unit(ranking, &unit);
         free(unit.ids);
         if (status != TMK_OK)
             return status;
         list[(*n)++] = (struct product){node, noise > 0 ? products / noise : HUGE_VAL};
     }
-    qsort(list, *n, sizeof *list, best_first);
+    qsort(list, *n, sizeof *list, best_product_first);
     return TMK_OK;
 }
 
@@ -73,7 +73,7 @@ static enum tmk_status try_product(struct tmk_search *s, const struct tmk_net *n
     uint32_t tried = 0;
     bool worth = false;
     char name[300];
-    enum tmk_status status = unit_of(net, start, node, &unit, s->diag);
+    enum tmk_status status = unit_of_product(net, start, node, &unit, s->diag);
     if (status == TMK_OK)
         status = tmk_attempt_init(s, &unit, TMK_CHANGE_BACK, NULL, &attempt, &worth);
     free(unit.ids);

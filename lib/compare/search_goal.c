@@ -8,8 +8,8 @@
 #include "compare/search.h"
 
 /* The first values of the ranking, with those that share their scales. */
-static enum tmk_status unit_of(const struct tmk_search *s, const struct tmk_ranking *ranking,
-                               uint32_t n, struct tmk_unit *out) {
+static enum tmk_status unit_of_ranked(const struct tmk_search *s, const struct tmk_ranking *ranking,
+                                      uint32_t n, struct tmk_unit *out) {
     enum tmk_status status = TMK_OK;
     *out = (struct tmk_unit){.key = NULL};
     for (uint32_t i = 0; status == TMK_OK && i < n; i++) {
@@ -29,7 +29,7 @@ static enum tmk_status try_first(struct tmk_search *s, const struct tmk_ranking 
     struct tmk_attempt attempt;
     uint32_t tried = 0;
     bool worth = false;
-    enum tmk_status status = unit_of(s, ranking, n, &unit);
+    enum tmk_status status = unit_of_ranked(s, ranking, n, &unit);
     *reached = false;
     if (status == TMK_OK)
         status = tmk_attempt_init(s, &unit, change, NULL, &attempt, &worth);

@@ -13,14 +13,14 @@
 #include "tensor/positions.h"
 
 uint8_t tmk_slot_need(const struct tmk_slot_config *config) {
-    return config->print || config->see    ? TMK_TAP_WHOLE
-           : config->rule != TMK_RULE_NONE ? TMK_TAP_SHAPE
-                                           : TMK_TAP_PIECES;
+    return config->print || config->see      ? TMK_TAP_WHOLE
+           : config->rule != TMK_DERIVE_NONE ? TMK_TAP_SHAPE
+                                             : TMK_TAP_PIECES;
 }
 
 void tmk_slot_drop_rule(struct tmk_slot_config *config) {
-    config->topk &= config->rule == TMK_RULE_NONE;
-    config->rule = TMK_RULE_NONE;
+    config->topk &= config->rule == TMK_DERIVE_NONE;
+    config->rule = TMK_DERIVE_NONE;
     config->shadowed = false;
 }
 
@@ -83,11 +83,11 @@ static enum tmk_status note_type(struct tmk_account *account, enum tmk_dtype dty
     if (account->dtype != TMK_UNDEFINED && account->dtype != dtype)
         return tmk_fail(diag, TMK_TYPE, "%s was %s before and is %s now", config->label,
                         tmk_dtype_name(account->dtype), tmk_dtype_name(dtype));
-    if (dtype == TMK_FLOAT32 && !account->floats && config->rule == TMK_RULE_NONE)
+    if (dtype == TMK_FLOAT32 && !account->floats && config->rule == TMK_DERIVE_NONE)
         TMK_TRY(tmk_stats_create(config->level, &account->floats, diag));
     if (dtype == TMK_FLOAT32 && !account->shadow && config->shadowed)
         TMK_TRY(tmk_stats_shadow_create(&config->shadow, &account->shadow, diag));
-    if (dtype == TMK_FLOAT32 && !account->shadow && config->rule >= TMK_RULE_CONCAT)
+    if (dtype == TMK_FLOAT32 && !account->shadow && config->rule >= TMK_DERIVE_CONCAT)
         TMK_TRY(tmk_stats_shadow_create(NULL, &account->shadow, diag));
     account->dtype = dtype;
     return TMK_OK;
@@ -195,7 +195,7 @@ static enum tmk_status look_at_elements(struct tmk_account *account,
 enum tmk_status tmk_account_look(struct tmk_account *account, const struct tmk_slot_config *config,
                                  const struct tmk_tensor *tensor, const struct tmk_stats_at *at,
                                  struct tmk_diag *diag) {
-    if (tensor->dtype == TMK_FLOAT32 && config->rule == TMK_RULE_NONE) {
+    if (tensor->dtype == TMK_FLOAT32 && config->rule == TMK_DERIVE_NONE) {
         TMK_TRY(tmk_account_begin(account, config, tensor, at, diag));
         size_t count = 0;
         (void)tmk_blocked_count(&tensor->shape, at->block, &count);

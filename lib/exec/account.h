@@ -10,12 +10,12 @@
 #include "exec/samples.h"
 
 /* Rules by which a value's statistics follow from others' (see derive.h). */
-enum tmk_rule {
-    TMK_RULE_NONE,
-    TMK_RULE_CLAMP,
-    TMK_RULE_CONCAT,
-    TMK_RULE_VIEW,     /* the same elements in the same order */
-    TMK_RULE_TRANSPOSE /* the same in another */
+enum tmk_derive_rule {
+    TMK_DERIVE_NONE,
+    TMK_DERIVE_CLAMP,
+    TMK_DERIVE_CONCAT,
+    TMK_DERIVE_VIEW,     /* the same elements in the same order */
+    TMK_DERIVE_TRANSPOSE /* the same in another */
 };
 
 /* What to do at a slot. */
@@ -31,7 +31,7 @@ struct tmk_slot_config {
     size_t n_exclude;
     const char *label; /* for messages: "p12 'conv1'" */
     /* Set by tmk_derive_rules. A float32 value with a rule is not looked at. */
-    enum tmk_rule rule;
+    enum tmk_derive_rule rule;
     struct tmk_clamp clamp;
     int64_t axis;      /* CONCAT: of the result; may count from the end */
     uint32_t *sources; /* slots, in order of the node's operands; malloc'ed */

@@ -225,7 +225,7 @@ static void copy_spans(struct tmk_worker *worker, const struct crossing *crossin
     }
 }
 
-static void drop_dynamic(struct tmk_worker *worker) {
+static void drop_dynamic_values(struct tmk_worker *worker) {
     for (uint32_t i = 0; i < worker->plan->n_values; i++)
         if (worker->plan->values[i].place == TMK_PLACE_DYNAMIC)
             tmk_tensor_finish(&worker->values[i]);
@@ -246,7 +246,7 @@ enum tmk_status tmk_block_save(struct tmk_worker *worker, const struct tmk_block
     saved->n_dynamic = crossing->n_dynamic;
     for (uint32_t i = 0; i < crossing->n_dynamic; i++)
         tmk_tensor_share(&saved->dynamic[i], &worker->values[crossing->dynamic[i]]);
-    drop_dynamic(worker);
+    drop_dynamic_values(worker);
     saved->iterations = worker->iterations;
     saved->operations = worker->operations;
     return TMK_OK;
@@ -256,7 +256,7 @@ void tmk_block_restore(struct tmk_worker *worker, const struct tmk_blocks *block
                        struct tmk_saved **from) {
     const struct crossing *crossing = &blocks->crossing[block - 1];
     const struct tmk_saved *saved = *from;
-    drop_dynamic(worker);
+    drop_dynamic_values(worker);
     copy_spans(worker, crossing, saved->bytes, true);
     for (uint32_t i = 0; i < crossing->n_dynamic; i++)
         tmk_tensor_share(&worker->values[crossing->dynamic[i]], &saved->dynamic[i]);

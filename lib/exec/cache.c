@@ -172,7 +172,7 @@ static enum tmk_status make_entry(struct tmk_cache *cache, const struct tmk_tens
 /* A constant is looked at, whatever rule its value has elsewhere. */
 static struct tmk_slot_config config_of_constant(const struct tmk_cache *cache, uint32_t slot) {
     struct tmk_slot_config config = cache->slots[slot];
-    config.rule = TMK_RULE_NONE;
+    config.rule = TMK_DERIVE_NONE;
     config.shadowed = false;
     config.per_sample = config.topk = false; /* it is the same in all samples */
     return config;

@@ -11,8 +11,8 @@ struct watching {
     struct tmk_timing *timing; /* NULL: not asked for */
 };
 
-static enum tmk_status observe_piece(void *context, uint32_t which, const float *x, size_t first,
-                                     size_t n, struct tmk_diag *diag) {
+static enum tmk_status observe_chain_piece(void *context, uint32_t which, const float *x,
+                                           size_t first, size_t n, struct tmk_diag *diag) {
     const struct watching *w = context;
     uint64_t begin = w->timing ? tmk_clock_ns() : 0;
     for (uint32_t t = w->which[which]; t < w->which[which + 1]; t++)
@@ -81,8 +81,8 @@ static void find_places(const struct tmk_worker *worker, const struct tmk_plan_s
     }
 }
 
-static enum tmk_status run_all(struct tmk_worker *worker, const struct tmk_plan_step *step,
-                               const struct tmk_chain_watcher *watcher, struct tmk_diag *diag) {
+static enum tmk_status run_chain(struct tmk_worker *worker, const struct tmk_plan_step *step,
+                                 const struct tmk_chain_watcher *watcher, struct tmk_diag *diag) {
     const size_t samples = tmk_chain_samples(step->chain), count = tmk_chain_count(step->chain),
                  length = count / samples;
     struct places places;
@@ -108,11 +108,11 @@ static enum tmk_status end_all(const struct tmk_worker *worker, const struct tmk
 enum tmk_status tmk_worker_chain(struct tmk_worker *worker, const struct tmk_plan_step *step,
                                  const struct tmk_watch *watch, struct tmk_diag *diag) {
     if (!watch || !step->n_seen)
-        return run_all(worker, step, NULL, diag);
+        return run_chain(worker, step, NULL, diag);
     struct watching watching = watching_of(worker, step, watch);
-    const struct tmk_chain_watcher watcher = {observe_piece, &watching};
+    const struct tmk_chain_watcher watcher = {observe_chain_piece, &watching};
     TMK_TRY(begin_all(worker, step, watch, diag));
-    TMK_TRY(run_all(worker, step, &watcher, diag));
+    TMK_TRY(run_chain(worker, step, &watcher, diag));
     return end_all(worker, step, watch, diag);
 }
 
@@ -120,7 +120,7 @@ enum tmk_status tmk_worker_show(void *context, uint32_t output, const float *x, 
                                 size_t n, struct tmk_diag *diag) {
     const struct tmk_step_context *c = context;
     struct watching watching = watching_of(c->worker, c->step, c->worker->watch);
-    return observe_piece(&watching, output, x, first, n, diag);
+    return observe_chain_piece(&watching, output, x, first, n, diag);
 }
 
 enum tmk_status tmk_worker_node(struct tmk_worker *worker, const struct tmk_plan_step *step,

@@ -66,7 +66,7 @@ static uint32_t source_of(const struct deriving *d, uint32_t slot,
     return (uint32_t)source - 1;
 }
 
-static enum tmk_status set_rule(struct deriving *d, uint32_t slot, enum tmk_rule rule,
+static enum tmk_status set_rule(struct deriving *d, uint32_t slot, enum tmk_derive_rule rule,
                                 const struct tmk_node *node, uint32_t n) {
     struct tmk_slot_config *config = &d->configs[slot];
     uint32_t *sources = calloc(n, sizeof *sources);
@@ -94,11 +94,11 @@ static enum tmk_status derive_clamp(struct deriving *d, uint32_t slot, const str
     uint32_t source = source_of(d, slot, node->inputs[0]);
     /* a source has one shadow; and a shadow is made while its source is looked at */
     if (source == UINT32_MAX || d->configs[source].shadowed ||
-        d->configs[source].rule != TMK_RULE_NONE)
+        d->configs[source].rule != TMK_DERIVE_NONE)
         return TMK_OK;
-    TMK_TRY(set_rule(d, slot, TMK_RULE_CLAMP, node, 1));
+    TMK_TRY(set_rule(d, slot, TMK_DERIVE_CLAMP, node, 1));
     config->clamp = *clamp;
-    d->configs[source].shadowed = config->rule == TMK_RULE_CLAMP;
+    d->configs[source].shadowed = config->rule == TMK_DERIVE_CLAMP;
     d->configs[source].shadow = *clamp;
     return TMK_OK;
 }
@@ -122,7 +122,7 @@ static enum tmk_status derive_concat(struct deriving *d, uint32_t slot, const st
     if (!axis || !keeps_samples(node, value, axis->i))
         return TMK_OK;
     d->configs[slot].axis = axis->i;
-    return set_rule(d, slot, TMK_RULE_CONCAT, node, node->n_inputs);
+    return set_rule(d, slot, TMK_DERIVE_CONCAT, node, node->n_inputs);
 }
 
 /* Integers that a node has as an attribute or, later, as its second operand; NULL: not known. */
@@ -157,11 +157,11 @@ static bool keeps_first(const struct tmk_node *node) {
 }
 
 static uint32_t root_of(const struct tmk_slot_config *configs, uint32_t slot) {
-    return configs[slot].rule >= TMK_RULE_VIEW ? configs[slot].root : slot;
+    return configs[slot].rule >= TMK_DERIVE_VIEW ? configs[slot].root : slot;
 }
 
 static enum tmk_status derive_moved(struct deriving *d, uint32_t slot, const struct tmk_node *node,
-                                    enum tmk_rule rule, bool samples_stay) {
+                                    enum tmk_derive_rule rule, bool samples_stay) {
     struct tmk_slot_config *config = &d->configs[slot];
     if (config->per_sample && !samples_stay)
         return TMK_OK;
@@ -188,10 +188,10 @@ static enum tmk_status derive_one(struct deriving *d, uint32_t slot) {
     if (traits->batch == TMK_BATCH_TRANSPOSE) {
         size_t n = 0;
         const int64_t *perm = tmk_node_ints(node, "perm", &n);
-        return derive_moved(d, slot, node, TMK_RULE_TRANSPOSE, n && perm[0] == 0);
+        return derive_moved(d, slot, node, TMK_DERIVE_TRANSPOSE, n && perm[0] == 0);
     }
     if (node->row->flags & TMK_OP_VIEW)
-        return derive_moved(d, slot, node, TMK_RULE_VIEW, keeps_first(node));
+        return derive_moved(d, slot, node, TMK_DERIVE_VIEW, keeps_first(node));
     return TMK_OK;
 }
 
@@ -235,7 +235,7 @@ enum tmk_status tmk_derive_rules(const struct tmk_graph *graph,
 /* ---- while running ---- */
 
 static bool has_rule(const struct tmk_account *account, const struct tmk_slot_config *config) {
-    return config->rule != TMK_RULE_NONE && account->dtype == TMK_FLOAT32 && account->runs;
+    return config->rule != TMK_DERIVE_NONE && account->dtype == TMK_FLOAT32 && account->runs;
 }
 
 static bool seen_in(const struct tmk_account *account, const struct tmk_stats_at *at) {
@@ -247,9 +247,9 @@ static struct tmk_stats_operand operand_of(const struct tmk_account *accounts,
                                            const struct tmk_slot_config *configs, uint32_t slot) {
     const struct tmk_slot_config *config = &configs[slot];
     const struct tmk_account *known =
-        &accounts[config->rule == TMK_RULE_CLAMP ? config->sources[0] : slot];
+        &accounts[config->rule == TMK_DERIVE_CLAMP ? config->sources[0] : slot];
     return (struct tmk_stats_operand){
-        .x = known->floats, .shadow = config->rule == TMK_RULE_NONE ? NULL : known->shadow};
+        .x = known->floats, .shadow = config->rule == TMK_DERIVE_NONE ? NULL : known->shadow};
 }
 
 static void note_concat(struct tmk_account *accounts, const struct tmk_slot_config *configs,
@@ -285,12 +285,12 @@ void tmk_derive_note(struct tmk_account *accounts, const struct tmk_slot_config 
         if (!has_rule(&accounts[s], config) || !seen_in(&accounts[s], at))
             continue;
         const struct tmk_account *source = &accounts[config->sources[0]];
-        if (config->rule == TMK_RULE_CONCAT) {
+        if (config->rule == TMK_DERIVE_CONCAT) {
             note_concat(accounts, configs, s, at);
             continue;
         }
         note_channels(&accounts[s], source);
-        if (config->rule != TMK_RULE_VIEW)
+        if (config->rule != TMK_DERIVE_VIEW)
             continue;
         const struct tmk_stats_operand operand = operand_of(accounts, configs, config->sources[0]);
         tmk_stats_shadow_view(accounts[s].shadow, &operand, &source->shape, &accounts[s].shape, at);
@@ -302,8 +302,8 @@ void tmk_derive_note(struct tmk_account *accounts, const struct tmk_slot_config 
 static bool set_in_one(const struct tmk_account *accounts, const struct tmk_slot_config *configs,
                        uint32_t slot, const struct tmk_stats_at *at, struct tmk_places *out) {
     const struct tmk_slot_config *config = &configs[slot];
-    const bool clamped = config->rule == TMK_RULE_CLAMP;
-    if (config->rule > TMK_RULE_CLAMP ||
+    const bool clamped = config->rule == TMK_DERIVE_CLAMP;
+    if (config->rule > TMK_DERIVE_CLAMP ||
         !seen_in(&accounts[clamped ? config->sources[0] : slot], at))
         return false;
     const struct tmk_stats_operand operand = operand_of(accounts, configs, slot);
@@ -315,8 +315,8 @@ static bool set_in_one(const struct tmk_account *accounts, const struct tmk_slot
 static bool may_be_news(const struct tmk_account *accounts, const struct tmk_slot_config *configs,
                         uint32_t slot, const struct tmk_stats_at *at) {
     const struct tmk_slot_config *root = &configs[configs[slot].root];
-    const uint32_t *parts = root->rule == TMK_RULE_CONCAT ? root->sources : &configs[slot].root;
-    const uint32_t n = root->rule == TMK_RULE_CONCAT ? root->n_sources : 1;
+    const uint32_t *parts = root->rule == TMK_DERIVE_CONCAT ? root->sources : &configs[slot].root;
+    const uint32_t n = root->rule == TMK_DERIVE_CONCAT ? root->n_sources : 1;
     for (uint32_t i = 0; i < n; i++) {
         struct tmk_places set;
         if (!set_in_one(accounts, configs, root_of(configs, parts[i]), at, &set) ||
@@ -332,7 +332,7 @@ enum tmk_status tmk_derive_look(struct tmk_account *accounts, const struct tmk_s
     const struct tmk_slot_config *config = &configs[slot];
     struct tmk_account *account = &accounts[slot];
     TMK_TRY(tmk_account_look(account, config, tensor, at, diag));
-    if (config->rule != TMK_RULE_TRANSPOSE || !has_rule(account, config) ||
+    if (config->rule != TMK_DERIVE_TRANSPOSE || !has_rule(account, config) ||
         !may_be_news(accounts, configs, slot, at))
         return TMK_OK;
     return tmk_stats_shadow_scan(account->shadow, tensor->data, &tensor->shape, at, config->exclude,
@@ -361,7 +361,7 @@ static enum tmk_status derive_samples(struct tmk_account *accounts,
                                       struct tmk_account *account, struct tmk_diag *diag) {
     for (uint32_t i = 0; i < config->n_sources; i++)
         TMK_TRY(tmk_samples_merge(&account->samples, &accounts[config->sources[i]].samples, diag));
-    if (config->rule == TMK_RULE_CLAMP)
+    if (config->rule == TMK_DERIVE_CLAMP)
         tmk_samples_clamp(&account->samples, &config->clamp);
     return TMK_OK;
 }
@@ -370,9 +370,9 @@ static enum tmk_status derive_state(struct tmk_account *accounts,
                                     const struct tmk_slot_config *config,
                                     struct tmk_account *account, struct tmk_diag *diag) {
     const struct tmk_account *source = &accounts[config->sources[0]];
-    if (config->rule == TMK_RULE_CONCAT)
+    if (config->rule == TMK_DERIVE_CONCAT)
         return add_up_concat(accounts, config, account, diag);
-    if (config->rule == TMK_RULE_CLAMP)
+    if (config->rule == TMK_DERIVE_CLAMP)
         TMK_TRY(tmk_stats_derive_clamp(source->floats, source->shadow, &account->floats, diag));
     else
         TMK_TRY(tmk_stats_derive_moved(source->floats, account->shadow, &account->floats, diag));
@@ -394,7 +394,7 @@ static void coarsen_as_sources(struct tmk_account *accounts, const struct tmk_sl
 enum tmk_status tmk_derive_all(struct tmk_account *accounts, const struct tmk_slot_config *configs,
                                uint32_t n, struct tmk_diag *diag) {
     for (uint32_t s = 0; s < n; s++) {
-        if (configs[s].rule == TMK_RULE_NONE)
+        if (configs[s].rule == TMK_DERIVE_NONE)
             coarsen_as_sources(accounts, &configs[s], &accounts[s]);
         if (!has_rule(&accounts[s], &configs[s]))
             continue;

@@ -173,7 +173,7 @@ static enum tmk_status run_graph(struct runner *r, uint32_t graph, const struct 
 }
 
 /* The watch of the first sink that has one. */
-static const struct tmk_watch *begin_batch(struct runner *r, const struct tmk_batch *batch) {
+static const struct tmk_watch *watch_batch(struct runner *r, const struct tmk_batch *batch) {
     const struct tmk_watch *watch = NULL;
     for (uint32_t i = 0; i < r->exec->n_sinks; i++) {
         const struct tmk_sink *sink = &r->exec->sinks[i];
@@ -184,7 +184,7 @@ static const struct tmk_watch *begin_batch(struct runner *r, const struct tmk_ba
     return watch;
 }
 
-static enum tmk_status end_batch(struct runner *r, const struct tmk_batch *batch,
+static enum tmk_status end_sinks(struct runner *r, const struct tmk_batch *batch,
                                  struct tmk_diag *diag) {
     const struct tmk_ran ran = {r->number, batch, r->workers, r->planned[0]->plan};
     for (uint32_t i = 0; i < r->exec->n_sinks; i++) {
@@ -198,12 +198,12 @@ static enum tmk_status end_batch(struct runner *r, const struct tmk_batch *batch
 static enum tmk_status run_step(struct runner *r, const struct tmk_batch *batch,
                                 struct tmk_diag *diag) {
     struct tmk_exec *exec = r->exec;
-    const struct tmk_watch *watch = begin_batch(r, batch);
+    const struct tmk_watch *watch = watch_batch(r, batch);
     for (uint32_t g = 0; g < exec->n_graphs; g++)
         TMK_TRY(run_graph(r, g, batch, g ? NULL : watch, diag));
     TMK_TRY(tmk_loop_state_store(&r->carried, &exec->options.feedback, exec->graphs[0],
                                  r->workers[0], diag));
-    return batch->part.more ? TMK_OK : end_batch(r, batch, diag);
+    return batch->part.more ? TMK_OK : end_sinks(r, batch, diag);
 }
 
 /* The inputs of the next step that the batch generates. */
@@ -372,7 +372,7 @@ static void stand_in(struct tmk_exec *exec, bool loading, uint32_t working) {
         run_worker(exec->runners);
 }
 
-static void run_all(struct tmk_exec *exec) {
+static void run_threads(struct tmk_exec *exec) {
     const struct tmk_exec_options *options = &exec->options;
     uint32_t n = options->threads, started = 0;
     int error = 0, why;
@@ -518,7 +518,7 @@ enum tmk_status tmk_exec_segment(struct tmk_exec *exec, const struct tmk_batch_s
     TMK_TRY(tmk_queue_create(ahead, &exec->queue, diag));
     exec->source = source;
     exec->paused = false;
-    run_all(exec);
+    run_threads(exec);
     tmk_queue_destroy(&exec->queue);
     if (exec->status != TMK_OK)
         return tmk_fail(diag, exec->status, "%s", exec->diag.text);

@@ -47,8 +47,8 @@ static enum tmk_status reserve_padded(struct counter *counter, size_t n, struct 
 }
 
 /* What the mask says of the step that begins. */
-static enum tmk_status enter_plan(void *context, const struct tmk_plan *plan,
-                                  const struct tmk_tensor *inputs, struct tmk_diag *diag) {
+static enum tmk_status enter_padded_plan(void *context, const struct tmk_plan *plan,
+                                         const struct tmk_tensor *inputs, struct tmk_diag *diag) {
     struct counter *counter = context;
     const struct tmk_tensor *mask = &inputs[counter->all->config.seeds.mask];
     const size_t n = tmk_tensor_count(mask);
@@ -152,8 +152,8 @@ static struct tmk_account *accounts_of(const struct tmk_counted *counted, uint32
     return counted->accounts + (size_t)group * counted->n_slots;
 }
 
-static const struct tmk_watch *begin_batch(void *context, uint32_t worker,
-                                           const struct tmk_batch *batch) {
+static const struct tmk_watch *begin_counting(void *context, uint32_t worker,
+                                              const struct tmk_batch *batch) {
     struct tmk_statistics *s = context;
     struct counter *counter = &s->counters[worker];
     struct tmk_exec_tally *tally = &counter->counted.tallies[batch->group];
@@ -167,7 +167,8 @@ static const struct tmk_watch *begin_batch(void *context, uint32_t worker,
     return s->config.n_slots ? &counter->watch : NULL;
 }
 
-static enum tmk_status end_batch(void *context, const struct tmk_ran *ran, struct tmk_diag *diag) {
+static enum tmk_status end_counting(void *context, const struct tmk_ran *ran,
+                                    struct tmk_diag *diag) {
     struct tmk_statistics *s = context;
     struct counter *counter = &s->counters[ran->worker];
     (void)diag;
@@ -237,7 +238,7 @@ enum tmk_status tmk_statistics_create(const struct tmk_statistics_config *config
             (struct counter){.all = s,
                              .worker = i,
                              .watch = {observe_tensor, begin_pieces, observe_piece, end_pieces,
-                                       counter, s->config.seeds.input ? enter_plan : NULL}};
+                                       counter, s->config.seeds.input ? enter_padded_plan : NULL}};
         status = init_counted(&s->config, &counter->counted, diag);
     }
     if (status == TMK_OK)
@@ -263,7 +264,7 @@ void tmk_statistics_destroy(struct tmk_statistics **slot) {
 
 struct tmk_sink tmk_statistics_sink(struct tmk_statistics *statistics) {
     return (struct tmk_sink){
-        .watch = begin_batch, .end = end_batch, .leave = leave_worker, .context = statistics};
+        .watch = begin_counting, .end = end_counting, .leave = leave_worker, .context = statistics};
 }
 
 /* A group's accounts of all workers into the first's, the constants into those. */

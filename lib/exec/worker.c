@@ -256,8 +256,8 @@ static void run_join(const struct tmk_worker *worker, const struct tmk_plan_step
     }
 }
 
-static enum tmk_status run_step(struct tmk_worker *worker, const struct tmk_plan_step *step,
-                                const struct tmk_watch *watch, struct tmk_diag *diag) {
+static enum tmk_status run_plan_step(struct tmk_worker *worker, const struct tmk_plan_step *step,
+                                     const struct tmk_watch *watch, struct tmk_diag *diag) {
     arrange_step(worker, step);
     switch (step->kind) {
     case TMK_STEP_ACCEL:
@@ -308,7 +308,7 @@ static enum tmk_status watch_step(struct tmk_worker *worker, const struct tmk_pl
 
 static enum tmk_status run_and_watch(struct tmk_worker *worker, const struct tmk_plan_step *step,
                                      const struct tmk_watch *watch, struct tmk_diag *diag) {
-    TMK_TRY(run_step(worker, step, watch, diag));
+    TMK_TRY(run_plan_step(worker, step, watch, diag));
     if (!watch || !step->n_taps)
         return TMK_OK;
     uint64_t begin = worker->timing ? tmk_clock_ns() : 0;
@@ -343,7 +343,7 @@ static enum tmk_status enter_batch(struct tmk_worker *worker, const struct tmk_p
     return watch && watch->enter ? watch->enter(watch->context, plan, inputs, diag) : TMK_OK;
 }
 
-static enum tmk_status begin_batch(struct tmk_worker *worker, struct tmk_diag *diag) {
+static enum tmk_status begin_run(struct tmk_worker *worker, struct tmk_diag *diag) {
     const struct tmk_plan *plan = worker->plan;
     const struct tmk_watch *watch = worker->watch;
     worker->iterations = 0;
@@ -376,7 +376,7 @@ enum tmk_status tmk_worker_run(struct tmk_worker *worker, const struct tmk_plan 
                                const struct tmk_tensor *inputs, const struct tmk_watch *watch,
                                struct tmk_diag *diag) {
     TMK_TRY(enter_batch(worker, plan, inputs, watch, diag));
-    TMK_TRY(begin_batch(worker, diag));
+    TMK_TRY(begin_run(worker, diag));
     return run_steps(worker, 0, plan->n_steps, diag);
 }
 
@@ -390,7 +390,7 @@ enum tmk_status tmk_worker_run_block(struct tmk_worker *worker, const struct tmk
     if (part->block)
         tmk_block_restore(worker, blocks, part->block, part->saved);
     else
-        TMK_TRY(begin_batch(worker, diag));
+        TMK_TRY(begin_run(worker, diag));
     TMK_TRY(run_steps(worker, first, end, diag));
     return part->more ? tmk_block_save(worker, blocks, part->block, part->saved, diag) : TMK_OK;
 }

@@ -277,7 +277,7 @@ static void put_facts(struct drawing *d, const struct tmk_value *value) {
     tmk_text_finish(&type);
 }
 
-static void put_origin(struct drawing *d, const struct tmk_value *value) {
+static void put_producer(struct drawing *d, const struct tmk_value *value) {
     if (value->producer)
         tmk_text_printf(d->text, "n%u", value->producer->mark);
     else
@@ -285,7 +285,7 @@ static void put_origin(struct drawing *d, const struct tmk_value *value) {
 }
 
 static void put_source(struct drawing *d, const struct tmk_value *value, const char *shape) {
-    put_origin(d, value);
+    put_producer(d, value);
     tmk_text_printf(d->text, " [shape=%s, label=\"", shape);
     put_facts(d, value);
     put_line(d, value->name);
@@ -333,7 +333,7 @@ static void put_boxes(struct drawing *d, const struct tmk_graph *graph) {
 }
 
 static void put_edge(struct drawing *d, const struct tmk_value *value, char kind, uint32_t end) {
-    put_origin(d, value);
+    put_producer(d, value);
     tmk_text_printf(d->text, " -> %c%u [label=\"", kind, end);
     put_facts(d, value);
     tmk_text_puts(d->text, "\"];\n");

@@ -61,6 +61,8 @@ struct tmk_pool {
 };
 void tmk_pool_finish(struct tmk_pool *pool);
 
+enum { TMK_INLINE_LIMIT = 8 }; /* elements of a tensor that people are shown */
+
 /* Appends the text form (of a sub-graph too, but only a root's reads back), and numbers the values
  * anew. Tensors of more than `inline_limit` elements go to the pool; with pool NULL they print as
  * `...` (for people; such a text cannot be read back). text->failed: out of memory. */

@@ -53,14 +53,14 @@ enum tmk_status tmk_rewrite_pin(struct tmk_rewrite *rw, struct tmk_value *value)
 
 /* ---- walking ---- */
 
-struct walk {
+struct rewriting {
     struct tmk_rewrite *rw;
     enum tmk_status (*fn)(struct tmk_rewrite *rw, struct tmk_node *node);
     enum tmk_status status;
 };
 
 static void walk_graph(struct tmk_graph *graph, void *context) {
-    struct walk *walk = context;
+    struct rewriting *walk = context;
     size_t n = 0;
     struct tmk_node **nodes = calloc((size_t)graph->n_nodes + 1, sizeof(struct tmk_node *));
     if (!nodes && walk->status == TMK_OK)
@@ -76,7 +76,7 @@ static void walk_graph(struct tmk_graph *graph, void *context) {
 enum tmk_status tmk_rewrite_each(struct tmk_rewrite *rw,
                                  enum tmk_status (*fn)(struct tmk_rewrite *rw,
                                                        struct tmk_node *node)) {
-    struct walk walk = {rw, fn, TMK_OK};
+    struct rewriting walk = {rw, fn, TMK_OK};
     tmk_graph_each(rw->graph, walk_graph, &walk);
     return walk.status;
 }

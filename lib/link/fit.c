@@ -12,7 +12,7 @@
 enum { LEAST_POINTS = 10 }; /* 8 more than unknowns */
 
 /* What float32 arithmetic leaves of a number, of the largest that took part. */
-static const double rounding = 4e-7;
+static const double float_rounding = 4e-7;
 
 /* ---- equal ---- */
 
@@ -30,7 +30,7 @@ bool tmk_link_same(const float *x, const float *y, size_t n, double *residual) {
         worst = fmax(worst, fabs(a - b));
     }
     double range = most - min, largest = fmax(fabs(min), fabs(most));
-    if (!(range > 0) || worst > fmax(TMK_LINK_TOLERANCE * range, rounding * largest))
+    if (!(range > 0) || worst > fmax(TMK_LINK_TOLERANCE * range, float_rounding * largest))
         return false;
     *residual = worst / range;
     return true;
@@ -126,7 +126,7 @@ static bool fit_channel(const float *x, const float *y, size_t n, size_t step, d
     }
     double scale = y_varies ? xy / xx : 0, shift = mean_y - scale * mean_x;
     double worst = worst_of(x, y, n, step, scale, shift), range = ey.most - ey.min;
-    double noise = rounding * (largest_of(ey) + fabs(scale) * largest_of(ex));
+    double noise = float_rounding * (largest_of(ey) + fabs(scale) * largest_of(ex));
     *out = (struct channel){scale, shift, y_varies ? worst / range : 0, true, !y_varies};
     return !y_varies || worst <= TMK_LINK_TOLERANCE * range + noise;
 }
@@ -383,7 +383,7 @@ static bool may_be(const struct tmk_choosing *c, uint32_t original, uint32_t val
     return leads_to(c->l->from, original, other) || leads_to(c->l->from, other, original);
 }
 
-static enum tmk_status find_one(const struct tmk_choosing *c, uint32_t original) {
+static enum tmk_status find_fit(const struct tmk_choosing *c, uint32_t original) {
     struct candidate best = {.value = TMK_UNLINKED};
     for (uint32_t v = 0; v < c->values->n; v++) {
         struct candidate one;
@@ -418,7 +418,7 @@ enum tmk_status tmk_link_choose_affine(const struct tmk_choosing *c) {
     for (uint32_t o = 0; o < c->originals->n; o++)
         if (tmk_link_is_sampled(c->originals, o) && c->l->value_of[o] == TMK_UNLINKED &&
             c->l->from->tensors[o].kind != TMK_PROFILE_WEIGHT && !c->l->link->matches[o].ambiguous)
-            TMK_TRY(find_one(c, o));
+            TMK_TRY(find_fit(c, o));
     return TMK_OK;
 }
 
@@ -432,7 +432,7 @@ static bool same_bytes(const struct tmk_choosing *c, uint32_t original, uint32_t
            c->l->value_of[original] == TMK_UNLINKED && c->l->original_of[value] == TMK_UNLINKED;
 }
 
-static bool same_maker(const struct tmk_choosing *c, uint32_t original, uint32_t value) {
+static bool same_made(const struct tmk_choosing *c, uint32_t original, uint32_t value) {
     const struct tmk_profile_tensor *o = &c->l->from->tensors[original],
                                     *v = &c->l->to->tensors[value];
     return same_bytes(c, original, value) && *o->name && strcmp(o->name, v->name) == 0 &&
@@ -443,7 +443,7 @@ enum tmk_status tmk_link_choose_integers(const struct tmk_choosing *c) {
     enum { MOST_CANDIDATES = 16 };
     for (uint32_t o = 0; o < c->originals->n; o++)
         for (uint32_t v = 0; v < c->values->n; v++)
-            if (same_maker(c, o, v)) {
+            if (same_made(c, o, v)) {
                 c->l->link->matches[o].points = (uint64_t)c->originals->all[o].count * c->batches;
                 tmk_linking_match(c->l, o, v, TMK_LINK_EQUAL);
             }

@@ -10,7 +10,7 @@
 #include "tensor/shape.h"
 
 enum {
-    FLAT = 512,           /* elements a batch */
+    FLAT_ELEMENTS = 512,  /* elements a batch */
     POINTS = 128,         /* a channel, all batches together; fewer where that takes too much */
     MOST_FLOATS = 24576,  /* of a matrix, all batches together, but one row a batch at least */
     MOST_CHANNELS = 16384 /* more are no channels */
@@ -83,7 +83,7 @@ static enum tmk_status begin_signature(struct tmk_signature *s, const struct tmk
     s->count = tmk_tensor_count(tensor);
     if (s->dtype != TMK_FLOAT32 || !s->count)
         return TMK_OK;
-    s->n_flat = min_count(s->count, FLAT);
+    s->n_flat = min_count(s->count, FLAT_ELEMENTS);
     s->flat = malloc((size_t)s->n_flat * batches * sizeof *s->flat);
     TMK_TRY_ALLOC(s->flat, diag);
     if (s->shape.rank >= 2)

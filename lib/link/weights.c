@@ -35,7 +35,7 @@ static const struct tmk_tensor *data_of(const struct tmk_value *value) {
 }
 
 /* Can numbers that are almost the same, or that lie otherwise, be a coincidence? */
-static bool is_telling(const struct tmk_tensor *a) {
+static bool is_telling_tensor(const struct tmk_tensor *a) {
     return a->shape.rank >= 2 && tmk_tensor_count(a) >= LEAST_WEIGHTS;
 }
 
@@ -126,11 +126,11 @@ static bool is_scaled(const struct tmk_tensor *a, const struct tmk_tensor *b, in
     return zeros * 2 <= s.n;
 }
 
-enum how { RESHAPED, TRANSPOSED, SCALED };
+enum likeness { RESHAPED, TRANSPOSED, SCALED };
 
 struct relation {
     uint32_t value;
-    enum how how;
+    enum likeness how;
     int32_t axis; /* SCALED */
 };
 
@@ -144,8 +144,8 @@ static bool relate_weights(const struct weights *w, uint32_t original, uint32_t 
     if (is_reshaped(a, b))
         return true;
     out->how = TRANSPOSED;
-    if (!is_telling(a) || is_transposed(a, b))
-        return is_telling(a);
+    if (!is_telling_tensor(a) || is_transposed(a, b))
+        return is_telling_tensor(a);
     out->how = SCALED;
     if (!tmk_shape_equal(&a->shape, &b->shape))
         return false;
@@ -157,8 +157,8 @@ static bool relate_weights(const struct weights *w, uint32_t original, uint32_t 
 
 /* The only value that has the original's weights, or none; of those that have its very bytes the
  * first: they are all alike. */
-static enum tmk_status find_one(const struct weights *w, uint32_t original, double *scale,
-                                double *kept, size_t capacity) {
+static enum tmk_status find_weight(const struct weights *w, uint32_t original, double *scale,
+                                   double *kept, size_t capacity) {
     struct tmk_link_match *match = &w->l->link->matches[original];
     struct relation only = {.value = TMK_UNLINKED}, how;
     uint32_t found = 0;
@@ -210,7 +210,7 @@ static enum tmk_status find_relation(const struct weights *w, uint32_t original)
         capacity = (size_t)shape->dim[i] > capacity ? (size_t)shape->dim[i] : capacity;
     double *scale = calloc(capacity, sizeof *scale), *kept = calloc(capacity, sizeof *kept);
     enum tmk_status status =
-        scale && kept ? find_one(w, original, scale, kept, capacity) : tmk_nomem(w->l->diag);
+        scale && kept ? find_weight(w, original, scale, kept, capacity) : tmk_nomem(w->l->diag);
     free(scale);
     free(kept);
     return status;

@@ -198,7 +198,7 @@ static void count_items(struct tmk_graph *graph, void *context) {
     *(size_t *)context += (size_t)graph->n_values + graph->n_nodes;
 }
 
-static enum tmk_status run_pass(struct tmk_rewrite *rw) {
+static enum tmk_status eliminate_common(struct tmk_rewrite *rw) {
     size_t most = 1, size = 1;
     tmk_graph_each(rw->graph, count_items, &most);
     while (size < most)
@@ -215,4 +215,4 @@ static enum tmk_status run_pass(struct tmk_rewrite *rw) {
 }
 
 const struct tmk_pass tmk_pass_eliminate_common_subexpressions = {
-    "eliminate-common-subexpressions", "computes once what is computed twice", run_pass};
+    "eliminate-common-subexpressions", "computes once what is computed twice", eliminate_common};

@@ -39,11 +39,11 @@ static void sweep_initializers(struct tmk_graph *graph, void *context) {
             tmk_rewrite_drop(rw, graph->values[i]);
 }
 
-static enum tmk_status run_pass(struct tmk_rewrite *rw) {
+static enum tmk_status eliminate_dead(struct tmk_rewrite *rw) {
     sweep_nodes(rw->graph, rw);
     tmk_graph_each(rw->graph, sweep_initializers, rw);
     return TMK_OK;
 }
 
 const struct tmk_pass tmk_pass_eliminate_dead = {"eliminate-dead", "takes out what no output needs",
-                                                 run_pass};
+                                                 eliminate_dead};

@@ -131,10 +131,10 @@ static enum tmk_status equalize_operand(struct tmk_rewrite *rw, struct tmk_node 
     return status;
 }
 
-static enum tmk_status run_pass(struct tmk_rewrite *rw) {
+static enum tmk_status equalize_all(struct tmk_rewrite *rw) {
     return tmk_rewrite_each(rw, equalize_operand);
 }
 
 const struct tmk_pass tmk_pass_equalize = {
     "equalize", "gives channels between two convolutions ranges of one size; takes --profile",
-    run_pass, .needs_ranges = true};
+    equalize_all, .needs_ranges = true};

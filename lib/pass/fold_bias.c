@@ -121,7 +121,7 @@ static enum tmk_status fold_sum(struct tmk_rewrite *rw, struct tmk_node *sum, st
     return TMK_OK;
 }
 
-static enum tmk_status fold_node(struct tmk_rewrite *rw, struct tmk_node *sum) {
+static enum tmk_status fold_bias_of(struct tmk_rewrite *rw, struct tmk_node *sum) {
     if (!tmk_node_is(sum, TMK_DOMAIN_ONNX, "Add") || sum->n_inputs != 2)
         return TMK_OK;
     const uint32_t which = tmk_value_constant(sum->inputs[1]) ? 1 : 0;
@@ -141,9 +141,9 @@ static enum tmk_status fold_node(struct tmk_rewrite *rw, struct tmk_node *sum) {
     return status;
 }
 
-static enum tmk_status run_pass(struct tmk_rewrite *rw) {
-    return tmk_rewrite_each(rw, fold_node);
+static enum tmk_status fold_biases(struct tmk_rewrite *rw) {
+    return tmk_rewrite_each(rw, fold_bias_of);
 }
 
 const struct tmk_pass tmk_pass_fold_bias = {
-    "fold-bias", "adds constants behind convolutions and Gemms to their biases", run_pass};
+    "fold-bias", "adds constants behind convolutions and Gemms to their biases", fold_biases};

@@ -97,7 +97,7 @@ static bool was_reasonable(const struct folding *f, const struct tmk_node *node,
     return is_reasonable(made, from);
 }
 
-static enum tmk_status replace_node(struct folding *f, struct tmk_node *node) {
+static enum tmk_status replace_by_constant(struct folding *f, struct tmk_node *node) {
     for (uint32_t i = 0; i < node->n_outputs; i++)
         if (node->outputs[i] && tmk_rewrite_is_needed(f->rw, node->outputs[i]))
             TMK_TRY(tmk_rewrite_fold(f->rw, node->outputs[i], &f->made[i]));
@@ -115,7 +115,7 @@ static bool compute_node(struct folding *f, const struct tmk_node *node) {
     return true;
 }
 
-static enum tmk_status fold_node(struct folding *f, struct tmk_node *node) {
+static enum tmk_status fold_constant_node(struct folding *f, struct tmk_node *node) {
     size_t from;
     if (node->row->flags & TMK_OP_IMPURE || tmk_node_has(node, TMK_TRAIT_RECODES) ||
         !is_wanted(f, node) || !gather_operands(f, node, &from))
@@ -125,7 +125,7 @@ static enum tmk_status fold_node(struct folding *f, struct tmk_node *node) {
     if (tmk_op_infer(node, f->in, f->results, NULL) != TMK_OK ||
         !will_be_reasonable(f, node, from) || !compute_node(f, node))
         return TMK_OK;
-    enum tmk_status status = was_reasonable(f, node, from) ? replace_node(f, node) : TMK_OK;
+    enum tmk_status status = was_reasonable(f, node, from) ? replace_by_constant(f, node) : TMK_OK;
     for (uint32_t i = 0; i < node->n_outputs; i++)
         tmk_tensor_finish(&f->made[i]);
     return status;
@@ -135,7 +135,7 @@ static void fold_graph(struct tmk_graph *graph, void *context) {
     struct folding *f = context;
     for (struct tmk_node *node = graph->first, *next; node && f->status == TMK_OK; node = next) {
         next = node->next;
-        f->status = fold_node(f, node);
+        f->status = fold_constant_node(f, node);
     }
 }
 
@@ -149,7 +149,7 @@ static void fold_all(struct folding *f) {
     } while (f->status == TMK_OK && f->changed);
 }
 
-static enum tmk_status run_pass(struct tmk_rewrite *rw) {
+static enum tmk_status fold_constants(struct tmk_rewrite *rw) {
     struct folding *f = calloc(1, sizeof *f);
     TMK_TRY_ALLOC(f, rw->diag);
     f->rw = rw;
@@ -160,4 +160,4 @@ static enum tmk_status run_pass(struct tmk_rewrite *rw) {
 }
 
 const struct tmk_pass tmk_pass_fold_constant = {
-    "fold-constant", "computes what depends on no input, and keeps the result", run_pass};
+    "fold-constant", "computes what depends on no input, and keeps the result", fold_constants};

@@ -22,10 +22,6 @@
 #include "pass/pass.h"
 #include "pass/proposal.h"
 
-static bool is_op(const struct tmk_node *node, const char *op) {
-    return tmk_node_is(node, TMK_DOMAIN_ONNX, op);
-}
-
 static bool passes_scale(const struct tmk_node *node, const struct tmk_scale *scale) {
     const bool along_channels =
         scale->n == 1 || scale->axis == 1 || tmk_node_traits(node)->batch == TMK_BATCH_POINTWISE;
@@ -123,8 +119,8 @@ static bool scale_factor(struct tmk_proposal *p, struct tmk_node *node,
         return false;
     const int32_t rank = tmk_value_rank(node->outputs[0]);
     const struct tmk_tensor *tensor = tmk_value_constant(node->inputs[constant]);
-    const bool possible =
-        is_op(node, "Mul") && (scale->n == 1 || (own.n == scale->n && own.axis == scale->axis));
+    const bool possible = tmk_node_is(node, TMK_DOMAIN_ONNX, "Mul") &&
+                          (scale->n == 1 || (own.n == scale->n && own.axis == scale->axis));
     tmk_scale_finish(&own);
     return possible && tmk_propose_constant(p, node, constant, scale,
                                             scale->axis - (rank - tensor->shape.rank));
@@ -139,11 +135,11 @@ static bool scale_result(struct tmk_proposal *p, struct tmk_value *value,
         return false;
     if (passes_scale(node, scale))
         return scale_result(p, node->inputs[0], scale, depth - 1);
-    if (is_op(node, "Add"))
+    if (tmk_node_is(node, TMK_DOMAIN_ONNX, "Add"))
         return scale_addends(p, node, scale, depth - 1);
-    if (is_op(node, "Mul"))
+    if (tmk_node_is(node, TMK_DOMAIN_ONNX, "Mul"))
         return scale_factor(p, node, scale);
-    if (is_op(node, "BatchNormalization"))
+    if (tmk_node_is(node, TMK_DOMAIN_ONNX, "BatchNormalization"))
         return node->n_inputs == 5 && node->n_outputs == 1 &&
                !tmk_node_int(node, "training_mode", 0) && (scale->n == 1 || scale->axis == 1) &&
                tmk_propose_constant(p, node, 1, scale, 0) &&
@@ -181,7 +177,8 @@ static bool scale_reader(struct tmk_proposal *p, const struct tmk_value *value,
     struct tmk_value *result = node->outputs[0];
     if (node->graph != value->graph || !result)
         return false;
-    const bool added = is_op(node, "Add") && tmk_value_constant(node->inputs[1 - use->input]) &&
+    const bool added = tmk_node_is(node, TMK_DOMAIN_ONNX, "Add") &&
+                       tmk_value_constant(node->inputs[1 - use->input]) &&
                        has_shape_of(value, result);
     if (added || (use->input == 0 && passes_scale(node, scale))) {
         const struct tmk_scale inverse = tmk_scale_inverse(scale);
@@ -248,11 +245,12 @@ static enum tmk_status try_fold(struct tmk_rewrite *rw, struct tmk_node *product
     return status;
 }
 
-static enum tmk_status fold_node(struct tmk_rewrite *rw, struct tmk_node *node) {
+static enum tmk_status fold_scale_of(struct tmk_rewrite *rw, struct tmk_node *node) {
     struct tmk_scale scale;
     uint32_t constant = 0;
     bool folded = false;
-    if (!(is_op(node, "Mul") || is_op(node, "Div")) || !tmk_scale_of(node, &scale, &constant))
+    if (!(tmk_node_is(node, TMK_DOMAIN_ONNX, "Mul") || tmk_node_is(node, TMK_DOMAIN_ONNX, "Div")) ||
+        !tmk_scale_of(node, &scale, &constant))
         return TMK_OK;
     enum tmk_status status = try_fold(rw, node, constant, &scale, false, &folded);
     if (status == TMK_OK && !folded)
@@ -262,11 +260,11 @@ static enum tmk_status fold_node(struct tmk_rewrite *rw, struct tmk_node *node) 
 }
 
 /* A fold may make another possible: of a Mul before this one. */
-static enum tmk_status run_pass(struct tmk_rewrite *rw) {
+static enum tmk_status fold_scales(struct tmk_rewrite *rw) {
     bool any = false;
     do {
         rw->progress = false;
-        TMK_TRY(tmk_rewrite_each(rw, fold_node));
+        TMK_TRY(tmk_rewrite_each(rw, fold_scale_of));
         any = any || rw->progress;
     } while (rw->progress);
     rw->progress = any;
@@ -275,4 +273,4 @@ static enum tmk_status run_pass(struct tmk_rewrite *rw) {
 
 const struct tmk_pass tmk_pass_fold_scale_axis = {
     "fold-scale-axis", "moves multiplications by constants into weights, before or behind them",
-    run_pass};
+    fold_scales};

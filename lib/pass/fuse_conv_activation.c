@@ -81,7 +81,7 @@ static enum tmk_status build_fused(struct tmk_rewrite *rw, struct tmk_node *node
     return tmk_node_set_attr(*out, &numbers, rw->diag);
 }
 
-static enum tmk_status fuse_node(struct tmk_rewrite *rw, struct tmk_node *node) {
+static enum tmk_status fuse_activation(struct tmk_rewrite *rw, struct tmk_node *node) {
     const struct activation *activation = activation_of(node);
     struct tmk_value *inner = activation && node->inputs[0] ? node->inputs[0] : NULL;
     struct tmk_node *conv = inner ? inner->producer : NULL, *fused = NULL;
@@ -97,10 +97,10 @@ static enum tmk_status fuse_node(struct tmk_rewrite *rw, struct tmk_node *node) 
     return TMK_OK;
 }
 
-static enum tmk_status run_pass(struct tmk_rewrite *rw) {
-    return tmk_rewrite_each(rw, fuse_node);
+static enum tmk_status fuse_activations(struct tmk_rewrite *rw) {
+    return tmk_rewrite_each(rw, fuse_activation);
 }
 
 const struct tmk_pass tmk_pass_fuse_conv_activation = {
     "fuse-conv-activation", "makes one operator of a convolution and the activation behind it",
-    run_pass, true};
+    fuse_activations, true};

@@ -185,10 +185,6 @@ typedef const char *fuse_fn(struct fuse *f);
 
 static const char *const failed = "memory ran out"; /* with f->status */
 
-static bool is_op(const struct tmk_node *node, const char *op) {
-    return tmk_node_is(node, TMK_DOMAIN_ONNX, op);
-}
-
 /* ---- the new node ---- */
 
 static void put_input(struct fuse *f, struct tmk_value *value) {
@@ -307,7 +303,9 @@ static const char *fuse_two(struct fuse *f) {
         return "its operands are of two types of codes";
     if (!put_operand(f, 0) || !put_operand(f, 1) || !put_result(f))
         return failed;
-    return replace_node(f, MICROSOFT, is_op(f->node, "Add") ? "QLinearAdd" : "QLinearMul", 1, NULL);
+    return replace_node(f, MICROSOFT,
+                        tmk_node_is(f->node, TMK_DOMAIN_ONNX, "Add") ? "QLinearAdd" : "QLinearMul",
+                        1, NULL);
 }
 
 static const char *fuse_one(struct fuse *f) {
@@ -334,7 +332,8 @@ static const char *fuse_concat(struct fuse *f) {
 
 /* The codes themselves are moved. */
 static const char *fuse_moving(struct fuse *f) {
-    if (is_op(f->node, "MaxPool") && (f->node->version < 12 || f->node->n_outputs > 1))
+    if (tmk_node_is(f->node, TMK_DOMAIN_ONNX, "MaxPool") &&
+        (f->node->version < 12 || f->node->n_outputs > 1))
         return "MaxPool takes integers since operator set 12, and without indices";
     if (!same_quantization(&f->operand[0], &f->result))
         return "the scales or zero points on its two sides differ";
@@ -367,7 +366,7 @@ static const struct form forms[] = {
 static const struct form *form_of(const struct tmk_node *node) {
     static const struct form moving = {"", 1, fuse_moving, false};
     for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
-        if (is_op(node, forms[i].op))
+        if (tmk_node_is(node, TMK_DOMAIN_ONNX, forms[i].op))
             return &forms[i];
     return tmk_node_has(node, TMK_TRAIT_CODES) && node->n_outputs == 1 ? &moving : NULL;
 }
@@ -453,11 +452,11 @@ static enum tmk_status cancel_pair(struct tmk_rewrite *rw, struct tmk_node *quan
     return TMK_OK;
 }
 
-static enum tmk_status fuse_node(struct tmk_rewrite *rw, struct tmk_node *node) {
+static enum tmk_status fuse_qdq_node(struct tmk_rewrite *rw, struct tmk_node *node) {
     bool done = false;
-    if (is_op(node, "DequantizeLinear"))
+    if (tmk_node_is(node, TMK_DOMAIN_ONNX, "DequantizeLinear"))
         return retire_dequantize(rw, node);
-    if (is_op(node, "QuantizeLinear"))
+    if (tmk_node_is(node, TMK_DOMAIN_ONNX, "QuantizeLinear"))
         TMK_TRY(cancel_pair(rw, node, &done));
     if (done || !node->n_outputs || !node->outputs[0])
         return TMK_OK;
@@ -472,12 +471,12 @@ static enum tmk_status fuse_node(struct tmk_rewrite *rw, struct tmk_node *node) 
     return f.status;
 }
 
-static enum tmk_status run_pass(struct tmk_rewrite *rw) {
-    TMK_TRY(tmk_rewrite_each(rw, fuse_node));
-    return tmk_rewrite_each(rw, fuse_node); /* DequantizeLinear comes before what reads it */
+static enum tmk_status fuse_all_qdq(struct tmk_rewrite *rw) {
+    TMK_TRY(tmk_rewrite_each(rw, fuse_qdq_node));
+    return tmk_rewrite_each(rw, fuse_qdq_node); /* DequantizeLinear comes before what reads it */
 }
 
 const struct tmk_pass tmk_pass_fuse_qdq = {
     "fuse-qdq",
     "makes operators of integers of float ones between DequantizeLinear and QuantizeLinear",
-    run_pass, true};
+    fuse_all_qdq, true};

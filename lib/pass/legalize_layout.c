@@ -165,11 +165,11 @@ static enum tmk_status cancel_transposes(struct tmk_rewrite *rw, struct tmk_node
     return TMK_OK;
 }
 
-static enum tmk_status run_pass(struct tmk_rewrite *rw) {
+static enum tmk_status legalize_layouts(struct tmk_rewrite *rw) {
     TMK_TRY(tmk_rewrite_each(rw, turn_node));
     return tmk_rewrite_each(rw, cancel_transposes);
 }
 
 const struct tmk_pass tmk_pass_legalize_layout = {
     "legalize-layout", "lets operators that look at one element at a time work channels-last",
-    run_pass};
+    legalize_layouts};

@@ -233,7 +233,7 @@ static void unfold_in_graph(struct tmk_graph *graph, void *context) {
 }
 
 /* What is certain is looked up by values' numbers, which new values do not have: they come last. */
-static enum tmk_status run_pass(struct tmk_rewrite *rw) {
+static enum tmk_status simplify_nodes(struct tmk_rewrite *rw) {
     struct simplifying s = {.rw = rw};
     TMK_TRY(tmk_certain_create(rw->graph, &s.certain, rw->diag));
     do {
@@ -247,4 +247,4 @@ static enum tmk_status run_pass(struct tmk_rewrite *rw) {
 
 const struct tmk_pass tmk_pass_simplify_inference = {
     "simplify-inference", "makes BatchNormalization Mul and Add, drops Dropout and Identity",
-    run_pass};
+    simplify_nodes};

@@ -196,7 +196,7 @@ static void concat_axes(const struct operand *x, struct axes *axes) {
 
 typedef void axes_fn(const struct operand *x, struct axes *axes);
 
-static axes_fn *const rules[TMK_N_BATCH_RULES] = {
+static axes_fn *const position_rules[TMK_N_BATCH_RULES] = {
     [TMK_BATCH_ARG] = arg_axes,
     [TMK_BATCH_BATCH_NORM] = first_axes,
     [TMK_BATCH_CONCAT] = concat_axes,
@@ -231,7 +231,7 @@ static axes_fn *rule_of(const struct tmk_node *node) {
         return row_axes;
     if (traits->batch == TMK_BATCH_UNKNOWN && traits->product == TMK_PRODUCT_MATRIX)
         return matmul_axes;
-    return rules[traits->batch];
+    return position_rules[traits->batch];
 }
 
 /* ---- indices of operands, as indices of the result ---- */
@@ -299,13 +299,13 @@ static bool are_apart(const struct tmk_positions *positions) {
 
 /* ---- node by node ---- */
 
-struct walk {
+struct following {
     const struct tmk_plan *plan;
     struct tmk_positions *values; /* by value index */
 };
 
 /* NULL: it is not known, or there are no elements whose places could be told. */
-static const struct tmk_shape *shape_of(const struct walk *w, const struct tmk_value *value) {
+static const struct tmk_shape *shape_of(const struct following *w, const struct tmk_value *value) {
     const struct tmk_plan_value *planned = value ? &w->plan->values[value->index] : NULL;
     return planned &&
                    (planned->place == TMK_PLACE_ARENA || planned->place == TMK_PLACE_INPUT ||
@@ -316,7 +316,7 @@ static const struct tmk_shape *shape_of(const struct walk *w, const struct tmk_v
 }
 
 /* Along the axis that is joined, positions go on from operand to operand. */
-static bool join_positions(const struct walk *w, const struct tmk_node *node,
+static bool join_positions(const struct following *w, const struct tmk_node *node,
                            const struct tmk_shape *result, struct tmk_positions *out) {
     int64_t axis = tmk_node_int(node, "axis", 1);
     size_t before = 0;
@@ -346,7 +346,7 @@ static bool join_positions(const struct walk *w, const struct tmk_node *node,
     return add_position(out, &joined);
 }
 
-static void follow_operand(const struct walk *w, const struct operand *x,
+static void follow_operand(const struct following *w, const struct operand *x,
                            const struct tmk_value *value, const struct tmk_shape *result,
                            axes_fn *rule, struct tmk_positions *out, bool *clear) {
     const struct tmk_positions *known = &w->values[value->index];
@@ -364,7 +364,7 @@ static void follow_operand(const struct walk *w, const struct operand *x,
 }
 
 /* Another result than the first may be of other rows, unless it is an operand with its shape. */
-static bool has_rows(const struct walk *w, const struct tmk_node *node, uint32_t output,
+static bool has_rows(const struct following *w, const struct tmk_node *node, uint32_t output,
                      const struct tmk_shape *result) {
     const struct tmk_shape *first = node->n_inputs ? shape_of(w, node->inputs[0]) : NULL;
     if (tmk_is_shown(node, output)) /* which has axes of its own */
@@ -373,7 +373,7 @@ static bool has_rows(const struct walk *w, const struct tmk_node *node, uint32_t
            (first && tmk_shape_equal(first, result));
 }
 
-static void follow_node(const struct walk *w, const struct tmk_node *node, uint32_t output) {
+static void follow_node(const struct following *w, const struct tmk_node *node, uint32_t output) {
     const struct tmk_batch_node n = {.plan = w->plan, .node = node};
     const struct tmk_shape *result = shape_of(w, node->outputs[output]);
     struct tmk_positions *out = &w->values[node->outputs[output]->index], found = {0};
@@ -393,7 +393,7 @@ static void follow_node(const struct walk *w, const struct tmk_node *node, uint3
         *out = found;
 }
 
-static void walk_node(const struct walk *w, const struct tmk_node *node) {
+static void walk_node(const struct following *w, const struct tmk_node *node) {
     if (node->row->flags & TMK_OP_RUNS_GRAPHS)
         return;
     for (uint32_t i = 0; i < node->n_outputs; i++) {
@@ -412,7 +412,7 @@ static struct tmk_index seeded_index(const struct tmk_shape *shape, int32_t axis
                               (size_t)shape->dim[axis], offset};
 }
 
-static void seed_input(const struct walk *w, const struct tmk_position_seed *seed,
+static void seed_input(const struct following *w, const struct tmk_position_seed *seed,
                        const struct tmk_shape *mask, uint32_t input) {
     const struct tmk_shape *shape = shape_of(w, w->plan->graph->inputs[input]);
     struct tmk_positions *out = &w->values[w->plan->graph->inputs[input]->index];
@@ -433,7 +433,7 @@ static bool is_known(struct tmk_positions *positions, const struct tmk_shape *ma
     return positions->prompt.size && positions->n;
 }
 
-static enum tmk_status keep_known(const struct walk *w, struct tmk_plan *plan,
+static enum tmk_status keep_known(const struct following *w, struct tmk_plan *plan,
                                   const struct tmk_shape *mask, struct tmk_diag *diag) {
     uint32_t n_slots = 0;
     for (const struct tmk_node *node = plan->graph->first; node; node = node->next) {
@@ -452,14 +452,14 @@ static enum tmk_status keep_known(const struct walk *w, struct tmk_plan *plan,
 }
 
 void tmk_positions_follow(const struct tmk_plan *plan, struct tmk_positions *values) {
-    const struct walk w = {plan, values};
+    const struct following w = {plan, values};
     for (const struct tmk_node *node = plan->graph->first; node; node = node->next)
         walk_node(&w, node);
 }
 
 enum tmk_status tmk_plan_positions(struct tmk_plan *plan, const struct tmk_position_seeds *seeds,
                                    struct tmk_diag *diag) {
-    struct walk w = {plan, calloc(plan->n_values + 1u, sizeof *w.values)};
+    struct following w = {plan, calloc(plan->n_values + 1u, sizeof *w.values)};
     const struct tmk_shape *shape = shape_of(&w, plan->graph->inputs[seeds->mask]);
     TMK_TRY_ALLOC(w.values, diag);
     enum tmk_status status = TMK_OK;

@@ -172,8 +172,8 @@ static bool is_idle_cast(const struct tmk_node *node, const struct tmk_tensor *c
            result->known && result->dtype == in[0]->dtype;
 }
 
-static enum tmk_status add_step(struct tmk_planning *p, const struct tmk_node *node, bool dynamic,
-                                const struct tmk_infer_result *results) {
+static enum tmk_status add_raw_step(struct tmk_planning *p, const struct tmk_node *node,
+                                    bool dynamic, const struct tmk_infer_result *results) {
     struct tmk_plan *plan = p->plan;
     TMK_TRY_ALLOC(TMK_GROW(p->raw, p->n_raw, p->raw_size), p->diag);
     p->raw[p->n_raw++] = (struct tmk_raw_step){node, dynamic};
@@ -228,7 +228,7 @@ static enum tmk_status type_node(struct tmk_planning *p, const struct tmk_node *
     tmk_plan_operands(p->plan, node, tensors, in);
     weigh_operands(p->plan, node, &shaped, &constant);
     if (!shaped)
-        return add_step(p, node, true, results);
+        return add_raw_step(p, node, true, results);
     const struct tmk_attr *held = tmk_node_attr(node, "value");
     if (tmk_node_is(node, TMK_DOMAIN_ONNX, "Constant") && held && held->kind == TMK_ATTR_TENSOR &&
         node->n_outputs == 1 && node->outputs[0] && tmk_dtype_size(held->tensors->dtype))
@@ -247,7 +247,7 @@ static enum tmk_status type_node(struct tmk_planning *p, const struct tmk_node *
         return fold_node(p, node, in);
     if (known)
         TMK_TRY(count_operations(p, node, in, results));
-    return add_step(p, node, !known, results);
+    return add_raw_step(p, node, !known, results);
 }
 
 static bool kind_fits(enum tmk_type_kind declared, enum tmk_type_kind given) {

@@ -162,9 +162,10 @@ static struct tmk_relay_expr *make_info(struct annotating *a, const struct tmk_r
 
 /* ---- the copy ---- */
 
-static struct tmk_relay_expr *copy_expr(struct annotating *a, const struct tmk_relay_expr *from);
+static struct tmk_relay_expr *annotate_copy(struct annotating *a,
+                                            const struct tmk_relay_expr *from);
 
-static void *new_array(struct annotating *a, size_t count, size_t size) {
+static void *new_annotated(struct annotating *a, size_t count, size_t size) {
     void *memory = tmk_arena_array(a->build.arena, count, size);
     a->build.nomem |= !memory;
     return memory;
@@ -178,27 +179,27 @@ static void map_binding(struct annotating *a, const struct tmk_relay_binding *fr
 
 static struct tmk_relay_binding *copy_binding(struct annotating *a,
                                               const struct tmk_relay_binding *from) {
-    struct tmk_relay_binding *to = new_array(a, 1, sizeof *to);
+    struct tmk_relay_binding *to = new_annotated(a, 1, sizeof *to);
     if (!to)
         return NULL;
     *to = *from;
     if (from->expr)
-        to->expr = copy_expr(a, from->expr);
+        to->expr = annotate_copy(a, from->expr);
     map_binding(a, from, to);
     return to;
 }
 
 static struct tmk_relay_body copy_body(struct annotating *a, const struct tmk_relay_body *from) {
     struct tmk_relay_body to = *from;
-    to.bindings = new_array(a, from->n + 1u, sizeof(struct tmk_relay_binding *));
+    to.bindings = new_annotated(a, from->n + 1u, sizeof(struct tmk_relay_binding *));
     for (uint32_t i = 0; to.bindings && i < from->n; i++)
         to.bindings[i] = copy_binding(a, from->bindings[i]);
-    to.result = copy_expr(a, from->result);
+    to.result = annotate_copy(a, from->result);
     return to;
 }
 
 static struct tmk_relay_body *copy_branch(struct annotating *a, const struct tmk_relay_body *from) {
-    struct tmk_relay_body *to = from ? new_array(a, 1, sizeof *to) : NULL;
+    struct tmk_relay_body *to = from ? new_annotated(a, 1, sizeof *to) : NULL;
     if (to)
         *to = copy_body(a, from);
     return to;
@@ -206,11 +207,11 @@ static struct tmk_relay_body *copy_branch(struct annotating *a, const struct tmk
 
 static struct tmk_relay_function *copy_function(struct annotating *a,
                                                 const struct tmk_relay_function *from) {
-    struct tmk_relay_function *to = new_array(a, 1, sizeof *to);
+    struct tmk_relay_function *to = new_annotated(a, 1, sizeof *to);
     if (!to)
         return NULL;
     *to = *from;
-    to->params = new_array(a, from->n_params + 1u, sizeof(struct tmk_relay_binding *));
+    to->params = new_annotated(a, from->n_params + 1u, sizeof(struct tmk_relay_binding *));
     for (uint32_t i = 0; to->params && i < from->n_params; i++)
         to->params[i] = copy_binding(a, from->params[i]);
     to->body = copy_body(a, &from->body);
@@ -222,8 +223,9 @@ static bool is_edge(const struct tmk_relay_expr *expr) {
            expr->kind == TMK_RELAY_METADATA;
 }
 
-static struct tmk_relay_expr *copy_expr(struct annotating *a, const struct tmk_relay_expr *from) {
-    struct tmk_relay_expr *to = new_array(a, 1, sizeof *to);
+static struct tmk_relay_expr *annotate_copy(struct annotating *a,
+                                            const struct tmk_relay_expr *from) {
+    struct tmk_relay_expr *to = new_annotated(a, 1, sizeof *to);
     if (!to)
         return NULL;
     *to = *from;
@@ -233,7 +235,7 @@ static struct tmk_relay_expr *copy_expr(struct annotating *a, const struct tmk_r
         return to;
     }
     if (from->callee)
-        to->callee = copy_expr(a, from->callee);
+        to->callee = annotate_copy(a, from->callee);
     if (from->fn || from->body) {
         /* Edges of inner functions and branches are in the JSON only. */
         const bool inside = a->inside;
@@ -244,10 +246,10 @@ static struct tmk_relay_expr *copy_expr(struct annotating *a, const struct tmk_r
         to->otherwise = copy_branch(a, from->otherwise);
         a->inside = inside;
     }
-    to->args = new_array(a, from->n_args + 1u, sizeof(struct tmk_relay_expr *));
+    to->args = new_annotated(a, from->n_args + 1u, sizeof(struct tmk_relay_expr *));
     for (uint32_t i = 0; to->args && i < from->n_args; i++) {
         const struct tmk_relay_expr *arg = from->args[i];
-        struct tmk_relay_expr *copied = copy_expr(a, arg);
+        struct tmk_relay_expr *copied = annotate_copy(a, arg);
         const struct tmk_relay_edge *edge =
             is_edge(arg) ? add_edge(a, arg->value, NULL, arg) : NULL;
         to->args[i] = edge ? make_info(a, edge, copied, arg->type) : copied;
@@ -329,7 +331,7 @@ static void copy_top(struct annotating *a, const struct tmk_relay_body *body) {
 
 /* What makes the result gets a name, so that its edge has one. */
 static struct tmk_relay_expr *copy_result(struct annotating *a, const struct tmk_relay_expr *from) {
-    struct tmk_relay_expr *to = copy_expr(a, from);
+    struct tmk_relay_expr *to = annotate_copy(a, from);
     if (!is_edge(from) || !from->value || !to || from->kind == TMK_RELAY_METADATA)
         return to;
     struct tmk_relay_binding *binding = tmk_rb_make_binding(&a->build, to);
@@ -342,7 +344,7 @@ static struct tmk_relay_expr *copy_result(struct annotating *a, const struct tmk
 
 static struct tmk_relay_function *annotate_main(struct annotating *a,
                                                 const struct tmk_relay_function *from) {
-    struct tmk_relay_function *to = new_array(a, 1, sizeof *to);
+    struct tmk_relay_function *to = new_annotated(a, 1, sizeof *to);
     if (!to)
         return NULL;
     *to = *from;
@@ -367,10 +369,10 @@ static struct tmk_relay_function *annotate_main(struct annotating *a,
             a->build.nomem = true;
     }
     /* Behind those of the text come the scales that were added. */
-    struct tmk_relay_binding **kept = new_array(a, from->n_params + 1u, sizeof(*kept));
+    struct tmk_relay_binding **kept = new_annotated(a, from->n_params + 1u, sizeof(*kept));
     for (uint32_t i = 0; kept && i < from->n_params; i++)
         kept[i] = copy_param(a, from->params[i]);
-    to->params = new_array(a, from->n_params + a->build.n_params + 1u, sizeof(*kept));
+    to->params = new_annotated(a, from->n_params + a->build.n_params + 1u, sizeof(*kept));
     if (kept && to->params) {
         memcpy(to->params, kept, from->n_params * sizeof(*kept));
         for (size_t i = 0; i < a->build.n_params; i++)
@@ -387,7 +389,7 @@ static void copy_constants(struct annotating *a, const struct tmk_relay_module *
     struct tmk_relay_module *to = a->build.module;
     to->has_metadata = from->has_metadata;
     to->section = from->section;
-    to->constants = new_array(a, from->n_constants + 1u, sizeof *to->constants);
+    to->constants = new_annotated(a, from->n_constants + 1u, sizeof *to->constants);
     to->constant_dtypes = from->constant_dtypes;
     for (uint32_t i = 0; to->constants && i < from->n_constants; i++)
         tmk_tensor_share(&to->constants[to->n_constants++], &from->constants[i]);
@@ -401,7 +403,8 @@ enum tmk_status tmk_relay_annotate(const struct tmk_export_job *job,
     TMK_TRY(tmk_relay_module_create(&a.build.module, diag));
     a.build.arena = &a.build.module->arena;
     struct tmk_relay_module *to = a.build.module;
-    to->functions = new_array(&a, module->n_functions + 1u, sizeof(struct tmk_relay_function *));
+    to->functions =
+        new_annotated(&a, module->n_functions + 1u, sizeof(struct tmk_relay_function *));
     for (uint32_t i = 0; to->functions && i < module->n_functions; i++) {
         struct tmk_relay_function *function = module->functions[i];
         to->functions[to->n_functions++] =

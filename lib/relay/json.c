@@ -12,8 +12,8 @@
 
 /* ---- expressions ---- */
 
-static enum tmk_status new_expr(struct tmk_relay_json *from, enum tmk_relay_expr_kind kind,
-                                struct tmk_relay_expr **out) {
+static enum tmk_status new_json_expr(struct tmk_relay_json *from, enum tmk_relay_expr_kind kind,
+                                     struct tmk_relay_expr **out) {
     TMK_TRY(tmk_relay_part(from->nodes.in));
     struct tmk_relay_expr *expr = tmk_arena_alloc(&from->nodes.in->module->arena, sizeof *expr);
     TMK_TRY_ALLOC(expr, from->nodes.in->diag);
@@ -22,8 +22,8 @@ static enum tmk_status new_expr(struct tmk_relay_json *from, enum tmk_relay_expr
     return TMK_OK;
 }
 
-static enum tmk_status set_expr(struct tmk_relay_json *from, int64_t index,
-                                struct tmk_relay_expr *expr) {
+static enum tmk_status set_json_expr(struct tmk_relay_json *from, int64_t index,
+                                     struct tmk_relay_expr *expr) {
     from->exprs[index] = expr;
     return tmk_relay_push(from->nodes.in, &from->known, &index);
 }
@@ -38,9 +38,9 @@ static void clear_exprs(struct tmk_relay_json *from, size_t base) {
 }
 
 /* Another expression of what node `index` is, which is known. */
-static enum tmk_status copy_expr(struct tmk_relay_json *from, int64_t index,
-                                 struct tmk_relay_expr **out) {
-    TMK_TRY(new_expr(from, from->exprs[index]->kind, out));
+static enum tmk_status copy_json_expr(struct tmk_relay_json *from, int64_t index,
+                                      struct tmk_relay_expr **out) {
+    TMK_TRY(new_json_expr(from, from->exprs[index]->kind, out));
     **out = *from->exprs[index];
     return TMK_OK;
 }
@@ -60,9 +60,9 @@ static enum tmk_status bind_number(struct tmk_relay_json *from, int64_t index, c
     binding->kind = TMK_RELAY_NUMBERED;
     binding->expr = expr;
     TMK_TRY(tmk_relay_push(in, &in->pointers, &binding));
-    TMK_TRY(new_expr(from, TMK_RELAY_USE, &use));
+    TMK_TRY(new_json_expr(from, TMK_RELAY_USE, &use));
     use->binding = binding;
-    return set_expr(from, index, use);
+    return set_json_expr(from, index, use);
 }
 
 static enum tmk_status read_function(struct tmk_relay_json *from, int64_t index,
@@ -76,7 +76,7 @@ static enum tmk_status read_leaf(struct tmk_relay_json *from, int64_t index, con
     *out = NULL;
     if (!strcmp(key, "relay.Var"))
         return tmk_relay_node_fail(&from->nodes, index, "a variable that nothing declares");
-    TMK_TRY(new_expr(from, TMK_RELAY_OPERATOR, &expr));
+    TMK_TRY(new_json_expr(from, TMK_RELAY_OPERATOR, &expr));
     if (!strcmp(key, "Op") || !strcmp(key, "relay.Op")) {
         TMK_TRY(tmk_relay_json_string(from, tmk_relay_json_text(node, "repr_str"), &expr->text));
     } else if (!strcmp(key, "GlobalVar") || !strcmp(key, "relay.GlobalVar")) {
@@ -102,7 +102,7 @@ static enum tmk_status read_leaf(struct tmk_relay_json *from, int64_t index, con
         return TMK_OK;
     }
     *out = expr;
-    return set_expr(from, index, expr);
+    return set_json_expr(from, index, expr);
 }
 
 /* The nodes that must be known before this one, pushed onto `dims`. */
@@ -145,10 +145,10 @@ static enum tmk_status build_expr(struct tmk_relay_json *from, int64_t index, co
     const char *key = tmk_relay_json_text(node, "type_key");
     struct tmk_relay_expr *expr, *operand;
     size_t n = tmk_relay_json_listed_count(from, base), args = in->pointers.used, first = 0;
-    TMK_TRY(new_expr(from, TMK_RELAY_ITEMS, &expr));
+    TMK_TRY(new_json_expr(from, TMK_RELAY_ITEMS, &expr));
     if (!strcmp(key, "relay.Call")) {
         expr->kind = TMK_RELAY_CALL;
-        TMK_TRY(copy_expr(from, tmk_relay_json_listed(from, base, first++), &expr->callee));
+        TMK_TRY(copy_json_expr(from, tmk_relay_json_listed(from, base, first++), &expr->callee));
         TMK_TRY(tmk_relay_json_attrs(from, tmk_relay_json_ref(node, "attrs"), &expr->attrs,
                                      &expr->n_attrs));
     } else if (!strcmp(key, "relay.TupleGetItem")) {
@@ -166,7 +166,7 @@ static enum tmk_status build_expr(struct tmk_relay_json *from, int64_t index, co
         TMK_TRY(read_function(from, index, expr->fn));
     }
     for (size_t i = first; i < n; i++) {
-        TMK_TRY(copy_expr(from, tmk_relay_json_listed(from, base, i), &operand));
+        TMK_TRY(copy_json_expr(from, tmk_relay_json_listed(from, base, i), &operand));
         TMK_TRY(tmk_relay_push(in, &in->pointers, &operand));
     }
     TMK_TRY(tmk_relay_pop(in, &in->pointers, args, &expr->args, &expr->n_args));
@@ -226,7 +226,7 @@ static enum tmk_status read_expr(struct tmk_relay_json *from, int64_t index,
         cJSON_Delete(node);
         TMK_TRY(status);
     }
-    return copy_expr(from, index, out);
+    return copy_json_expr(from, index, out);
 }
 
 /* ---- variables, bodies, functions ---- */
@@ -259,9 +259,9 @@ static enum tmk_status make_variable(struct tmk_relay_json *from, int64_t index,
     TMK_TRY(
         tmk_relay_json_type(from, tmk_relay_json_ref(node, "_checked_type_"), &binding->checked));
     TMK_TRY(tmk_relay_json_span(from, node, &binding->span));
-    TMK_TRY(new_expr(from, TMK_RELAY_USE, &use));
+    TMK_TRY(new_json_expr(from, TMK_RELAY_USE, &use));
     use->binding = binding;
-    return set_expr(from, index, use);
+    return set_json_expr(from, index, use);
 }
 
 static enum tmk_status read_variable(struct tmk_relay_json *from, int64_t index,

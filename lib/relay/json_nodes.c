@@ -179,7 +179,7 @@ enum tmk_status tmk_relay_json_span(struct tmk_relay_json *from, const cJSON *no
  * bool, d a double. What else looks like a number is a node. From TVM's headers, 0.6 to 0.18. */
 static const struct {
     const char *key, *fields;
-} known[] = {
+} known_fields[] = {
     {"AdaptivePool2DAttrs", ""},
     {"ArgReduceAttrs", "bkeepdims bselect_last_index bexclude"},
     {"AvgPool1DAttrs", "bceil_mode bcount_include_pad"},
@@ -238,9 +238,9 @@ static const struct {
 static const char *fields_of(const char *type_key) {
     static const char front[] = "relay.attrs.";
     if (!strncmp(type_key, front, sizeof front - 1))
-        for (size_t i = 0; i < TMK_COUNT(known); i++)
-            if (!strcmp(type_key + sizeof front - 1, known[i].key))
-                return known[i].fields;
+        for (size_t i = 0; i < TMK_COUNT(known_fields); i++)
+            if (!strcmp(type_key + sizeof front - 1, known_fields[i].key))
+                return known_fields[i].fields;
     return NULL;
 }
 
@@ -257,8 +257,8 @@ static char letter_of(const char *fields, const char *name) {
 static enum tmk_status read_object(struct tmk_relay_json *from, int64_t index,
                                    struct tmk_relay_value *out);
 
-static enum tmk_status read_list(struct tmk_relay_json *from, const cJSON *data,
-                                 struct tmk_relay_value *out) {
+static enum tmk_status read_object_list(struct tmk_relay_json *from, const cJSON *data,
+                                        struct tmk_relay_value *out) {
     struct tmk_relay_reader *in = from->nodes.in;
     size_t base = in->values.used;
     out->kind = TMK_RELAY_LIST;
@@ -278,7 +278,7 @@ static enum tmk_status read_plain(struct tmk_relay_json *from, int64_t index, co
     if (!type[0]) {
         out->kind = TMK_RELAY_NONE;
     } else if (!strcmp(type, "Array")) {
-        return read_list(from, cJSON_GetObjectItemCaseSensitive(node, "data"), out);
+        return read_object_list(from, cJSON_GetObjectItemCaseSensitive(node, "data"), out);
     } else if (!strcmp(type, "runtime.String")) {
         out->kind = TMK_RELAY_STRING;
         return tmk_relay_json_string(from, tmk_relay_json_text(node, "repr_str"), &out->s);

@@ -151,9 +151,9 @@ static int32_t shift_at(const struct terms *t, size_t i) {
 }
 
 /* A constant of int64 that broadcasts along `axis` of a tensor of that rank. */
-static struct tmk_relay_expr *by_channel(struct tmk_relay_emit *e, const char *what,
-                                         const int64_t *values, size_t n, int64_t axis,
-                                         int32_t rank) {
+static struct tmk_relay_expr *constant_by_channel(struct tmk_relay_emit *e, const char *what,
+                                                  const int64_t *values, size_t n, int64_t axis,
+                                                  int32_t rank) {
     struct tmk_shape shape = {.rank = rank - (int32_t)axis};
     struct tmk_tensor tensor;
     if (n == 1)
@@ -195,12 +195,14 @@ static struct tmk_relay_expr *emit_multiplied(struct tmk_relay_emit *e, const st
     }
     struct tmk_relay_expr *y = tmk_rb_cast(e->b, x, TMK_INT64);
     if (grows)
-        y = tmk_re_2(e, "multiply", y, by_channel(e, "multiplier", factor, t->n, axis, rank));
+        y = tmk_re_2(e, "multiply", y,
+                     constant_by_channel(e, "multiplier", factor, t->n, axis, rank));
     struct tmk_relay_expr *rounded =
-        tmk_re_2(e, "add", y, by_channel(e, "rounder", rounder, t->n, axis, rank));
+        tmk_re_2(e, "add", y, constant_by_channel(e, "rounder", rounder, t->n, axis, rank));
     if (t->away)
         rounded = tmk_re_2(e, "add", rounded, tmk_re_2(e, "right_shift", y, int64_scalar(e, 63)));
-    return tmk_re_2(e, "right_shift", rounded, by_channel(e, "shift", right, t->n, axis, rank));
+    return tmk_re_2(e, "right_shift", rounded,
+                    constant_by_channel(e, "shift", right, t->n, axis, rank));
 }
 
 static bool read_terms(struct tmk_relay_emit *e, struct terms *t) {
@@ -273,13 +275,13 @@ static struct tmk_relay_expr *emit_requantize(struct tmk_relay_emit *e) {
     return tmk_rb_cast(e->b, x, zero->dtype);
 }
 
-#define WRITE(onnx, emit, read)                                                                    \
+#define WRITE_CODES(onnx, emit, read)                                                              \
     { "", 0, 0, 0, "", onnx, NULL, emit, read }
 
 const struct tmk_relay_op tmk_relay_ops_codes[] = {
-    WRITE("QuantizeLinear", emit_quantize, 1u << 1 | 1u << 2),
-    WRITE("DequantizeLinear", emit_dequantize, 1u << 1 | 1u << 2),
-    WRITE("ConvInteger", emit_conv_integer, 1u << 2 | 1u << 3),
-    WRITE("MatMulInteger", emit_matmul_integer, 1u << 2 | 1u << 3),
-    WRITE("ai.tidemark::Requantize", emit_requantize, 0x3e),
+    WRITE_CODES("QuantizeLinear", emit_quantize, 1u << 1 | 1u << 2),
+    WRITE_CODES("DequantizeLinear", emit_dequantize, 1u << 1 | 1u << 2),
+    WRITE_CODES("ConvInteger", emit_conv_integer, 1u << 2 | 1u << 3),
+    WRITE_CODES("MatMulInteger", emit_matmul_integer, 1u << 2 | 1u << 3),
+    WRITE_CODES("ai.tidemark::Requantize", emit_requantize, 0x3e),
     {0}};

@@ -68,19 +68,19 @@ static const struct tmk_value *cast_from(const struct tmk_value *v) {
     return node && tmk_node_is(node, TMK_DOMAIN_ONNX, "Cast") ? node->inputs[0] : NULL;
 }
 
-static bool is_narrow(const struct tmk_value *v) {
+static bool is_narrow_value(const struct tmk_value *v) {
     return v && (v->type.dtype == TMK_INT8 || v->type.dtype == TMK_UINT8);
 }
 
 /* ConvInteger takes codes of 8 bits. Wider integers may be such, cast, less a zero point. */
-static struct tmk_value *codes_of(struct tmk_relay_call *call, const char *part,
-                                  struct tmk_value *v, struct tmk_value **zero) {
+static struct tmk_value *codes_behind(struct tmk_relay_call *call, const char *part,
+                                      struct tmk_value *v, struct tmk_value **zero) {
     const struct tmk_node *node = v ? v->producer : NULL;
     const bool shifted = node && tmk_node_is(node, TMK_DOMAIN_ONNX, "Sub");
     const struct tmk_value *codes = cast_from(shifted ? node->inputs[0] : v);
     const struct tmk_value *from = shifted ? node->inputs[1] : NULL;
     size_t n;
-    if (*zero || is_narrow(v) || !is_narrow(codes))
+    if (*zero || is_narrow_value(v) || !is_narrow_value(codes))
         return v;
     if (from && cast_from(from))
         from = cast_from(from);
@@ -115,11 +115,12 @@ struct tmk_value *tmk_rl_convolve(struct tmk_relay_call *call, struct tmk_value 
     const int32_t axes = tmk_rl_space(call);
     const int64_t groups = tmk_rl_int(call, "groups");
     const struct tmk_relay_layouts l = tmk_rl_layouts(call, "data_layout");
-    struct tmk_value *x = tmk_rl_reorder(
-        call, "input", codes_of(call, "input_zero", tmk_rl_in(call, 0), &x_zero), l.in, l.order);
-    struct tmk_value *w =
-        tmk_rl_reorder(call, "weight", codes_of(call, "weight_zero", tmk_rl_in(call, 1), &w_zero),
-                       tmk_rl_string(call, "kernel_layout"), kernel_orders[axes - 1]);
+    struct tmk_value *x =
+        tmk_rl_reorder(call, "input", codes_behind(call, "input_zero", tmk_rl_in(call, 0), &x_zero),
+                       l.in, l.order);
+    struct tmk_value *w = tmk_rl_reorder(
+        call, "weight", codes_behind(call, "weight_zero", tmk_rl_in(call, 1), &w_zero),
+        tmk_rl_string(call, "kernel_layout"), kernel_orders[axes - 1]);
     if (call->status == TMK_OK && groups > 1 && tmk_rl_rank(call, x) > 1 &&
         x->type.shape.dim[1] == groups)
         w = flatten_depthwise(call, w, groups);
@@ -167,14 +168,14 @@ static struct tmk_value *lower_conv_transpose(struct tmk_relay_call *call) {
 
 enum { MOST = 3 }; /* spatial axes */
 
-struct window {
+struct pooling {
     size_t n;
     const int64_t *in, *kernel; /* in[i] -1: not known */
     int64_t stride[MOST], dilation[MOST], begin[MOST], end[MOST];
     bool ceil;
 };
 
-static bool read_list(const struct tmk_node *node, const char *name, size_t n, int64_t otherwise,
+static bool read_ints(const struct tmk_node *node, const char *name, size_t n, int64_t otherwise,
                       int64_t *out) {
     size_t there;
     const int64_t *ints = tmk_node_ints(node, name, &there);
@@ -183,12 +184,12 @@ static bool read_list(const struct tmk_node *node, const char *name, size_t n, i
     return !ints || there == n;
 }
 
-static int64_t reach_of(const struct window *w, size_t i) {
+static int64_t reach_of(const struct pooling *w, size_t i) {
     return (w->kernel[i] - 1) * w->dilation[i] + 1;
 }
 
 /* Products of such numbers fit. */
-static bool makes_sense(const struct window *w) {
+static bool makes_sense(const struct pooling *w) {
     for (size_t i = 0; i < w->n; i++)
         if (w->stride[i] < 1 || w->stride[i] > INT32_MAX || w->dilation[i] < 1 ||
             w->dilation[i] > INT32_MAX || w->kernel[i] < 1 || w->kernel[i] > INT32_MAX ||
@@ -197,7 +198,7 @@ static bool makes_sense(const struct window *w) {
     return true;
 }
 
-static const char *find_padding(const struct tmk_node *node, struct window *w) {
+static const char *find_padding(const struct tmk_node *node, struct pooling *w) {
     const char *how = tmk_node_string(node, "auto_pad", "NOTSET");
     int64_t pads[2 * MOST];
     if (strcmp(how, "SAME_UPPER") == 0 || strcmp(how, "SAME_LOWER") == 0) {
@@ -215,7 +216,7 @@ static const char *find_padding(const struct tmk_node *node, struct window *w) {
         }
         return NULL;
     }
-    if (strcmp(how, "VALID") == 0 || !read_list(node, "pads", 2 * w->n, 0, pads))
+    if (strcmp(how, "VALID") == 0 || !read_ints(node, "pads", 2 * w->n, 0, pads))
         memset(pads, 0, sizeof pads);
     for (size_t i = 0; i < w->n; i++) {
         w->begin[i] = pads[i];
@@ -230,7 +231,7 @@ static const char *find_padding(const struct tmk_node *node, struct window *w) {
 
 /* Both round up, but only ONNX drops a window that begins behind the data. Where no window is
  * gained, or one is dropped, rounding down is the same. */
-static const char *round_up(struct window *w, bool includes_padding) {
+static const char *round_up(struct pooling *w, bool includes_padding) {
     bool gains = false, loses = false;
     for (size_t i = 0; i < w->n; i++) {
         if (w->in[i] < 0)
@@ -260,14 +261,14 @@ static bool all_are(const int64_t *values, size_t n, int64_t what) {
 bool tmk_re_window(struct tmk_relay_emit *e, const int64_t *kernel, bool pool) {
     const struct tmk_shape *x = tmk_re_shape(e, 0);
     const bool transposed = tmk_node_is(e->node, TMK_DOMAIN_ONNX, "ConvTranspose");
-    struct window w = {.kernel = kernel};
+    struct pooling w = {.kernel = kernel};
     const char *why = NULL;
     if (!x || x->rank < 3 || x->rank > 2 + MOST)
         return tmk_re_fail(e, "only one to three spatial axes can be written");
     w.n = (size_t)x->rank - 2;
     w.in = x->dim + 2;
-    read_list(e->node, "strides", w.n, 1, w.stride);
-    read_list(e->node, "dilations", w.n, 1, w.dilation);
+    read_ints(e->node, "strides", w.n, 1, w.stride);
+    read_ints(e->node, "dilations", w.n, 1, w.dilation);
     if (!makes_sense(&w))
         why = "its sizes make no sense";
     else if (transposed && strncmp(tmk_re_text(e, "auto_pad", "NOTSET"), "SAME", 4) == 0)

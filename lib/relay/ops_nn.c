@@ -425,7 +425,8 @@ static struct tmk_relay_expr *emit_pad(struct tmk_relay_emit *e) {
     return tmk_re_n(e, "nn.pad", args, 2);
 }
 
-static const struct tmk_relay_same_attr axis_attr[] = {{"axis", "axis", TMK_RELAY_INT}, {0}};
+static const struct tmk_relay_same_attr softmax_axis_attr[] = {{"axis", "axis", TMK_RELAY_INT},
+                                                               {0}};
 static const struct tmk_relay_same_attr epsilon_attr[] = {
     {"epsilon", "epsilon", TMK_RELAY_REAL, .number = 1e-5f, .optional = true}, {0}};
 static const struct tmk_relay_same_attr lrn_attrs[] = {
@@ -446,7 +447,7 @@ const struct tmk_relay_op tmk_relay_ops_nn[] = {
      "units=None; out_dtype=None; auto_scheduler_rewritten_layout=None; "
      "meta_schedule_original_shape=None",
      "Gemm; of other ranks MatMul; of 8-bit integers MatMulInteger", lower_dense, emit_gemm},
-    {"nn.fast_softmax", 1, 1, 0, "axis=-1", "Softmax", tmk_rl_same, NULL, 0, axis_attr},
+    {"nn.fast_softmax", 1, 1, 0, "axis=-1", "Softmax", tmk_rl_same, NULL, 0, softmax_axis_attr},
     {"nn.group_norm", 3, 3, 0, "num_groups; axis=1; epsilon=1e-05; center=True; scale=True",
      "GroupNormalization", lower_norm},
     {"nn.instance_norm", 3, 3, 0, "axis=1; epsilon=1e-05; center=True; scale=True",
@@ -455,7 +456,8 @@ const struct tmk_relay_op tmk_relay_ops_nn[] = {
      lower_l2_normalize},
     {"nn.layer_norm", 3, 3, 0, "axis=-1; epsilon=1e-05; center=True; scale=True",
      "LayerNormalization", lower_norm, emit_layer_norm, 0, epsilon_attr},
-    {"nn.log_softmax", 1, 1, 0, "axis=-1", "LogSoftmax", tmk_rl_same, emit_softmax, 0, axis_attr},
+    {"nn.log_softmax", 1, 1, 0, "axis=-1", "LogSoftmax", tmk_rl_same, emit_softmax, 0,
+     softmax_axis_attr},
     {"nn.lrn", 1, 1, 0, "size=5; axis=1; bias=2; alpha=0.0001; beta=0.75", "LRN", lower_lrn,
      tmk_re_same, 0, lrn_attrs},
     {"nn.matmul", 2, 2, 0, "units=None; out_dtype=None; transpose_a=False; transpose_b=False",
@@ -463,6 +465,6 @@ const struct tmk_relay_op tmk_relay_ops_nn[] = {
     {"nn.mirror_pad", 1, 1, 0, "pad_width; mode='SYMMETRIC'", "Pad", lower_mirror_pad},
     {"nn.pad", 1, 2, 0, "pad_width; pad_mode='constant'; pad_value=0", "Pad", lower_pad, emit_pad,
      TMK_RE_REST},
-    {"nn.softmax", 1, 1, 0, "axis=-1", "Softmax", tmk_rl_same, emit_softmax, 0, axis_attr},
+    {"nn.softmax", 1, 1, 0, "axis=-1", "Softmax", tmk_rl_same, emit_softmax, 0, softmax_axis_attr},
     {"", 0, 0, 0, "", "Dropout", NULL, emit_dropout, 1u << 1 | 1u << 2},
     {0}};

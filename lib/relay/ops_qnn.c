@@ -181,7 +181,7 @@ static struct tmk_value *lower_conv2d(struct tmk_relay_call *call) {
     return tmk_rl_convolve(call, x_zero, w_zero);
 }
 
-static struct tmk_value *lower_dense(struct tmk_relay_call *call) {
+static struct tmk_value *lower_qnn_dense(struct tmk_relay_call *call) {
     static const int64_t turned[] = {1, 0};
     struct tmk_value *x = tmk_rl_in(call, 0), *w = tmk_rl_in(call, 1);
     struct tmk_value *in[] = {x, NULL, zero_point(call, "input_zero", 2, tmk_rl_type_of(call, x)),
@@ -241,7 +241,7 @@ static struct tmk_value *lower_multiply(struct tmk_relay_call *call) {
 }
 
 /* Operands: a tuple of codes, one of scales, one of zero points, the result's scale and zero. */
-static struct tmk_value *lower_concatenate(struct tmk_relay_call *call) {
+static struct tmk_value *lower_qnn_concatenate(struct tmk_relay_call *call) {
     uint32_t n, n_scales, n_zeros;
     struct tmk_value **parts = tmk_rl_parts(call, 0, &n);
     struct tmk_value **scales = tmk_rl_parts(call, 1, &n_scales);
@@ -348,10 +348,10 @@ const struct tmk_relay_op tmk_relay_ops_qnn[] = {
      lower_per_axis},
     {"qnn.add", 8, 8, 0, "lhs_axis=-1; rhs_axis=-1", sums, lower_add_or_subtract},
     {"qnn.concatenate", 5, 5, TMK_RELAY_TAKES_TUPLE, "axis=0",
-     "ai.tidemark::FixedPointMultiply of each, Concat, Clip, Cast", lower_concatenate},
+     "ai.tidemark::FixedPointMultiply of each, Concat, Clip, Cast", lower_qnn_concatenate},
     {"qnn.conv2d", 6, 6, 0, tmk_rl_conv2d_attrs, "ConvInteger", lower_conv2d},
     {"qnn.dense", 6, 6, 0, "units=None; out_dtype='int32'", "Transpose, MatMulInteger",
-     lower_dense},
+     lower_qnn_dense},
     {"qnn.dequantize", 3, 3, 0, "out_dtype='float32'; axis=-1", "Cast, Sub, Cast, Mul",
      lower_dequantize},
     THROUGH_REALS("qnn.erf", "Erf"),

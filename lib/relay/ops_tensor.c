@@ -321,7 +321,7 @@ static struct tmk_relay_expr *emit_gather(struct tmk_relay_emit *e) {
     return tmk_re_n(e, "take", args, 2);
 }
 
-static const struct tmk_relay_same_attr axis_attr[] = {{"axis", "axis", TMK_RELAY_INT}, {0}};
+static const struct tmk_relay_same_attr gather_axis_attr[] = {{"axis", "axis", TMK_RELAY_INT}, {0}};
 static const struct tmk_relay_same_attr space_attrs[] = {
     {"block_size", "blocksize", TMK_RELAY_INT, .number = 1},
     {"mode", "mode", TMK_RELAY_STRING, .text = "DCR", .optional = true, .write_only = true},
@@ -338,7 +338,7 @@ const struct tmk_relay_op tmk_relay_ops_tensor[] = {
     {"broadcast_to_like", 2, 2, 0, "", "Expand", lower_broadcast_to_like},
     {"full", 1, 1, 0, "shape; dtype=None", "Expand", lower_full},
     {"full_like", 2, 2, 0, "", "Expand", lower_full_like},
-    {"gather", 2, 2, 0, "axis", "GatherElements", tmk_rl_same, NULL, 0, axis_attr},
+    {"gather", 2, 2, 0, "axis", "GatherElements", tmk_rl_same, NULL, 0, gather_axis_attr},
     {"gather_nd", 2, 2, 0, "batch_dims=0; index_rank=None", "Transpose, GatherND", lower_gather_nd},
     {"nn.depth_to_space", 1, 1, 0, "block_size=1; layout='NCHW'; mode='DCR'", "DepthToSpace",
      lower_depth_to_space, tmk_re_same, 0, depth_attrs},

@@ -10,7 +10,7 @@
 #include "base/map.h"
 #include "relay/record.h"
 
-#define MAGIC UINT64_C(0xF7E58D4F05049CB7)
+#define PARAMS_MAGIC UINT64_C(0xF7E58D4F05049CB7)
 
 enum tmk_status tmk_relay_params_create(struct tmk_relay_params **out, struct tmk_diag *diag) {
     *out = calloc(1, sizeof **out);
@@ -90,7 +90,7 @@ static enum tmk_status read_all(struct tmk_relay_bytes *from, struct tmk_relay_p
     uint64_t value;
     uint32_t n;
     TMK_TRY(tmk_relay_field(from, 8, &value));
-    if (value != MAGIC)
+    if (value != PARAMS_MAGIC)
         return tmk_relay_bytes_fail(from, 0, "not a params file (relay.save_param_dict's)");
     TMK_TRY(tmk_relay_field(from, 8, &value));
     if (value)
@@ -139,7 +139,7 @@ enum tmk_status tmk_relay_params_read(const char *path, struct tmk_relay_params 
 
 enum tmk_status tmk_relay_params_print(const struct tmk_relay_params *params, struct tmk_text *out,
                                        struct tmk_diag *diag) {
-    tmk_relay_field_print(out, 8, MAGIC);
+    tmk_relay_field_print(out, 8, PARAMS_MAGIC);
     tmk_relay_field_print(out, 8, 0);
     tmk_relay_field_print(out, 8, params->n);
     for (uint32_t i = 0; i < params->n; i++) {

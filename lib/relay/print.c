@@ -286,7 +286,7 @@ struct printer {
 static enum tmk_status print_expr(struct printer *to, const struct tmk_relay_expr *expr);
 static enum tmk_status print_function(struct printer *to, const struct tmk_relay_function *fn);
 
-static void new_line(struct printer *to) {
+static void put_new_line(struct printer *to) {
     tmk_text_printf(to->out, "\n%*s", (int)(2 * to->indent), "");
 }
 
@@ -351,7 +351,7 @@ static enum tmk_status print_body(struct printer *to, const struct tmk_relay_bod
             TMK_TRY(print_expr(to, binding->expr));
         }
         tmk_text_puts(to->out, ";");
-        new_line(to);
+        put_new_line(to);
     }
     return print_expr(to, body->result);
 }
@@ -360,10 +360,10 @@ static enum tmk_status print_enclosed(struct printer *to, const char *open,
                                       const struct tmk_relay_body *body, const char *close) {
     tmk_text_puts(to->out, open);
     to->indent++;
-    new_line(to);
+    put_new_line(to);
     TMK_TRY(print_body(to, body));
     to->indent--;
-    new_line(to);
+    put_new_line(to);
     tmk_text_puts(to->out, close);
     return TMK_OK;
 }

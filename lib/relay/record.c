@@ -9,7 +9,7 @@
 #include "base/diag.h"
 #include "base/size.h"
 
-#define MAGIC UINT64_C(0xDD5E40F096B4A13F)
+#define RECORD_MAGIC UINT64_C(0xDD5E40F096B4A13F)
 enum { MAX_RANK = 32, CPU = 1 };
 
 /* DLPack's codes. */
@@ -86,7 +86,7 @@ static enum tmk_status read_header(struct tmk_relay_bytes *from, struct tmk_aren
     uint64_t value, rank;
     size_t begin = from->at;
     TMK_TRY(tmk_relay_field(from, 8, &value));
-    if (value != MAGIC)
+    if (value != RECORD_MAGIC)
         return tmk_relay_bytes_fail(from, begin, "no tensor begins here (it has another mark)");
     TMK_TRY(tmk_relay_field(from, 8, &value));
     if (value)
@@ -119,7 +119,7 @@ static enum tmk_status read_header(struct tmk_relay_bytes *from, struct tmk_aren
     return name_dtype(param, arena, from->diag);
 }
 
-static bool shape_of(const struct tmk_relay_param *param, struct tmk_shape *out) {
+static bool shape_of_param(const struct tmk_relay_param *param, struct tmk_shape *out) {
     *out = (struct tmk_shape){.rank = param->rank};
     if (param->rank > TMK_MAX_RANK)
         return false;
@@ -161,7 +161,7 @@ enum tmk_status tmk_relay_record_read(struct tmk_relay_bytes *from, struct tmk_a
     param.n_bytes = (size_t)stored;
     enum tmk_dtype dtype = find_dtype(&param);
     const unsigned char *data = from->bytes + from->at;
-    if (dtype != TMK_UNDEFINED && shape_of(&param, &shape)) {
+    if (dtype != TMK_UNDEFINED && shape_of_param(&param, &shape)) {
         TMK_TRY(tmk_tensor_init(&param.tensor, dtype, &shape, from->diag));
         memcpy(param.tensor.data, data, param.n_bytes);
         param.bytes = param.tensor.data;
@@ -202,7 +202,7 @@ enum tmk_status tmk_relay_record_make(const struct tmk_tensor *tensor, struct tm
 }
 
 void tmk_relay_record_print(struct tmk_text *out, const struct tmk_relay_param *param) {
-    tmk_relay_field_print(out, 8, MAGIC);
+    tmk_relay_field_print(out, 8, RECORD_MAGIC);
     tmk_relay_field_print(out, 8, 0);
     tmk_relay_field_print(out, 4, (uint32_t)param->device_type);
     tmk_relay_field_print(out, 4, (uint32_t)param->device_id);

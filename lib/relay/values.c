@@ -174,7 +174,7 @@ static enum tmk_status parse_string(struct tmk_relay_reader *in, const char **ou
     return tmk_relay_next(in);
 }
 
-static enum tmk_status parse_value(struct tmk_relay_reader *in, struct tmk_relay_value *out);
+static enum tmk_status parse_attr_value(struct tmk_relay_reader *in, struct tmk_relay_value *out);
 
 static enum tmk_status parse_items(struct tmk_relay_reader *in, int close, const char *what,
                                    struct tmk_relay_value *out) {
@@ -183,7 +183,7 @@ static enum tmk_status parse_items(struct tmk_relay_reader *in, int close, const
     bool more = in->token.kind != close;
     while (more) {
         struct tmk_relay_value item = {0};
-        TMK_TRY(parse_value(in, &item));
+        TMK_TRY(parse_attr_value(in, &item));
         TMK_TRY(tmk_relay_push(in, &in->values, &item));
         TMK_TRY(tmk_relay_take(in, ',', &more));
         more = more && in->token.kind != close;
@@ -241,7 +241,7 @@ static enum tmk_status parse_plain(struct tmk_relay_reader *in, struct tmk_relay
     return tmk_relay_expected(in, "the value of an attribute");
 }
 
-static enum tmk_status parse_value(struct tmk_relay_reader *in, struct tmk_relay_value *out) {
+static enum tmk_status parse_attr_value(struct tmk_relay_reader *in, struct tmk_relay_value *out) {
     TMK_TRY(tmk_relay_enter(in));
     if (in->token.kind == '[') {
         out->kind = TMK_RELAY_LIST;
@@ -263,6 +263,6 @@ enum tmk_status tmk_relay_parse_attr(struct tmk_relay_reader *in, const char *na
         TMK_TRY(tmk_relay_next(in));
         TMK_TRY(tmk_relay_need(in, '=', "'='"));
     }
-    TMK_TRY(parse_value(in, &attr.value));
+    TMK_TRY(parse_attr_value(in, &attr.value));
     return tmk_relay_push(in, &in->attrs, &attr);
 }

@@ -18,7 +18,10 @@
 #include "base/size.h"
 #include "tmk_version.h"
 
-enum { MOST_FDS = 1 << 16, PATIENCE = 5 /* seconds between looks whether the owner is there */ };
+enum {
+    MOST_FDS = 1 << 16,
+    OWNER_PATIENCE = 5 /* seconds between looks whether the owner is there */
+};
 
 extern char **environ;
 
@@ -120,7 +123,7 @@ bool tmk_served_answer(struct tmk_served *served, const struct tmk_helper_answer
 }
 
 bool tmk_served_begin(struct tmk_served *served) {
-    const struct timeval patience = {PATIENCE, 0};
+    const struct timeval patience = {OWNER_PATIENCE, 0};
     struct tmk_helper_begin begin = {0};
     struct tmk_helper_answer answer = {0};
     struct tmk_helper_ready ready = {0};

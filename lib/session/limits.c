@@ -33,7 +33,7 @@ static uint64_t statistics_of(const struct tmk_plan *plan, const struct tmk_plan
         const struct tmk_plan_value *value = &plan->values[taps[i].value];
         const struct tmk_slot_config *slot = &slots[taps[i].slot];
         size_t count = 0;
-        if (value->dtype != TMK_FLOAT32 || slot->rule != TMK_RULE_NONE)
+        if (value->dtype != TMK_FLOAT32 || slot->rule != TMK_DERIVE_NONE)
             continue;
         (void)tmk_shape_count(&value->shape, &count);
         bool bins = slot->level != TMK_STATS_MINMAX;
@@ -282,7 +282,7 @@ static enum tmk_status plan_once(const struct tmk_memory_request *r,
     return status;
 }
 
-static bool is_stream(const char *source) {
+bool tmk_data_is_stream(const char *source) {
     const char *eq = strrchr(source, '=');
     return strcmp(eq ? eq + 1 : source, "-") == 0;
 }
@@ -324,7 +324,7 @@ enum tmk_status tmk_memory_planned(const struct tmk_memory_request *request,
     struct tmk_cuts own = {0};
     struct planning p = {.cuts = options->limits.stream_layers ? &own : NULL};
     for (size_t i = 0; i < options->data.n_sources; i++)
-        if (is_stream(options->data.sources[i]))
+        if (tmk_data_is_stream(options->data.sources[i]))
             return tmk_fail(diag, TMK_UNSUPPORTED,
                             "memory can't be planned for data that comes as a stream");
     enum tmk_status status = fit(request, held, &p, diag);

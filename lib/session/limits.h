@@ -20,6 +20,9 @@ struct tmk_memory_request {
     uint32_t n_slots, threads;
 };
 
+/* Is the source, a path or NAME=PATH as data.sources of the options has it, standard input? */
+bool tmk_data_is_stream(const char *source);
+
 /* Opens the data, plans its first batch and adds up. What statistics take is an estimate, from what
  * they were measured to take: how many bins are used is known only once the data was seen. With
  * options->limits.memory: fewer workers first, which change no result, then batches half as large,

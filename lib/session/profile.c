@@ -14,6 +14,7 @@
 #include "profile/format.h"
 #include "profile/meter.h"
 #include "session/describe.h"
+#include "session/limits.h"
 #include "session/partials.h"
 #include "session/record.h"
 #include "session/running.h"
@@ -26,15 +27,10 @@ struct rank {
     const struct tmk_feed *feed;
 };
 
-static bool is_stream(const char *data) {
-    const char *equals = strrchr(data, '=');
-    return strcmp(data, "-") == 0 || (equals && strcmp(equals, "=-") == 0);
-}
-
 /* TMK_ARGUMENT: the options are for one process only. */
 static enum tmk_status check_ranks(const struct tmk_run_options *options, struct tmk_diag *diag) {
     for (size_t i = 0; i < options->data.n_sources; i++)
-        if (is_stream(options->data.sources[i]))
+        if (tmk_data_is_stream(options->data.sources[i]))
             return tmk_fail(diag, TMK_ARGUMENT,
                             "standard input can feed one process only; a run of %u ranks needs "
                             "data in files",

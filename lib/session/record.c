@@ -199,11 +199,11 @@ static enum tmk_status move_account(const struct tmk_profile *profile, struct tm
     return TMK_OK;
 }
 
-static const char *const rule_names[] = {[TMK_RULE_NONE] = "",
-                                         [TMK_RULE_CLAMP] = "clip",
-                                         [TMK_RULE_CONCAT] = "concat",
-                                         [TMK_RULE_VIEW] = "view",
-                                         [TMK_RULE_TRANSPOSE] = "transpose"};
+static const char *const rule_names[] = {[TMK_DERIVE_NONE] = "",
+                                         [TMK_DERIVE_CLAMP] = "clip",
+                                         [TMK_DERIVE_CONCAT] = "concat",
+                                         [TMK_DERIVE_VIEW] = "view",
+                                         [TMK_DERIVE_TRANSPOSE] = "transpose"};
 
 static enum tmk_status record_value(struct tmk_profile *profile, const struct tmk_value *value,
                                     const struct tmk_observed *observed, uint32_t slot,
@@ -238,10 +238,10 @@ static enum tmk_status record_value(struct tmk_profile *profile, const struct tm
         TMK_TRY(move_account(profile, &observed->accounts[slot - 1],
                              observed->configs[slot - 1].per_sample, tensor, diag));
     if (slot && tensor->stats && tensor->kind != TMK_PROFILE_WEIGHT &&
-        observed->configs[slot - 1].rule != TMK_RULE_NONE) {
+        observed->configs[slot - 1].rule != TMK_DERIVE_NONE) {
         const struct tmk_slot_config *config = &observed->configs[slot - 1];
         bool relu =
-            config->rule == TMK_RULE_CLAMP && config->clamp.lo == 0 && isinf(config->clamp.hi);
+            config->rule == TMK_DERIVE_CLAMP && config->clamp.lo == 0 && isinf(config->clamp.hi);
         tensor->rule = tmk_profile_text(profile, relu ? "relu" : rule_names[config->rule]);
         for (uint32_t i = 0; i < config->n_sources; i++)
             TMK_TRY(tmk_profile_add_derivation(

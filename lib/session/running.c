@@ -137,13 +137,13 @@ enum tmk_status tmk_running_goes_on(const struct tmk_run_events *events, struct 
     return TMK_OK;
 }
 
-static enum tmk_status between_steps(void *context, struct tmk_diag *diag) {
+static enum tmk_status check_stop(void *context, struct tmk_diag *diag) {
     return tmk_running_goes_on(&((const struct tmk_running *)context)->options->events, diag);
 }
 
-static enum tmk_status control_run(void *context, bool *pause, struct tmk_diag *diag) {
+static enum tmk_status control_simple_run(void *context, bool *pause, struct tmk_diag *diag) {
     (void)pause;
-    return between_steps(context, diag);
+    return check_stop(context, diag);
 }
 
 struct tmk_exec_options tmk_running_exec_options(struct tmk_running *run) {
@@ -157,7 +157,7 @@ struct tmk_exec_options tmk_running_exec_options(struct tmk_running *run) {
                     .print = {events->print, events->context, options->observe.call,
                               options->observe.context},
                     .seeds = {run->padding, run->mask}},
-        .control = {control_run, between_steps, run},
+        .control = {control_simple_run, check_stop, run},
         .progress = events->progress || events->waiting ? report_progress : NULL,
         .progress_context = run,
         .fewer_threads = options->notices.fewer_threads ? fewer_threads : NULL,

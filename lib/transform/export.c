@@ -146,8 +146,9 @@ struct relay_text {
     struct tmk_graph *graph; /* that its expressions know the values of */
 };
 
-static enum tmk_status read_relay(const struct tmk_exporter *row, const struct tmk_model *model,
-                                  struct relay_text *out, struct tmk_diag *diag) {
+static enum tmk_status open_relay_text(const struct tmk_exporter *row,
+                                       const struct tmk_model *model, struct relay_text *out,
+                                       struct tmk_diag *diag) {
     if (!model || !row->wants_relay || strcmp(model->format, "relay") != 0)
         return TMK_OK;
     return tmk_relay_open(model->path, model->params, true, &out->module, &out->params, &out->graph,
@@ -177,7 +178,7 @@ static enum tmk_status export_encodings(const struct tmk_encodings *encodings,
     if (status == TMK_OK && options->target)
         status = tmk_export_check_target(options->target, encodings, graph, diag);
     if (status == TMK_OK)
-        status = read_relay(row, model, &relay, diag);
+        status = open_relay_text(row, model, &relay, diag);
     const struct tmk_export_job job = {
         .encodings = encodings,
         .graph = graph,

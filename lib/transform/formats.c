@@ -24,8 +24,8 @@ static enum tmk_status load_onnx(const char *path, const char *params_path, bool
         path, &(struct tmk_onnx_options){.keep_unknown = keep_unknown, .lazy = true}, out, diag);
 }
 
-static const struct tmk_model_reader onnx = {"onnx", load_onnx};
-static const struct tmk_model_reader relay = {"relay", tmk_relay_load};
+static const struct tmk_model_reader onnx_reader = {"onnx", load_onnx};
+static const struct tmk_model_reader relay_reader = {"relay", tmk_relay_load};
 
 /* Past blanks and comments; `text` is terminated. */
 static const char *first_word(const char *text) {
@@ -66,7 +66,7 @@ enum tmk_status tmk_model_reader_find(const char *path, const struct tmk_model_r
     TMK_TRY(tmk_in(diag, status, "%s", path));
     text[n] = 0;
     bool is_relay = begins_as_relay(text) || tmk_ends_in(path, ".relay");
-    *out = is_relay ? &relay : &onnx;
+    *out = is_relay ? &relay_reader : &onnx_reader;
     return TMK_OK;
 }
 

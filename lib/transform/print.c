@@ -15,8 +15,6 @@
 #include "transform/model.h"
 #include "transform/values.h"
 
-enum { INLINE_LIMIT = 8 }; /* elements of a tensor that are shown */
-
 /* ---- operators ---- */
 
 struct op_count {
@@ -185,7 +183,7 @@ enum tmk_status tmk_model_print(struct tmk_model *model, enum tmk_view view, cha
         qsort(c.ops, c.n, sizeof *c.ops, most_first);
     switch (view) {
     case TMK_VIEW_TEXT:
-        tmk_graph_print(model->graph, INLINE_LIMIT, NULL, &text);
+        tmk_graph_print(model->graph, TMK_INLINE_LIMIT, NULL, &text);
         break;
     case TMK_VIEW_DOT:
         tmk_graph_dot(model->graph, NULL, &text);
@@ -215,7 +213,7 @@ struct marking {
     size_t n;
 };
 
-static int compare_ids(const void *a, const void *b) {
+static int compare_pattern_ids(const void *a, const void *b) {
     const uint32_t x = ((const struct tmk_pattern_node *)a)->id,
                    y = ((const struct tmk_pattern_node *)b)->id;
     return (x > y) - (x < y);
@@ -225,9 +223,10 @@ static bool note_pattern(const void *context, const struct tmk_node *node, char 
     const struct marking *m = context;
     const int64_t id = node->n_outputs && node->outputs[0] ? node->outputs[0]->profile_id : -1;
     const struct tmk_pattern_node key = {.id = (uint32_t)id},
-                                  *found = id < 0 || !m->n ? NULL
-                                                           : bsearch(&key, m->nodes, m->n,
-                                                                     sizeof key, compare_ids);
+                                  *found = id < 0 || !m->n
+                                               ? NULL
+                                               : bsearch(&key, m->nodes, m->n, sizeof key,
+                                                         compare_pattern_ids);
     if (found)
         snprintf(out, TMK_DOT_NOTE, "%s %u", found->pattern, found->occurrence);
     return found != NULL;

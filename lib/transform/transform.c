@@ -23,8 +23,6 @@
 #include "transform/model.h"
 #include "transform/values.h"
 
-enum { INLINE_LIMIT = 8 }; /* elements of a tensor that are shown */
-
 bool tmk_transform_pass(size_t i, const char **name, const char **help) {
     size_t n = 0;
     while (tmk_pass_list()[n])
@@ -109,7 +107,7 @@ static void print_after(void *context, const char *pass, bool progress, struct t
                         const struct tmk_lineage *lineage) {
     struct transforming *t = context;
     struct tmk_text text = {0};
-    tmk_graph_print_lineage(graph, INLINE_LIMIT, lineage, &text);
+    tmk_graph_print_lineage(graph, TMK_INLINE_LIMIT, lineage, &text);
     t->failed = t->failed || text.failed;
     if (!text.failed)
         t->options->after(t->options->context, pass, progress, text.data);
@@ -231,8 +229,8 @@ static enum tmk_status read_onnx(struct transforming *t, const char *path,
 }
 
 /* The same, and the values of the transformed graph in it. */
-static enum tmk_status read_relay(struct transforming *t, const char *path, struct tmk_graph **file,
-                                  struct tmk_ptrmap *matches) {
+static enum tmk_status read_written_relay(struct transforming *t, const char *path,
+                                          struct tmk_graph **file, struct tmk_ptrmap *matches) {
     struct tmk_relay_module *module = NULL;
     struct tmk_relay_params *params = NULL;
     enum tmk_status status =
@@ -244,14 +242,14 @@ static enum tmk_status read_relay(struct transforming *t, const char *path, stru
     return status;
 }
 
-static enum tmk_status make_record(struct transforming *t, const struct tmk_model *model,
-                                   const char *path, struct tmk_lineage_record **out) {
+static enum tmk_status make_lineage_record(struct transforming *t, const struct tmk_model *model,
+                                           const char *path, struct tmk_lineage_record **out) {
     const bool relay = tmk_is_relay_path(path);
     struct tmk_graph *file = NULL;
     struct tmk_ptrmap matches = {0};
     struct tmk_lineage_record *record = NULL;
     enum tmk_status status =
-        relay ? read_relay(t, path, &file, &matches) : read_onnx(t, path, &file);
+        relay ? read_written_relay(t, path, &file, &matches) : read_onnx(t, path, &file);
     if (status == TMK_OK) {
         const struct tmk_lineage_ends ends = {.original = t->original,
                                               .graph = t->graph,
@@ -328,7 +326,7 @@ enum tmk_status tmk_model_transform(struct tmk_model *model,
     if (status == TMK_OK)
         status = save_model(&t, path);
     if (status == TMK_OK && out)
-        status = make_record(&t, model, path, out);
+        status = make_lineage_record(&t, model, path, out);
     if (status == TMK_OK && report)
         *report = t.report;
     tmk_lineage_destroy(&t.lineage);

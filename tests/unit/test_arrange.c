@@ -432,7 +432,8 @@ TEST(a_concatenation_of_samples) {
     compare(m, &(struct tmk_shape){4, {5, 3, 19, 17}});
 }
 
-static uint32_t count_rules(const char *text, const struct tmk_shape *shape, enum tmk_rule rule) {
+static uint32_t count_rules(const char *text, const struct tmk_shape *shape,
+                            enum tmk_derive_rule rule) {
     struct scene *s = play(text, DERIVED, shape, false);
     uint32_t n = 0;
     for (uint32_t i = 0; i < s->n_slots; i++)
@@ -455,7 +456,7 @@ TEST(the_same_elements_in_other_shapes) {
            " %w = Concat(%v, %d) {axis=1}\n output %f0\n output %f1\n output %f3\n output %f4\n"
            " output %w\n}");
     compare_batches(m, image);
-    assert_int_equal(count_rules(m->text, &image, TMK_RULE_VIEW), 12);
+    assert_int_equal(count_rules(m->text, &image, TMK_DERIVE_VIEW), 12);
 }
 
 /* Of what lies in blocks, was clamped, joined, or has another shape; ties of zeros among them. */
@@ -473,7 +474,7 @@ TEST(the_same_elements_in_another_order) {
            " %t8 = Transpose(%c) {perm=[3,1,0,2]}\n output %t0\n output %t3\n output %t5\n"
            " output %z\n output %l\n output %t7\n output %t8\n}");
     compare_batches(m, image);
-    assert_int_equal(count_rules(m->text, &image, TMK_RULE_TRANSPOSE), 9);
+    assert_int_equal(count_rules(m->text, &image, TMK_DERIVE_TRANSPOSE), 9);
 }
 
 /* A product has channels whenever its shape is known, what only hands them on has not. */
@@ -486,7 +487,7 @@ TEST(shapes_that_are_unknown_beforehand) {
            " %t = Transpose(%p) {perm=[2,1,0,3]}\n %f = Flatten(%t)\n %v = Identity(%a)\n"
            " output %r\n output %f\n output %v\n}");
     compare_batches(m, image);
-    assert_int_equal(count_rules(m->text, &image, TMK_RULE_VIEW), 3);
+    assert_int_equal(count_rules(m->text, &image, TMK_DERIVE_VIEW), 3);
 }
 
 TEST(a_node_without_operands_comes_first) {
