@@ -10,6 +10,7 @@
 #define MICROSOFT "com.microsoft"
 #define ML "ai.onnx.ml"
 #define TIDEMARK "ai.tidemark"
+#define PREVIEW "ai.onnx.preview"
 #define TRAINING "ai.onnx.preview.training"
 
 #define EVERY_INPUT UINT32_MAX
@@ -118,6 +119,7 @@ static const struct tmk_traits rows[] = {
     {TIDEMARK, "FixedPointMultiply"},
     {ONNX, "Flatten", .class = TMK_OP_DIRECT, .batch = TMK_BATCH_FLATTEN, .numbers = 1 << 0,
      .flags = CODES | MOVES},
+    {PREVIEW, "FlexAttention", .flags = SENSITIVE | ROWS},
     {ONNX, "Floor", .batch = TMK_BATCH_POINTWISE, .flags = MONOTONE},
     {MICROSOFT, "FusedConv", .class = TMK_OP_MACC, .product = TMK_PRODUCT_CONV, .weights = 1 << 1,
      .bias = 2, .numbers = 1 << 0},

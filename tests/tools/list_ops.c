@@ -44,7 +44,7 @@ static void print_flags(const struct tmk_op *op) {
             printf("%s%s", before, names[i].name);
             before = ",";
         }
-    if (!flags)
+    if (*before == '\t') /* none has a word */
         printf("\t-");
 }
 

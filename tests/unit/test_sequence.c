@@ -32,7 +32,8 @@ static void read_graph(struct sequence_scene *scene, const char *body) {
     char text[4096];
     *scene = (struct sequence_scene){0};
     int length =
-        snprintf(text, sizeof text, "graph \"g\" opset 21 \"ai.tidemark\" 1 {\n%s\n}\n", body);
+        snprintf(text, sizeof text,
+                 "graph \"g\" opset 21 \"ai.tidemark\" 1 \"ai.onnx.preview\" 1 {\n%s\n}\n", body);
     assert_true(length > 0 && (size_t)length < sizeof text);
     if (parse_graph(text, NULL, &scene->graph, DIAG) != TMK_OK ||
         tmk_ops_bind(scene->graph, DIAG) != TMK_OK)
@@ -259,6 +260,50 @@ TEST(a_graph_maps_a_sequence) {
     refuses(TWO "%y = SequenceMap(%s) {body=graph \"m\" {\n input %e : f32[?]\n"
                 "%q = SequenceConstruct(%e)\n output %q\n }}\n output %y",
             TMK_TYPE, "what its graph makes must be a tensor");
+}
+
+#define QUERY "init %q : f32[1,1,1,1] = {0}\n init %k : f32[1,1,2,1] = {1, 2}\n"
+#define FLEX(attrs)                                                                                \
+    QUERY "init %v : f32[1,1,2,1] = {4, 8}\n %y = ai.onnx.preview::FlexAttention(%q, %k, "         \
+          "%v)" attrs
+
+/* All scores are 0 before the graphs. */
+TEST(graphs_change_scores_and_probabilities) {
+    static const char *const cases[][2] = {
+        {FLEX("\n"), "6"},
+        /* a bias of ln 3 on the second key */
+        {FLEX(" {score_mod=graph \"s\" {\n input %x : f32[?,?,?,?]\n"
+              "init %b : f32[2] = {0, 1.0986123}\n %m = Add(%x, %b)\n output %m\n }}\n"),
+         "7"},
+        {FLEX(" {prob_mod=graph \"p\" {\n input %x : f32[?,?,?,?]\n"
+              "%m = Add(%x, %x)\n output %m\n }}\n"),
+         "12"},
+        /* what a graph hands on unchanged is not overwritten */
+        {FLEX(" {score_mod=graph \"s\" {\n input %x : f32[?,?,?,?]\n output %x\n }}\n"), "6"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[2048];
+        snprintf(text, sizeof text,
+                 "init %%f : f32[] = {%s}\n%sinit %%want : bool[] = {1}\n %%d = Sub(%%y, %%f)\n"
+                 " %%n = Abs(%%d)\n %%s = ReduceMax(%%n) {keepdims=0}\n"
+                 " init %%e : f32[] = {1e-5}\n %%z = Less(%%s, %%e)\n output %%z",
+                 cases[i][1], cases[i][0]);
+        gives(text);
+    }
+    refuses(FLEX(" {score_mod=graph \"s\" {\n input %x : f32[?,?,?,?]\n"
+                 "%m = ReduceMax(%x)\n output %m\n }}\n output %y"),
+            TMK_SHAPE, "the graph 'score_mod' makes [1,1,1,1]");
+    refuses(FLEX(" {prob_mod=graph \"p\" {\n input %x : f32[?,?,?,?]\n"
+                 "%m = Cast(%x) {to=7}\n output %m\n }}\n output %y"),
+            TMK_TYPE, "prob_mod");
+    refuses(FLEX(" {prob_mod=graph \"p\" {\n input %x : f32[?,?,?,?]\n"
+                 "output %x\n output %x\n }}\n output %y"),
+            TMK_GRAPH, "makes 2 values, not 1");
+    refuses(QUERY "%y = ai.onnx.preview::FlexAttention(%q, %k, %q)\n output %y", TMK_SHAPE,
+            "do not fit each other");
+    refuses(QUERY "init %v : f32[2,1] = {4, 8}\n"
+                  "%y = ai.onnx.preview::FlexAttention(%q, %k, %v)\n output %y",
+            TMK_SHAPE, "input 'V' has rank 2, not 4");
 }
 
 TEST(a_sequence_can_be_an_input) {
