@@ -212,7 +212,10 @@ void tmk_guess_try(struct tmk_guess *guess, const char *known) {
     if (!n || !m || n > LONGEST || m > LONGEST)
         return;
     size_t distance = edit_distance(guess->wanted, n, known, m);
-    if (distance > (n < 3 ? 1 : (n + 2) / 3)) {
+    if (n >= 3 && m > n && strchr("-_./", known[n]) &&
+        edit_distance(guess->wanted, n, known, n) == 0) {
+        distance = 1; /* the first words of a name */
+    } else if (distance > (n < 3 ? 1 : (n + 2) / 3)) {
         if (n < 3 || !strstr(known, guess->wanted))
             return;
         distance = WITHIN + m - n; /* a part of a name, where no whole one is near */

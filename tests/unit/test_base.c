@@ -77,14 +77,15 @@ TEST(what_stands_in_front_is_not_put_there_again) {
 }
 
 TEST(the_nearest_name_is_guessed) {
-    static const char *const known[] = {"entropy", "percentile", "minmax", "mse", "/relu1/out", ""};
+    static const char *const known[] = {"entropy",    "percentile", "minmax",     "mse",
+                                        "/relu1/out", "rknn",       "ncnn-table", ""};
     static const struct {
         const char *wanted, *best;
     } cases[] = {{"entrop", "entropy"},   {"precentile", "percentile"},
                  {"MinMax", "minmax"},    {"mes", "mse"},
                  {"relu1", "/relu1/out"}, {"x", NULL},
                  {"quantize", NULL},      {"", NULL},
-                 {"minmax", "minmax"}};
+                 {"minmax", "minmax"},    {"NCNN", "ncnn-table"}};
     char text[TMK_GUESS_SIZE], longest[300];
     for (size_t i = 0; i < TMK_COUNT(cases); i++) {
         struct tmk_guess guess = {.wanted = cases[i].wanted};
