@@ -436,6 +436,9 @@ static enum tmk_status run_group_query(struct tmk_run *run) {
     j.q = run->in[IN_Q]->data;
     j.q_row = (size_t)s->heads * size + (s->packed ? 2 * kv : 0);
     j.kv_row = s->packed ? j.q_row : kv;
+    int64_t before, after;
+    for (int64_t b = 0; s->queries && b < s->batch; b++)
+        TMK_TRY(find_lengths(&j, b, &before, &after));
     if (!s->batch || !s->queries || !s->size)
         return TMK_OK;
     j.k = s->packed ? j.q + (size_t)s->heads * size : run->in[IN_K]->data;
@@ -443,7 +446,6 @@ static enum tmk_status run_group_query(struct tmk_run *run) {
     TMK_TRY(take_scratch(&j));
     TMK_TRY(show_parts(&j));
     for (int64_t b = 0; b < s->batch; b++) {
-        int64_t before, after;
         TMK_TRY(find_lengths(&j, b, &before, &after));
         for (int64_t g = 0; g < s->groups; g++)
             TMK_TRY(fill_cache(&j, b, g, before));
@@ -454,7 +456,8 @@ static enum tmk_status run_group_query(struct tmk_run *run) {
 }
 
 const struct tmk_op tmk_ops_contrib_group_query[] = {
-    {TMK_OP_CONTRIB("GroupQueryAttention"), TMK_OP_COUNTS(1, 14, 1, 3), .channel = TMK_CHANNEL_LAST,
+    {TMK_OP_CONTRIB("GroupQueryAttention"), TMK_OP_COUNTS(1, 14, 1, 3), .flags = TMK_OP_CHECKS,
+     .channel = TMK_CHANNEL_LAST,
      .attrs = "do_rotary:int k_quant_type:string kv_cache_bit_width:int kv_num_heads:int! "
               "local_window_size:int num_heads:int! qk_output:int rotary_interleaved:int "
               "scale:float smooth_softmax:int softcap:float v_quant_type:string",

@@ -97,8 +97,7 @@ static float zero_of(const struct tmk_tensor *zeros, const struct sizes *s, size
     return ((const float *)zeros->data)[row * s->blocks + block];
 }
 
-static enum tmk_status widen_row(struct tmk_run *run, const struct sizes *s, size_t row,
-                                 float *out) {
+static void widen_row(struct tmk_run *run, const struct sizes *s, size_t row, float *out) {
     const uint8_t *codes = (const uint8_t *)run->in[IN_B]->data + row * s->row_bytes;
     const float *scales = (const float *)run->in[IN_SCALES]->data + row * s->blocks;
     const struct tmk_tensor *zeros = tmk_run_in(run, IN_ZEROS),
@@ -107,16 +106,12 @@ static enum tmk_status widen_row(struct tmk_run *run, const struct sizes *s, siz
     float zero = 0;
     for (size_t k = 0; k < s->k; k++) {
         size_t block = k / s->block;
-        if (group && (group[k] < 0 || (size_t)group[k] >= s->blocks))
-            return tmk_fail(run->diag, TMK_RANGE, "g_idx[%zu] is %d, of %zu blocks", k,
-                            (int)group[k], s->blocks);
         if (group)
             block = (size_t)group[k];
         if (group || k % s->block == 0)
             zero = zero_of(zeros, s, row, block);
         out[k] = ((float)tmk_contrib_code(codes, k, s->bits) - zero) * scales[block];
     }
-    return TMK_OK;
 }
 
 static enum tmk_status run_nbits(struct tmk_run *run) {
@@ -125,6 +120,15 @@ static enum tmk_status run_nbits(struct tmk_run *run) {
     float *rows, *part, *panel;
     struct sizes s;
     TMK_TRY(find_matrix(run->node, &s, run->diag));
+    const struct tmk_tensor *groups = tmk_run_in(run, IN_GROUPS);
+    for (size_t k = 0; groups && k < s.k; k++) {
+        const int32_t group = ((const int32_t *)groups->data)[k];
+        if (group < 0 || (size_t)group >= s.blocks)
+            return tmk_fail(run->diag, TMK_RANGE, "g_idx[%zu] is %d, of %zu blocks", k, (int)group,
+                            s.blocks);
+    }
+    if (tmk_tensor_count(y) == 0)
+        return TMK_OK;
     s.m = tmk_tensor_count(y) / s.n;
     TMK_TRY(tmk_scratch_floats(run, TMK_GEMM_COLUMNS, (int64_t)s.k, 1, &rows));
     TMK_TRY(tmk_scratch_floats(run, (int64_t)s.m, TMK_GEMM_COLUMNS, 1, &part));
@@ -132,7 +136,7 @@ static enum tmk_status run_nbits(struct tmk_run *run) {
     for (size_t first = 0; first < s.n; first += TMK_GEMM_COLUMNS) {
         const size_t n = s.n - first < TMK_GEMM_COLUMNS ? s.n - first : TMK_GEMM_COLUMNS;
         for (size_t i = 0; i < n; i++)
-            TMK_TRY(widen_row(run, &s, first + i, rows + i * s.k));
+            widen_row(run, &s, first + i, rows + i * s.k);
         const struct tmk_gemm gemm = {s.m, n, s.k, run->in[IN_A]->data, rows, s.k, 1, 1, s.k, part};
         tmk_gemm(&gemm, panel);
         for (size_t i = 0; i < s.m; i++)
@@ -284,7 +288,8 @@ static enum tmk_status run_gather(struct tmk_run *run) {
 }
 
 const struct tmk_op tmk_ops_contrib_nbits[] = {
-    {TMK_OP_CONTRIB("MatMulNBits"), TMK_OP_COUNTS(3, 6, 1, 1), .channel = TMK_CHANNEL_LAST,
+    {TMK_OP_CONTRIB("MatMulNBits"), TMK_OP_COUNTS(3, 6, 1, 1), .flags = TMK_OP_CHECKS,
+     .channel = TMK_CHANNEL_LAST,
      .attrs = "K:int! N:int! accuracy_level:int bits:int block_size:int! weight_prepacked:int",
      .infer = infer_nbits, .run = run_nbits, .cost = cost_nbits},
     {TMK_OP_CONTRIB("GatherBlockQuantized"), TMK_OP_COUNTS(3, 4, 1, 1), .channel = TMK_CHANNEL_LAST,

@@ -74,6 +74,8 @@ static enum tmk_status cumulate_run(struct tmk_run *run) {
     int32_t axis = 0;
     size_t size = tmk_dtype_size(x->dtype);
     TMK_TRY(read_axis(run->in[1], x->shape.rank, &axis, run->diag));
+    if (tmk_tensor_count(y) == 0)
+        return TMK_OK;
     size_t outer = tmk_shape_product(&x->shape, 0, axis), n = (size_t)x->shape.dim[axis],
            inner = tmk_shape_product(&x->shape, axis + 1, x->shape.rank);
     void *so_far = tmk_scratch(run, inner, sizeof(uint64_t));
@@ -89,10 +91,10 @@ static enum tmk_status cumulate_run(struct tmk_run *run) {
 static const char attrs[] = "exclusive:int reverse:int";
 
 const struct tmk_op tmk_ops_cumulate[] = {
-    {TMK_OP_ONNX("CumSum", 11, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1),
+    {TMK_OP_ONNX("CumSum", 11, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1), .flags = TMK_OP_CHECKS,
      .channel = TMK_CHANNEL_INHERIT, .attrs = attrs, .infer = cumulate_infer, .table = sums,
      .run = cumulate_run},
-    {TMK_OP_ONNX("CumProd", 26, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1),
+    {TMK_OP_ONNX("CumProd", 26, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1), .flags = TMK_OP_CHECKS,
      .channel = TMK_CHANNEL_INHERIT, .attrs = attrs, .infer = cumulate_infer, .table = products,
      .run = cumulate_run},
     {NULL}};

@@ -109,8 +109,6 @@ static void run_row(const struct tmk_tensor *x, struct tmk_tensor *y, size_t fir
 static enum tmk_status run_fixed(struct tmk_run *run) {
     const struct tmk_tensor *x = run->in[X];
     struct layout l;
-    if (!tmk_run_out(run, 0) || tmk_tensor_count(x) == 0)
-        return TMK_OK;
     TMK_TRY(find_layout(run->node, run->in, &l, run->diag));
     const int32_t *multiplier = run->in[MULTIPLIER]->data, *shift = run->in[SHIFT]->data;
     for (size_t k = 0; k < l.n; k++)
@@ -263,8 +261,6 @@ static void requantize_row(const struct tmk_run *run, const struct terms *t, siz
 
 static enum tmk_status run_requantize(struct tmk_run *run) {
     struct terms t;
-    if (!tmk_run_out(run, 0) || tmk_tensor_count(run->out[0]) == 0)
-        return TMK_OK;
     TMK_TRY(find_terms(run->node, run->in, &t, run->diag));
     TMK_TRY(check_multipliers(run));
     for (size_t o = 0; o < t.outer; o++)
@@ -281,11 +277,12 @@ static const struct tmk_unary round_away = {.row = {[TMK_FLOAT32] = round_away_r
 
 const struct tmk_op tmk_ops_fixed_point[] = {
     {TMK_OP_KEY(TMK_DOMAIN_TIDEMARK, "FixedPointMultiply", 1, INT32_MAX), TMK_OP_COUNTS(3, 3, 1, 1),
-     .flags = TMK_OP_INPLACE, .channel = TMK_CHANNEL_INHERIT, .attrs = "axis:int rounding:string",
-     .infer = infer_fixed, .run = run_fixed},
+     .flags = TMK_OP_INPLACE | TMK_OP_CHECKS, .channel = TMK_CHANNEL_INHERIT,
+     .attrs = "axis:int rounding:string", .infer = infer_fixed, .run = run_fixed},
     {TMK_OP_KEY(TMK_DOMAIN_TIDEMARK, "Requantize", 1, INT32_MAX), TMK_OP_COUNTS(5, 6, 1, 1),
-     .channel = TMK_CHANNEL_INHERIT, .attrs = "axis:int highest:int lowest:int rounding:string!",
-     .infer = infer_requantize, .run = run_requantize},
+     .flags = TMK_OP_CHECKS, .channel = TMK_CHANNEL_INHERIT,
+     .attrs = "axis:int highest:int lowest:int rounding:string!", .infer = infer_requantize,
+     .run = run_requantize},
     {TMK_OP_KEY(TMK_DOMAIN_TIDEMARK, "RoundAway", 1, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
      .flags = TMK_OP_INPLACE, .channel = TMK_CHANNEL_INHERIT, .table = &round_away,
      .infer = tmk_infer_unary, .run = tmk_run_unary},

@@ -40,10 +40,13 @@ static enum tmk_status gather_run(struct tmk_run *run) {
     size_t block = tmk_shape_product(&data->shape, axis + 1, data->shape.rank),
            bytes = block * tmk_dtype_size(data->dtype);
     char *to = out->data;
+    int64_t at;
+    for (size_t i = 0; i < n; i++)
+        TMK_TRY(tmk_index(tmk_index_at(indices, i), extent, &at, run->diag));
     for (size_t o = 0; o < outer; o++)
-        for (size_t i = 0; i < n; i++, to += bytes) {
-            int64_t at;
-            TMK_TRY(tmk_index(tmk_index_at(indices, i), extent, &at, run->diag));
+        for (size_t i = 0; i < n && bytes; i++, to += bytes) {
+            at = tmk_index_at(indices, i);
+            at = at < 0 ? at + extent : at;
             const size_t first = (o * (size_t)extent + (size_t)at) * block;
             const void *from = tmk_elements(data, first, block, to);
             if (from != to)
@@ -169,11 +172,12 @@ static enum tmk_status nd_run(struct tmk_run *run) {
 static const char axis_attrs[] = "axis:int";
 
 const struct tmk_op tmk_ops_gather[] = {
-    {TMK_OP_ONNX("Gather", 1, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1), .lazy = 1 << 0,
-     .attrs = axis_attrs, .infer = gather_infer, .run = gather_run},
+    {TMK_OP_ONNX("Gather", 1, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1), .flags = TMK_OP_CHECKS,
+     .lazy = 1 << 0, .attrs = axis_attrs, .infer = gather_infer, .run = gather_run},
     {TMK_OP_ONNX("GatherElements", 11, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1), .attrs = axis_attrs,
      .infer = elements_infer, .run = elements_run},
-    {TMK_OP_ONNX("GatherND", 11, 11), TMK_OP_COUNTS(2, 2, 1, 1), .infer = nd_infer, .run = nd_run},
-    {TMK_OP_ONNX("GatherND", 12, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1), .attrs = "batch_dims:int",
+    {TMK_OP_ONNX("GatherND", 11, 11), TMK_OP_COUNTS(2, 2, 1, 1), .flags = TMK_OP_CHECKS,
      .infer = nd_infer, .run = nd_run},
+    {TMK_OP_ONNX("GatherND", 12, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1), .flags = TMK_OP_CHECKS,
+     .attrs = "batch_dims:int", .infer = nd_infer, .run = nd_run},
     {NULL}};

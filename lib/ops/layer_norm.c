@@ -362,8 +362,6 @@ static enum tmk_status run_embed(struct tmk_run *run) {
         count_tokens(run, batch, length, counts->data);
     list_tables(run->in, run->n_in, tables);
     float *sum = sums ? sums->data : tmk_scratch(run, batch * length, width * sizeof(float));
-    if (batch * length * width == 0)
-        return TMK_OK;
     TMK_TRY_ALLOC(sum, run->diag);
     memset(sum, 0, batch * length * width * sizeof *sum);
     for (size_t i = 0; i < batch * length; i++)
@@ -382,6 +380,8 @@ static enum tmk_status run_embed(struct tmk_run *run) {
             for (size_t j = 0; j < width; j++)
                 sum[i * width + j] += from[j];
         }
+    if (batch * length * width == 0)
+        return TMK_OK;
     struct tmk_shape shape = {3, {ids->dim[0], ids->dim[1], (int64_t)width}};
     struct layer_norm norm = {.shape = &shape,
                               .axis = 2,
@@ -422,7 +422,7 @@ const struct tmk_op tmk_ops_layer_norm[] = {
     {TMK_OP_CONTRIB("SkipSimplifiedLayerNormalization"), TMK_OP_COUNTS(3, 4, 1, 4),
      .channel = TMK_CHANNEL_LAST, .attrs = skip_attrs, .inner = "input_skip_bias_sum:3",
      .infer = infer_skip, .run = run_skip},
-    {TMK_OP_CONTRIB("EmbedLayerNormalization"), TMK_OP_COUNTS(1, 9, 1, 3),
+    {TMK_OP_CONTRIB("EmbedLayerNormalization"), TMK_OP_COUNTS(1, 9, 1, 3), .flags = TMK_OP_CHECKS,
      .channel = TMK_CHANNEL_LAST, .attrs = "epsilon:float mask_index_type:int",
      .inner = "embedding_sum:2", .infer = infer_embed, .run = run_embed},
     {NULL}};

@@ -155,5 +155,5 @@ const struct tmk_op tmk_ops_ml[] = {
      .channel = TMK_CHANNEL_INHERIT, .attrs = "norm:string", .infer = normalizer_infer,
      .run = normalizer_run},
     {TMK_OP_KEY(TMK_DOMAIN_ML, "ArrayFeatureExtractor", 1, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1),
-     .infer = extractor_infer, .run = extractor_run},
+     .flags = TMK_OP_CHECKS, .infer = extractor_infer, .run = extractor_run},
     {NULL}};

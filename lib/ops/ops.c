@@ -262,9 +262,10 @@ enum tmk_status tmk_op_infer(const struct tmk_node *node, const struct tmk_tenso
 }
 
 enum tmk_status tmk_run_kernel(struct tmk_run *run) {
-    bool runs = run->node->row->flags & (TMK_OP_IMPURE | TMK_OP_SIZES_ITSELF);
+    const unsigned flags = run->node->row->flags;
+    bool runs = flags & (TMK_OP_IMPURE | TMK_OP_SIZES_ITSELF);
     for (uint32_t i = 0; i < run->n_out && !runs; i++)
-        runs = run->out[i] && tmk_tensor_count(run->out[i]) > 0;
+        runs = run->out[i] && (flags & TMK_OP_CHECKS || tmk_tensor_count(run->out[i]) > 0);
     return runs ? run->node->row->run(run) : TMK_OK;
 }
 

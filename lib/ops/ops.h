@@ -26,7 +26,9 @@ enum tmk_op_flags {
     TMK_OP_RUNS_GRAPHS = 16, /* control flow: the kernel runs attribute graphs, by `call` */
     TMK_OP_TAKES_ANY = 32,   /* operands may be sequences, or optionals that hold nothing; all other
                                 operators are refused them before infer */
-    TMK_OP_MAKES_SEQUENCES = 64 /* every output is a sequence: the kernel gives it, by tmk_give */
+    TMK_OP_MAKES_SEQUENCES = 64, /* every output is a sequence: the kernel gives it, by tmk_give */
+    TMK_OP_CHECKS = 128 /* run refuses elements of operands that may have some where the outputs
+                           have none: it is called then, too */
 };
 
 /* Where output 0 has its channels, for per-channel statistics. */
@@ -118,8 +120,8 @@ struct tmk_op {
      * Checks everything else of shapes, dtypes and attribute values (they are hostile). */
     enum tmk_status (*infer)(struct tmk_infer *infer);
     /* By tmk_run_kernel only. May assume: infer has accepted exactly these shapes, dtypes and
-     * attributes (and these elements, where infer reads them), and some output is wanted and has
-     * elements. Checks elements that infer could not see. */
+     * attributes (and these elements, where infer reads them), and some output is wanted and, but
+     * with TMK_OP_CHECKS, has elements. Checks elements that infer could not see. */
     enum tmk_status (*run)(struct tmk_run *run);
     /* Operations beyond one for each element of operands and results, from shapes and from elements
      * that are there (ops/cost.h). Where infer has accepted the operands. NULL: none. */
@@ -183,7 +185,8 @@ int32_t tmk_op_weight_axis(const struct tmk_node *node);
 TMK_NODISCARD enum tmk_status tmk_op_infer(const struct tmk_node *node,
                                            const struct tmk_tensor *const *in,
                                            struct tmk_infer_result *out, struct tmk_diag *diag);
-/* Runs the row's kernel, unless it is known that no wanted output has elements. */
+/* Runs the row's kernel, unless it is known that no wanted output has elements and that it checks
+ * none. */
 TMK_NODISCARD enum tmk_status tmk_run_kernel(struct tmk_run *run);
 /* Infers, allocates the wanted outputs on the heap, runs the plain kernel. out[i] is overwritten
  * for every output of the node (finish each); absent outputs become "no tensor". The reference for

@@ -488,7 +488,7 @@ const struct tmk_op tmk_ops_pool[] = {
      .attrs = "p:float", .infer = infer_lp, .run = run_lp},
     {TMK_OP_ONNX("GlobalLpPool", 2, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
      .channel = TMK_CHANNEL_AXIS1, .attrs = "p:int", .infer = infer_lp, .run = run_lp},
-    {TMK_OP_ONNX("MaxUnpool", 9, INT32_MAX), TMK_OP_COUNTS(2, 3, 1, 1),
+    {TMK_OP_ONNX("MaxUnpool", 9, INT32_MAX), TMK_OP_COUNTS(2, 3, 1, 1), .flags = TMK_OP_CHECKS,
      .channel = TMK_CHANNEL_AXIS1, .attrs = "kernel_shape:ints! pads:ints strides:ints",
      .infer = infer_unpool, .run = run_unpool},
     {NULL}};

@@ -52,7 +52,8 @@ static enum tmk_status reverse_run(struct tmk_run *run) {
     return TMK_OK;
 }
 
-const struct tmk_op tmk_ops_reverse[] = {
-    {TMK_OP_ONNX("ReverseSequence", 10, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1),
-     .attrs = "batch_axis:int time_axis:int", .infer = reverse_infer, .run = reverse_run},
-    {NULL}};
+const struct tmk_op tmk_ops_reverse[] = {{TMK_OP_ONNX("ReverseSequence", 10, INT32_MAX),
+                                          TMK_OP_COUNTS(2, 2, 1, 1), .flags = TMK_OP_CHECKS,
+                                          .attrs = "batch_axis:int time_axis:int",
+                                          .infer = reverse_infer, .run = reverse_run},
+                                         {NULL}};

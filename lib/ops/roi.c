@@ -196,6 +196,8 @@ static enum tmk_status run_align(struct tmk_run *run) {
         for (int i = 0; i < 2; i++)
             most[i] = (size_t)sides[i].points > most[i] ? (size_t)sides[i].points : most[i];
     }
+    if (tmk_tensor_count(y) == 0)
+        return TMK_OK;
     struct point *ys = run->scratch(run->context, (most[0] + most[1] + 1) * sizeof *ys);
     TMK_TRY_ALLOC(ys, run->diag);
     struct point *xs = ys + most[0];
@@ -454,12 +456,13 @@ static double suppression_cost(const struct tmk_node *node, const struct tmk_ten
 }
 
 const struct tmk_op tmk_ops_roi[] = {
-    {TMK_OP_ONNX("RoiAlign", 10, 15), TMK_OP_COUNTS(3, 3, 1, 1), .channel = TMK_CHANNEL_AXIS1,
-     .attrs = ALIGN_RULES, .infer = infer_align, .run = run_align, .cost = roi_cost},
-    {TMK_OP_ONNX("RoiAlign", 16, INT32_MAX), TMK_OP_COUNTS(3, 3, 1, 1),
+    {TMK_OP_ONNX("RoiAlign", 10, 15), TMK_OP_COUNTS(3, 3, 1, 1), .flags = TMK_OP_CHECKS,
+     .channel = TMK_CHANNEL_AXIS1, .attrs = ALIGN_RULES, .infer = infer_align, .run = run_align,
+     .cost = roi_cost},
+    {TMK_OP_ONNX("RoiAlign", 16, INT32_MAX), TMK_OP_COUNTS(3, 3, 1, 1), .flags = TMK_OP_CHECKS,
      .channel = TMK_CHANNEL_AXIS1, .attrs = ALIGN_RULES " coordinate_transformation_mode:string",
      .infer = infer_align, .run = run_align, .cost = roi_cost},
-    {TMK_OP_ONNX("MaxRoiPool", 1, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1),
+    {TMK_OP_ONNX("MaxRoiPool", 1, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1), .flags = TMK_OP_CHECKS,
      .channel = TMK_CHANNEL_AXIS1, .attrs = "pooled_shape:ints! spatial_scale:float",
      .infer = infer_pool, .run = run_pool, .cost = roi_cost},
     {TMK_OP_ONNX("NonMaxSuppression", 10, INT32_MAX), TMK_OP_COUNTS(2, 5, 1, 1),

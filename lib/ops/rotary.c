@@ -199,24 +199,26 @@ static enum tmk_status run_rotary_contrib(struct tmk_run *run) {
     struct sizes s;
     TMK_TRY(
         read_sizes_contrib(run->node, &x->shape, &run->in[CONTRIB_IN_COS]->shape, &s, run->diag));
-    for (size_t i = 0; i < s.batch * s.sequence; i++) {
-        const int64_t *given = positions->data;
-        int64_t first = positions->shape.rank == 1 ? given[0] : given[i],
-                step = positions->shape.rank == 1 ? (int64_t)(i % s.sequence) : 0;
-        if (first < 0 || first >= most || step >= most - first)
+    const int64_t *given = positions->data;
+    const bool one = positions->shape.rank == 1; /* that of each sequence's first row */
+    const int64_t rows = one ? (int64_t)s.sequence : 1;
+    for (size_t i = 0; i < (one ? 1 : s.batch * s.sequence); i++)
+        if (given[i] < 0 || given[i] > most - rows)
             return tmk_fail(run->diag, TMK_RANGE, "place %zu has position %lld and more, of %lld",
-                            i, (long long)first, (long long)most);
+                            i, (long long)given[i], (long long)most);
+    for (size_t i = 0; i < s.batch * s.sequence; i++)
         turn_heads(run, &s, i, run->in[CONTRIB_IN_COS], run->in[CONTRIB_IN_SIN],
-                   (size_t)(first + step));
-    }
+                   (size_t)given[one ? 0 : i] + (one ? i % s.sequence : 0));
     return TMK_OK;
 }
 
 const struct tmk_op tmk_ops_rotary[] = {
     {TMK_OP_ONNX("RotaryEmbedding", 23, INT32_MAX), TMK_OP_COUNTS(3, 4, 1, 1),
-     .channel = TMK_CHANNEL_LAST, .attrs = "interleaved:int num_heads:int rotary_embedding_dim:int",
-     .infer = infer_rotary, .run = run_rotary},
-    {TMK_OP_CONTRIB("RotaryEmbedding"), TMK_OP_COUNTS(4, 4, 1, 1), .channel = TMK_CHANNEL_LAST,
+     .flags = TMK_OP_CHECKS, .channel = TMK_CHANNEL_LAST,
+     .attrs = "interleaved:int num_heads:int rotary_embedding_dim:int", .infer = infer_rotary,
+     .run = run_rotary},
+    {TMK_OP_CONTRIB("RotaryEmbedding"), TMK_OP_COUNTS(4, 4, 1, 1), .flags = TMK_OP_CHECKS,
+     .channel = TMK_CHANNEL_LAST,
      .attrs = "interleaved:int is_packed_batching:int num_heads:int rotary_embedding_dim:int "
               "scale:float",
      .infer = infer_rotary_contrib, .run = run_rotary_contrib},

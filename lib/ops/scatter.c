@@ -223,8 +223,6 @@ static enum tmk_status nd_run(struct tmk_run *run) {
     enum reduction how = REDUCE_NONE;
     TMK_TRY(reduction_of(run->node, &how, run->diag));
     TMK_TRY(tmk_run_view(run));
-    if (!out || tmk_tensor_count(updates) == 0)
-        return TMK_OK;
     int32_t q = indices->shape.rank, tuple = (int32_t)indices->shape.dim[q - 1];
     int64_t stride[TMK_MAX_RANK];
     tmk_strides(&data->shape, stride);
@@ -296,17 +294,20 @@ static enum tmk_status run_tensor_scatter(struct tmk_run *run) {
     int32_t axis;
     bool circular;
     TMK_TRY(read_node(run->node, shape->rank, &axis, &circular, run->diag));
-    memcpy(y->data, cache->data, tmk_tensor_bytes(cache));
     size_t batch = (size_t)shape->dim[0], middle = tmk_shape_product(shape, 1, axis),
            length = (size_t)shape->dim[axis], n = (size_t)update->shape.dim[axis],
            bytes = tmk_shape_product(shape, axis + 1, shape->rank) * tmk_dtype_size(cache->dtype);
+    const int64_t *given = places ? places->data : NULL;
+    for (size_t b = 0; given && b < batch; b++)
+        if (given[b] < 0 || (!circular && given[b] > (int64_t)(length - n)))
+            return tmk_fail(run->diag, TMK_RANGE, "%zu elements do not fit at %lld of %zu", n,
+                            (long long)given[b], length);
+    if (tmk_tensor_count(y) == 0)
+        return TMK_OK;
+    memcpy(y->data, cache->data, tmk_tensor_bytes(cache));
     const char *from = update->data;
     for (size_t b = 0; b < batch; b++) {
-        int64_t place = places ? ((const int64_t *)places->data)[b] : 0;
-        if (place < 0 || (!circular && place > (int64_t)(length - n)))
-            return tmk_fail(run->diag, TMK_RANGE, "%zu elements do not fit at %lld of %zu", n,
-                            (long long)place, length);
-        size_t first = (size_t)place % length;
+        size_t first = given ? (size_t)given[b] % length : 0;
         size_t whole = length - first < n ? length - first : n; /* before it wraps around */
         for (size_t m = 0; m < middle; m++, from += n * bytes) {
             char *to = (char *)y->data + (b * middle + m) * length * bytes;
@@ -318,15 +319,17 @@ static enum tmk_status run_tensor_scatter(struct tmk_run *run) {
 }
 
 const struct tmk_op tmk_ops_scatter[] = {
-    {TMK_OP_ONNX("Scatter", 9, 10), TMK_OP_COUNTS(3, 3, 1, 1), .attrs = axis_attrs,
-     .infer = elements_infer, .run = elements_run},
-    {TMK_OP_ONNX("ScatterElements", 11, 15), TMK_OP_COUNTS(3, 3, 1, 1), .attrs = axis_attrs,
-     .infer = elements_infer, .run = elements_run},
+    {TMK_OP_ONNX("Scatter", 9, 10), TMK_OP_COUNTS(3, 3, 1, 1), .flags = TMK_OP_CHECKS,
+     .attrs = axis_attrs, .infer = elements_infer, .run = elements_run},
+    {TMK_OP_ONNX("ScatterElements", 11, 15), TMK_OP_COUNTS(3, 3, 1, 1), .flags = TMK_OP_CHECKS,
+     .attrs = axis_attrs, .infer = elements_infer, .run = elements_run},
     {TMK_OP_ONNX("ScatterElements", 16, INT32_MAX), TMK_OP_COUNTS(3, 3, 1, 1),
-     .attrs = "axis:int reduction:string", .infer = elements_infer, .run = elements_run},
-    {TMK_OP_ONNX("ScatterND", 11, 15), TMK_OP_COUNTS(3, 3, 1, 1), .infer = nd_infer, .run = nd_run},
-    {TMK_OP_ONNX("ScatterND", 16, INT32_MAX), TMK_OP_COUNTS(3, 3, 1, 1),
+     .flags = TMK_OP_CHECKS, .attrs = "axis:int reduction:string", .infer = elements_infer,
+     .run = elements_run},
+    {TMK_OP_ONNX("ScatterND", 11, 15), TMK_OP_COUNTS(3, 3, 1, 1), .flags = TMK_OP_CHECKS,
+     .infer = nd_infer, .run = nd_run},
+    {TMK_OP_ONNX("ScatterND", 16, INT32_MAX), TMK_OP_COUNTS(3, 3, 1, 1), .flags = TMK_OP_CHECKS,
      .attrs = "reduction:string", .infer = nd_infer, .run = nd_run},
-    {TMK_OP_ONNX("TensorScatter", 24, INT32_MAX), TMK_OP_COUNTS(2, 3, 1, 1),
+    {TMK_OP_ONNX("TensorScatter", 24, INT32_MAX), TMK_OP_COUNTS(2, 3, 1, 1), .flags = TMK_OP_CHECKS,
      .attrs = "axis:int mode:string", .infer = infer_tensor_scatter, .run = run_tensor_scatter},
     {NULL}};
