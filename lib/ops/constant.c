@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "ops/contrib.h"
 #include "ops/elementwise.h"
 #include "ops/move.h"
 #include "ops/rows.h"
@@ -218,4 +219,5 @@ const struct tmk_op tmk_ops_constant[] = {
      .attrs = "value:tensor", .infer = of_shape_infer, .run = of_shape_run},
     {TMK_OP_ONNX("Range", 11, INT32_MAX), TMK_OP_COUNTS(3, 3, 1, 1), .attrs = "stash_type:int",
      .infer = range_infer, .run = range_run},
+    {TMK_OP_CONTRIB("Range"), TMK_OP_COUNTS(3, 3, 1, 1), .infer = range_infer, .run = range_run},
     {NULL}};

@@ -2,6 +2,7 @@
 /* Operators that know rows, columns and a diagonal: EyeLike and Trilu. */
 #include <string.h>
 
+#include "ops/contrib.h"
 #include "ops/move.h"
 #include "ops/rows.h"
 
@@ -106,5 +107,7 @@ const struct tmk_op tmk_ops_diagonal[] = {
     {TMK_OP_ONNX("EyeLike", 9, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1), .attrs = "dtype:int k:int",
      .infer = eye_infer, .run = eye_run},
     {TMK_OP_ONNX("Trilu", 14, INT32_MAX), TMK_OP_COUNTS(1, 2, 1, 1), .flags = TMK_OP_INPLACE,
+     .attrs = "upper:int", .infer = trilu_infer, .run = trilu_run},
+    {TMK_OP_CONTRIB("Trilu"), TMK_OP_COUNTS(1, 2, 1, 1), .flags = TMK_OP_INPLACE,
      .attrs = "upper:int", .infer = trilu_infer, .run = trilu_run},
     {NULL}};

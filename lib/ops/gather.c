@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "ops/contrib.h"
 #include "ops/move.h"
 #include "ops/rows.h"
 #include "tensor/elements.h"
@@ -180,4 +181,6 @@ const struct tmk_op tmk_ops_gather[] = {
      .infer = nd_infer, .run = nd_run},
     {TMK_OP_ONNX("GatherND", 12, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1), .flags = TMK_OP_CHECKS,
      .attrs = "batch_dims:int", .infer = nd_infer, .run = nd_run},
+    {TMK_OP_CONTRIB("GatherND"), TMK_OP_COUNTS(2, 2, 1, 1), .flags = TMK_OP_CHECKS,
+     .infer = nd_infer, .run = nd_run},
     {NULL}};

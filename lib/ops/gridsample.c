@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "ops/contrib.h"
 #include "ops/kernel.h"
 #include "ops/move.h"
 #include "ops/rows.h"
@@ -271,6 +272,8 @@ const struct tmk_op tmk_ops_gridsample[] = {
     {TMK_OP_ONNX("GridSample", 16, 19), TMK_OP_COUNTS(2, 2, 1, 1), .attrs = gridsample_attrs,
      .infer = sample_infer, .run = sample_run},
     {TMK_OP_ONNX("GridSample", 20, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1), .attrs = gridsample_attrs,
+     .infer = sample_infer, .run = sample_run},
+    {TMK_OP_CONTRIB("GridSample"), TMK_OP_COUNTS(2, 2, 1, 1), .attrs = gridsample_attrs,
      .infer = sample_infer, .run = sample_run},
     {TMK_OP_ONNX("AffineGrid", 20, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1),
      .channel = TMK_CHANNEL_LAST, .attrs = "align_corners:int", .infer = infer_affine_grid,

@@ -4,13 +4,14 @@
  *   gated, gated_delta     S[i, :] = S[i, :] * e^decay[i]
  *   delta, gated_delta     v = beta * (v - S^T k)
  *   all                    S = S + k v^T, output = scale * S^T q
- * Several query heads may read one state. The state is held in double from token to token.
+ * Several query heads may read one state; in ONNX Runtime's operator several states may share a
+ * query head and a key head, too. The state is held in double from token to token.
  */
 #include <math.h>
 #include <string.h>
 
-#include "ops/cost.h"
-#include "ops/kernel.h"
+#include "ops/contrib.h"
+#include "ops/exp.h"
 #include "ops/rows.h"
 
 enum { QUERY, KEY, VALUE, PAST, DECAY, BETA, INPUTS };
@@ -18,8 +19,11 @@ enum { QUERY, KEY, VALUE, PAST, DECAY, BETA, INPUTS };
 struct recurrence {
     bool gated, delta, decay_by_key;
     double scale;
-    size_t batch, tokens, query_heads, heads, keys, values, beta_heads;
+    size_t batch, tokens, query_heads, key_heads, heads, keys, values, beta_heads;
 };
+
+/* What may share: states a query head (inverse grouping). */
+static const bool inverse = true;
 
 /* [batch, tokens, heads * each] with each >= 1, or TMK_SHAPE. */
 static enum tmk_status want_packed(const struct tmk_tensor *tensor, const struct tmk_shape *like,
@@ -56,19 +60,25 @@ static enum tmk_status read_recurrence(const struct tmk_node *node,
     if (strcmp(rule, "linear") != 0 && strcmp(rule, "gated") != 0 && !r.delta)
         return tmk_fail(diag, TMK_RANGE,
                         "update_rule '%s' is not linear, gated, delta or gated_delta", rule);
-    if (query_heads < 1 || heads < 1 || query_heads > INT32_MAX || query_heads % heads != 0)
+    const bool may_share = node->row->table != NULL;
+    if (query_heads < 1 || heads < 1 || query_heads > INT32_MAX || heads > INT32_MAX ||
+        (query_heads % heads != 0 && !(may_share && heads % query_heads == 0)))
         return tmk_fail(diag, TMK_RANGE, "%lld query heads for %lld heads of keys and values",
                         (long long)query_heads, (long long)heads);
     TMK_TRY(want_gate(in[DECAY], r.gated, "decay", rule, diag));
     TMK_TRY(want_gate(in[BETA], r.delta, "beta", rule, diag));
     const struct tmk_shape *q = &in[QUERY]->shape;
     TMK_TRY(want_packed(in[QUERY], q, query_heads, "query", diag));
-    TMK_TRY(want_packed(in[KEY], q, heads, "key", diag));
+    int64_t keys = q->dim[2] / query_heads;
+    TMK_TRY(want_packed(in[KEY], q, may_share ? keys : heads, "key", diag));
     TMK_TRY(want_packed(in[VALUE], q, heads, "value", diag));
-    int64_t keys = q->dim[2] / query_heads, values = in[VALUE]->shape.dim[2] / heads;
-    if (in[KEY]->shape.dim[2] / heads != keys)
+    int64_t values = in[VALUE]->shape.dim[2] / heads,
+            key_heads = may_share ? in[KEY]->shape.dim[2] / keys : heads;
+    if (in[KEY]->shape.dim[2] / key_heads != keys || heads % key_heads != 0)
         return tmk_fail(diag, TMK_SHAPE, "keys have %lld elements a head, queries %lld",
                         (long long)(in[KEY]->shape.dim[2] / heads), (long long)keys);
+    if (tmk_node_int(node, "state_window", 0) != 0)
+        return tmk_fail(diag, TMK_UNSUPPORTED, "attribute 'state_window' is not supported");
     if (in[DECAY]) {
         TMK_TRY(want_packed(in[DECAY], q, heads, "decay", diag));
         r.decay_by_key = in[DECAY]->shape.dim[2] != heads;
@@ -89,6 +99,7 @@ static enum tmk_status read_recurrence(const struct tmk_node *node,
     r.tokens = (size_t)q->dim[1];
     r.query_heads = (size_t)query_heads;
     r.heads = (size_t)heads;
+    r.key_heads = (size_t)key_heads;
     r.keys = (size_t)keys;
     r.values = (size_t)values;
     *out = r;
@@ -112,7 +123,8 @@ static enum tmk_status infer_attention(struct tmk_infer *infer) {
                             tmk_shape_text(&in[PAST]->shape, a, sizeof a),
                             tmk_shape_text(&state, b, sizeof b));
     }
-    if (!tmk_mul_i64((int64_t)r.query_heads, (int64_t)r.values, &width))
+    const size_t readers = r.query_heads > r.heads ? r.query_heads : r.heads;
+    if (!tmk_mul_i64((int64_t)readers, (int64_t)r.values, &width))
         return tmk_fail(infer->diag, TMK_RANGE, "the output is too large");
     tmk_infer_set(infer, 0, TMK_FLOAT32,
                   &(struct tmk_shape){3, {(int64_t)r.batch, (int64_t)r.tokens, width}});
@@ -160,16 +172,19 @@ static void run_head(const struct recurrence *r, const struct tmk_tensor *const 
                      size_t h, double *state, double *v, float *out) {
     const float *q = float_data(in[QUERY]), *k = float_data(in[KEY]), *x = float_data(in[VALUE]),
                 *decay = float_data(in[DECAY]), *beta = float_data(in[BETA]);
-    size_t share = r->query_heads / r->heads, fades = r->decay_by_key ? r->keys : 1;
+    const size_t fades = r->decay_by_key ? r->keys : 1,
+                 readers = r->query_heads > r->heads ? r->query_heads : r->heads,
+                 share = readers / r->heads, /* outputs of a state */
+        queries = readers / r->query_heads;  /* outputs of a query head */
     for (size_t t = 0; t < r->tokens; t++) {
-        size_t token = b * r->tokens + t, head = token * r->heads + h;
+        size_t token = b * r->tokens + t, head = token * r->heads + h,
+               key = token * r->key_heads + h / (r->heads / r->key_heads);
         size_t rate = token * r->beta_heads + (r->beta_heads > 1 ? h : 0);
-        update_state(r, k + head * r->keys, x + head * r->values,
+        update_state(r, k + key * r->keys, x + head * r->values,
                      decay ? decay + head * fades : NULL, beta ? beta + rate : NULL, state, v);
-        for (size_t g = h * share; g < (h + 1) * share && out; g++) {
-            size_t reader = token * r->query_heads + g;
-            answer_query(r, q + reader * r->keys, state, v, out + reader * r->values);
-        }
+        for (size_t g = h * share; g < (h + 1) * share && out; g++)
+            answer_query(r, q + (token * r->query_heads + g / queries) * r->keys, state, v,
+                         out + (token * readers + g) * r->values);
     }
 }
 
@@ -200,7 +215,6 @@ static enum tmk_status run_attention(struct tmk_run *run) {
     return TMK_OK;
 }
 
-/* chunk_size is a hint for parallel kernels. */
 /* Each step reads and writes a state of key by value elements. */
 static double linear_cost(const struct tmk_node *node, const struct tmk_tensor *const *in,
                           const struct tmk_tensor *out) {
@@ -208,9 +222,52 @@ static double linear_cost(const struct tmk_node *node, const struct tmk_tensor *
     return (tmk_cost_count(in[0]) + tmk_cost_count(out)) * tmk_cost_dim(in[0], -1);
 }
 
+/* ---- LinearAttentionGate: decay = scale * softplus(a + bias), beta = sigmoid(b) ---- */
+
+enum { GATE_A, GATE_BIAS, GATE_SCALE, GATE_B };
+
+static enum tmk_status infer_gate(struct tmk_infer *infer) {
+    const struct tmk_tensor *a = infer->in[GATE_A], *b = tmk_infer_in(infer, GATE_B);
+    TMK_TRY(tmk_want_dtype(a, TMK_FLOAT32, "a", infer->diag));
+    if (a->shape.rank != 3)
+        return tmk_fail(infer->diag, TMK_SHAPE, "input 'a' has rank %d, not 3", (int)a->shape.rank);
+    const struct tmk_shape heads = {1, {a->shape.dim[2]}};
+    TMK_TRY(tmk_want_shape(infer->in[GATE_BIAS], TMK_FLOAT32, "dt_bias", &heads, infer->diag));
+    TMK_TRY(tmk_want_shape(infer->in[GATE_SCALE], TMK_FLOAT32, "decay_scale", &heads, infer->diag));
+    TMK_TRY(tmk_want_shape(b, TMK_FLOAT32, "b", &a->shape, infer->diag));
+    if (infer->node->n_outputs > 1 && infer->node->outputs[1])
+        TMK_TRY(tmk_contrib_need(infer, GATE_B, "b"));
+    tmk_infer_set(infer, 0, TMK_FLOAT32, &a->shape);
+    return tmk_infer_set(infer, 1, TMK_FLOAT32, &a->shape);
+}
+
+static enum tmk_status run_gate(struct tmk_run *run) {
+    struct tmk_tensor *decay = tmk_run_out(run, 0), *beta = tmk_run_out(run, 1);
+    const float *a = run->in[GATE_A]->data, *bias = run->in[GATE_BIAS]->data,
+                *scale = run->in[GATE_SCALE]->data, *b = float_data(tmk_run_in(run, GATE_B));
+    const size_t n = tmk_tensor_count(run->in[GATE_A]),
+                 heads = (size_t)run->in[GATE_A]->shape.dim[2];
+    for (size_t i = 0; i < n && decay; i++) {
+        const double x = (double)a[i] + (double)bias[i % heads];
+        const double softplus = fmax(x, 0) + log1p(exp(-fabs(x)));
+        ((float *)decay->data)[i] = (float)((double)scale[i % heads] * softplus);
+    }
+    for (size_t i = 0; i < n && beta && b; i++)
+        ((float *)beta->data)[i] = tmk_sigmoidf(b[i]);
+    return TMK_OK;
+}
+
+/* chunk_size is a hint for parallel kernels. */
+#define TMK_LINEAR_ATTRS                                                                           \
+    "chunk_size:int kv_num_heads:int! q_num_heads:int! scale:float update_rule:string"
+
 const struct tmk_op tmk_ops_linear_attention[] = {
     {TMK_OP_ONNX("LinearAttention", 27, INT32_MAX), TMK_OP_COUNTS(3, 6, 1, 2),
-     .channel = TMK_CHANNEL_LAST,
-     .attrs = "chunk_size:int kv_num_heads:int! q_num_heads:int! scale:float update_rule:string",
-     .infer = infer_attention, .run = run_attention, .cost = linear_cost},
+     .channel = TMK_CHANNEL_LAST, .attrs = TMK_LINEAR_ATTRS, .infer = infer_attention,
+     .run = run_attention, .cost = linear_cost},
+    {TMK_OP_CONTRIB("LinearAttention"), TMK_OP_COUNTS(3, 6, 2, 2), .channel = TMK_CHANNEL_LAST,
+     .table = &inverse, .attrs = TMK_LINEAR_ATTRS " state_window:int", .infer = infer_attention,
+     .run = run_attention, .cost = linear_cost},
+    {TMK_OP_CONTRIB("LinearAttentionGate"), TMK_OP_COUNTS(3, 4, 1, 2), .channel = TMK_CHANNEL_LAST,
+     .infer = infer_gate, .run = run_gate},
     {NULL}};

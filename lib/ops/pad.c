@@ -3,6 +3,7 @@
  * index i of an axis shows input index map[i], or the fill value where map[i] is OUTSIDE. */
 #include <string.h>
 
+#include "ops/contrib.h"
 #include "ops/move.h"
 #include "ops/rows.h"
 
@@ -302,6 +303,8 @@ const struct tmk_op tmk_ops_pad[] = {
      .infer = pad_11_infer, .run = pad_11_run},
     {TMK_OP_ONNX("Pad", 18, INT32_MAX), TMK_OP_COUNTS(2, 4, 1, 1), .attrs = pad_11_attrs,
      .infer = pad_11_infer, .run = pad_11_run},
+    {TMK_OP_CONTRIB("Pad"), TMK_OP_COUNTS(2, 3, 1, 1), .attrs = pad_11_attrs, .infer = pad_11_infer,
+     .run = pad_11_run},
     {TMK_OP_ONNX("CenterCropPad", 18, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1), .attrs = "axes:ints",
      .infer = crop_infer, .run = crop_run},
     {NULL}};

@@ -100,18 +100,24 @@ void tmk_rotary_turn(size_t turned, size_t head, bool interleaved, const float *
         y[i] = x[i];
 }
 
-/* Turns all heads at the step `at` of all samples' sequences, by row `place` of the tables. */
+/* Turns all heads at the step `at` of all samples' sequences, by a row of each table. */
 static void turn_heads(const struct tmk_run *run, const struct sizes *s, size_t at,
-                       const struct tmk_tensor *cosine, const struct tmk_tensor *sine,
-                       size_t place) {
+                       const float *cosine, const float *sine) {
     const bool interleaved = tmk_node_int(run->node, "interleaved", 0) != 0;
-    const size_t row = place * (s->turned / 2);
     size_t first =
         at / s->sequence * (s->heads * s->sequence * s->head) + at % s->sequence * s->at_sequence;
     for (size_t h = 0; h < s->heads; h++, first += s->at_head)
-        tmk_rotary_turn(s->turned, s->head, interleaved, (const float *)cosine->data + row,
-                        (const float *)sine->data + row, (const float *)run->in[IN_X]->data + first,
+        tmk_rotary_turn(s->turned, s->head, interleaved, cosine, sine,
+                        (const float *)run->in[IN_X]->data + first,
                         (float *)run->out[0]->data + first);
+}
+
+/* By row `place` of the tables. */
+static void turn_by_table(const struct tmk_run *run, const struct sizes *s, size_t at,
+                          const struct tmk_tensor *cosine, const struct tmk_tensor *sine,
+                          size_t place) {
+    const size_t row = place * (s->turned / 2);
+    turn_heads(run, s, at, (const float *)cosine->data + row, (const float *)sine->data + row);
 }
 
 static enum tmk_status run_rotary(struct tmk_run *run) {
@@ -127,7 +133,7 @@ static enum tmk_status run_rotary(struct tmk_run *run) {
                                 (long long)given, (long long)run->in[IN_COS]->shape.dim[0]);
             place = (size_t)given;
         }
-        turn_heads(run, &s, p, run->in[IN_COS], run->in[IN_SIN], place);
+        turn_by_table(run, &s, p, run->in[IN_COS], run->in[IN_SIN], place);
     }
     return TMK_OK;
 }
@@ -169,22 +175,25 @@ static enum tmk_status read_sizes_contrib(const struct tmk_node *node, const str
     return TMK_OK;
 }
 
+static enum tmk_status want_operands(const struct tmk_tensor *x, const struct tmk_tensor *positions,
+                                     const struct tmk_tensor *cosine, const struct tmk_tensor *sine,
+                                     struct tmk_diag *diag) {
+    size_t count;
+    TMK_TRY(tmk_want_dtype(x, TMK_FLOAT32, "input", diag));
+    TMK_TRY(tmk_want_dtype(positions, TMK_INT64, "position_ids", diag));
+    TMK_TRY(tmk_want_dtype(cosine, TMK_FLOAT32, "cos_cache", diag));
+    TMK_TRY(tmk_want_shape(sine, TMK_FLOAT32, "sin_cache", &cosine->shape, diag));
+    return tmk_shape_count(&x->shape, &count) ? TMK_OK
+                                              : tmk_fail(diag, TMK_RANGE, "the input is too large");
+}
+
 static enum tmk_status infer_rotary_contrib(struct tmk_infer *infer) {
     const struct tmk_tensor *x = infer->in[CONTRIB_IN_X],
                             *positions = infer->in[CONTRIB_IN_POSITIONS],
                             *cosine = infer->in[CONTRIB_IN_COS], *sine = infer->in[CONTRIB_IN_SIN];
     const struct tmk_shape *p = &positions->shape;
     struct sizes s;
-    size_t count;
-    TMK_TRY(tmk_want_dtype(x, TMK_FLOAT32, "input", infer->diag));
-    TMK_TRY(tmk_want_dtype(positions, TMK_INT64, "position_ids", infer->diag));
-    TMK_TRY(tmk_want_dtype(cosine, TMK_FLOAT32, "cos_cache", infer->diag));
-    TMK_TRY(tmk_want_dtype(sine, TMK_FLOAT32, "sin_cache", infer->diag));
-    if (!tmk_shape_equal(&cosine->shape, &sine->shape))
-        return tmk_fail(infer->diag, TMK_SHAPE,
-                        "inputs 'cos_cache' and 'sin_cache' differ in shape");
-    if (!tmk_shape_count(&x->shape, &count))
-        return tmk_fail(infer->diag, TMK_RANGE, "the input is too large");
+    TMK_TRY(want_operands(x, positions, cosine, sine, infer->diag));
     TMK_TRY(read_sizes_contrib(infer->node, &x->shape, &cosine->shape, &s, infer->diag));
     if (!(p->rank == 1 && p->dim[0] == 1) &&
         !(p->rank == 2 && p->dim[0] == (int64_t)s.batch && p->dim[1] == (int64_t)s.sequence))
@@ -207,8 +216,83 @@ static enum tmk_status run_rotary_contrib(struct tmk_run *run) {
             return tmk_fail(run->diag, TMK_RANGE, "place %zu has position %lld and more, of %lld",
                             i, (long long)given[i], (long long)most);
     for (size_t i = 0; i < s.batch * s.sequence; i++)
-        turn_heads(run, &s, i, run->in[CONTRIB_IN_COS], run->in[CONTRIB_IN_SIN],
-                   (size_t)given[one ? 0 : i] + (one ? i % s.sequence : 0));
+        turn_by_table(run, &s, i, run->in[CONTRIB_IN_COS], run->in[CONTRIB_IN_SIN],
+                      (size_t)given[one ? 0 : i] + (one ? i % s.sequence : 0));
+    return TMK_OK;
+}
+
+/* MRotaryEmbedding: a token has three positions, and a section of each row of the tables goes by
+ * one of them. */
+
+struct sections {
+    bool interleaved; /* the second and the third in turns with the first, which has the rest */
+    int64_t size[3];
+};
+
+static enum tmk_status read_sections(const struct tmk_node *node, size_t half, struct sections *out,
+                                     struct tmk_diag *diag) {
+    const int64_t layout = tmk_node_int(node, "mrope_layout", 0);
+    size_t n;
+    const int64_t *sections = tmk_node_ints(node, "mrope_section", &n);
+    int64_t left = (int64_t)half;
+    if (layout < 0 || layout > 1)
+        return tmk_fail(diag, TMK_RANGE, "attribute 'mrope_layout' is %lld", (long long)layout);
+    for (size_t i = 0; i < n && n == 3 && left >= 0; i++)
+        left = sections[i] < 0 || sections[i] > left ? -1 : left - sections[i];
+    if (n != 3 || left != 0)
+        return tmk_fail(diag, TMK_RANGE,
+                        "attribute 'mrope_section' is not three parts of %zu elements", half);
+    *out = (struct sections){layout == 1, {sections[0], sections[1], sections[2]}};
+    return TMK_OK;
+}
+
+/* Which of the three positions element i of a row goes by. */
+static size_t section_at(const struct sections *s, int64_t i) {
+    if (s->interleaved)
+        return i % 3 && i < 3 * s->size[i % 3] ? (size_t)(i % 3) : 0;
+    return i < s->size[0] ? 0 : i < s->size[0] + s->size[1] ? 1 : 2;
+}
+
+static enum tmk_status infer_rotary_sections(struct tmk_infer *infer) {
+    const struct tmk_tensor *x = infer->in[CONTRIB_IN_X],
+                            *positions = infer->in[CONTRIB_IN_POSITIONS],
+                            *cosine = infer->in[CONTRIB_IN_COS], *sine = infer->in[CONTRIB_IN_SIN];
+    const struct tmk_shape *p = &positions->shape;
+    struct sections sections;
+    struct sizes s;
+    TMK_TRY(want_operands(x, positions, cosine, sine, infer->diag));
+    TMK_TRY(read_sizes_contrib(infer->node, &x->shape, &cosine->shape, &s, infer->diag));
+    TMK_TRY(read_sections(infer->node, s.turned / 2, &sections, infer->diag));
+    if (p->rank != 3 || p->dim[0] != 3 || p->dim[1] != (int64_t)s.batch ||
+        p->dim[2] != (int64_t)s.sequence)
+        return tmk_fail(infer->diag, TMK_SHAPE, "input 'position_ids' is not [3, batch, sequence]");
+    return tmk_infer_same(infer);
+}
+
+static enum tmk_status run_rotary_sections(struct tmk_run *run) {
+    const struct tmk_tensor *x = run->in[CONTRIB_IN_X], *cosine = run->in[CONTRIB_IN_COS];
+    const float *cosines = cosine->data, *sines = run->in[CONTRIB_IN_SIN]->data;
+    const int64_t *given = run->in[CONTRIB_IN_POSITIONS]->data, most = cosine->shape.dim[0];
+    struct sections sections;
+    struct sizes s;
+    float *row;
+    TMK_TRY(read_sizes_contrib(run->node, &x->shape, &cosine->shape, &s, run->diag));
+    const size_t half = s.turned / 2, tokens = s.batch * s.sequence;
+    TMK_TRY(read_sections(run->node, half, &sections, run->diag));
+    TMK_TRY(tmk_scratch_floats(run, 2, half, 1, &row));
+    for (size_t i = 0; i < 3 * tokens; i++)
+        if (given[i] < 0 || given[i] >= most)
+            return tmk_fail(run->diag, TMK_RANGE, "input 'position_ids' has %lld of %lld",
+                            (long long)given[i], (long long)most);
+    for (size_t t = 0; t < tokens; t++) {
+        for (size_t i = 0; i < half; i++) {
+            const size_t stream = section_at(&sections, (int64_t)i),
+                         place = (size_t)given[stream * tokens + t] * half + i;
+            row[i] = cosines[place];
+            row[half + i] = sines[place];
+        }
+        turn_heads(run, &s, t, row, row + half);
+    }
     return TMK_OK;
 }
 
@@ -222,4 +306,9 @@ const struct tmk_op tmk_ops_rotary[] = {
      .attrs = "interleaved:int is_packed_batching:int num_heads:int rotary_embedding_dim:int "
               "scale:float",
      .infer = infer_rotary_contrib, .run = run_rotary_contrib},
+    {TMK_OP_CONTRIB("MRotaryEmbedding"), TMK_OP_COUNTS(4, 4, 1, 1), .flags = TMK_OP_CHECKS,
+     .channel = TMK_CHANNEL_LAST,
+     .attrs = "interleaved:int is_packed_batching:int mrope_layout:int mrope_section:ints! "
+              "num_heads:int rotary_embedding_dim:int scale:float",
+     .infer = infer_rotary_sections, .run = run_rotary_sections},
     {NULL}};

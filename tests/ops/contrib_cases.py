@@ -363,7 +363,73 @@ def gemms_of_8_bits():
         yield one(f"{name} to float", "QGemm", [make(3, 6), *more, Weight(i8(6, 4)), scale(0.02), zero(0, np.int8), bias])
 
 
+# ---- linear attention, and what stands around it ----
+
+def linear_attention():
+    x, w, b = f32(2, 6, 9), f32(6, 1, 4), f32(6)
+    both = (FLOAT, FLOAT)
+    yield one("", "CausalConvWithState", [x, w, b], both)
+    yield one("silu, past", "CausalConvWithState", [x, w, None, f32(2, 6, 3)], both, activation="silu")
+    yield one("dilation", "CausalConvWithState", [x, w, b, f32(2, 6, 6)], both, dilation=2)
+    yield one("shorter than its state", "CausalConvWithState", [f32(2, 6, 1), w, b, f32(2, 6, 3)], both)
+    yield one("channels last", "CausalConvWithState", [f32(2, 9, 2, 3), w, b, f32(2, 3, 2, 3)], both, channels_last=1)
+    q, k, v, past = f32(2, 5, 4 * 8), f32(2, 5, 2 * 8), f32(2, 5, 2 * 6), f32(2, 2, 8, 6)
+    decay, beta = -np.abs(f32(2, 5, 2)), np.abs(f32(2, 5, 2, scale=0.3))
+    heads = {"q_num_heads": 4, "kv_num_heads": 2}
+    yield one("linear", "LinearAttention", [q, k, v], both, update_rule="linear", **heads)
+    yield one("gated delta", "LinearAttention", [q, k, v, past, decay, beta], both, **heads)
+    yield one("gated by key", "LinearAttention", [q, k, v, None, -np.abs(f32(2, 5, 16))], both, update_rule="gated", **heads)
+    yield one("delta", "LinearAttention", [q, k, v, None, None, beta[:, :, :1].copy()], both, update_rule="delta", scale=0.5, **heads)
+    four = [f32(2, 5, 4 * 6), f32(2, 4, 8, 6), -np.abs(f32(2, 5, 4)), np.abs(f32(2, 5, 4, scale=0.3))]
+    fewer = {"q_num_heads": 2, "kv_num_heads": 4}
+    yield one("states share queries", "LinearAttention", [f32(2, 5, 16), f32(2, 5, 32), *four], both, **fewer)
+    yield one("states share queries and keys", "LinearAttention", [f32(2, 5, 16), f32(2, 5, 16), *four], both, **fewer)
+    a = f32(2, 5, 3, scale=4)
+    yield one("", "LinearAttentionGate", [a, f32(3), f32(3), f32(2, 5, 3)], both)
+    yield one("decay alone", "LinearAttentionGate", [a, f32(3), f32(3)])
+    rows = f32(2, 5, 12)
+    yield one("", "GatedRMSNorm", [rows, f32(12), f32(2, 5, 12)])
+    yield one("by head", "GatedRMSNorm", [rows, f32(4), f32(2, 5, 12)], activation="sigmoid", epsilon=0.1)
+    yield one("grouped", "BranchwiseRMSNorm", [f32(2, 5, 3, 4), f32(3, 4)])
+    yield one("flattened, one scale for all", "BranchwiseRMSNorm", [rows, f32(4)], num_branches=3, epsilon=0.01)
+    yield one("flattened, scales", "BranchwiseRMSNorm", [rows, f32(12)], num_branches=3)
+    yield one("without scale", "BranchwiseRMSNorm", [f32(2, 3, 4)])
+    yield one("", "ScaledSiLU", [rows], alpha=1.5)
+    yield one("scale as input", "ScaledSiLU", [rows, np.array(0.3, np.float32)], alpha=1.5)
+    yield one("", "GatedAdd", [rows, f32(2, 5, 12), f32(2, 5, 1)])
+
+
+def three_positions():
+    tables = [f32(9, 6), f32(9, 6)]
+    places = NUMBERS.integers(0, 9, (3, 2, 5))
+    for layout in (0, 1):
+        yield one(f"layout {layout}", "MRotaryEmbedding", [f32(2, 5, 36), places, *tables], mrope_section=[2, 2, 2],
+                  mrope_layout=layout, num_heads=3, rotary_embedding_dim=12)
+        yield one(f"layout {layout}, uneven", "MRotaryEmbedding", [f32(2, 3, 5, 16), places, *tables], mrope_section=[3, 2, 1],
+                  mrope_layout=layout, num_heads=3, rotary_embedding_dim=12)
+        yield one(f"layout {layout}, interleaved", "MRotaryEmbedding", [f32(2, 3, 5, 12), places, *tables],
+                  mrope_section=[2, 3, 1], mrope_layout=layout, interleaved=1)
+
+
+# ---- operators of ONNX under ONNX Runtime's name, and what the exporters of PyTorch write with them ----
+
+def renamed():
+    yield one("upper", "Trilu", [f32(3, 4, 5), np.array(1, np.int64)])
+    yield one("lower", "Trilu", [f32(4, 5)], upper=0)
+    yield one("", "GridSample", [f32(1, 2, 5, 5), f32(1, 3, 4, 2)])
+    yield one("nearest", "GridSample", [f32(1, 2, 5, 5), f32(1, 3, 4, 2)], mode="nearest", padding_mode="border", align_corners=1)
+    yield one("", "GatherND", [f32(3, 4, 5), np.array([[0, 1], [2, 3]], np.int64)])
+    yield one("", "TransposeMatMul", [f32(2, 4, 3), f32(2, 4, 5)], transA=1, alpha=0.5)
+    yield one("", "Range", [np.array(1, np.float32), np.array(9, np.float32), np.array(2, np.float32)])
+    yield one("", "Pad", [f32(2, 3), np.array([1, 0, 0, 2], np.int64), np.array(2, np.float32)])
+    yield one("edge", "Pad", [f32(2, 3), np.array([1, 0, 0, 2], np.int64)], mode="edge")
+    yield one("", "Inverse", [f32(2, 4, 4) + 3 * np.eye(4, dtype=np.float32)])
+    yield one("one", "Inverse", [np.array([[0, 2], [4, 0]], np.float32)])
+    for metric in ("euclidean", "sqeuclidean"):
+        yield one(metric, "CDist", [f32(4, 3), f32(5, 3)], metric=metric)
+
+
 def cases():
     for group in (fused, gelus, norms, attention, multihead, group_query, few_bits, rotary, eight_bits, products, gemms_of_8_bits,
-                  experts, gathered_codes):
+                  experts, gathered_codes, linear_attention, three_positions, renamed):
         yield from group()

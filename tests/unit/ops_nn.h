@@ -22,7 +22,8 @@ static inline enum tmk_status run_node(int version, const char *body, struct tmk
                                        struct tmk_diag *diag) {
     char text[4096];
     struct tmk_graph *graph = NULL;
-    snprintf(text, sizeof text, "graph \"t\" opset %d {\n%s\noutput %%y\n}\n", version, body);
+    snprintf(text, sizeof text, "graph \"t\" opset %d \"com.microsoft\" 1 {\n%s\noutput %%y\n}\n",
+             version, body);
     *diag = (struct tmk_diag){0};
     memset(out, 0, OPERANDS * sizeof *out);
     if (parse_graph(text, NULL, &graph, diag) != TMK_OK || tmk_ops_bind(graph, diag) != TMK_OK)

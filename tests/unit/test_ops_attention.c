@@ -100,3 +100,49 @@ TEST(a_stretch_goes_into_the_cache) {
     refuses(24, CACHE "%y = TensorScatter(%c, %u) {axis=0}", TMK_RANGE, "axis of the batch");
     refuses(24, CACHE "%y = TensorScatter(%u, %c)", TMK_SHAPE, "does not fit");
 }
+
+TEST(odd_operands_of_contrib_operators_are_refused) {
+#define MS "com.microsoft::"
+    static const struct {
+        const char *node;
+        enum tmk_status status;
+        const char *why;
+    } cases[] = {
+        {"%y, %z = " MS "CausalConvWithState(%x, %w) {dilation=0}", TMK_RANGE, "'dilation' is 0"},
+        {"%y, %z = " MS "CausalConvWithState(%x, %w) {ndim=2}", TMK_UNSUPPORTED, "'ndim'"},
+        {"%y, %z = " MS "CausalConvWithState(%x, %w) {state_window=1}", TMK_UNSUPPORTED,
+         "'state_window'"},
+        {"%y, %z = " MS "CausalConvWithState(%x, %w) {channels_last=1}", TMK_SHAPE,
+         "do not fit an input of shape [1,2,4]"},
+        {"%y, %z = " MS "LinearAttention(%x, %x, %x) {q_num_heads=2, kv_num_heads=3, "
+         "update_rule=\"linear\"}",
+         TMK_RANGE, "2 query heads for 3 heads"},
+        {"%y, %z = " MS "LinearAttention(%x, %x, %x) {q_num_heads=1, kv_num_heads=1, "
+         "state_window=2, update_rule=\"linear\"}",
+         TMK_UNSUPPORTED, "'state_window'"},
+        {"%y, %z = " MS "LinearAttentionGate(%x, %s, %s)", TMK_GRAPH, "needs its input 3, b"},
+        {"%y = " MS "GatedRMSNorm(%x, %t, %x)", TMK_SHAPE, "[3] does not divide rows of [1,2,4]"},
+        {"%y = " MS "GatedRMSNorm(%x, %s, %x) {activation=\"tanh\"}", TMK_RANGE, "is 'tanh'"},
+        {"%y = " MS "BranchwiseRMSNorm(%x) {num_branches=3}", TMK_SHAPE, "end in 3 branches"},
+        {"%y = " MS "BranchwiseRMSNorm(%x, %t)", TMK_SHAPE, "[3] does not fit 2 branches"},
+        {"%y = " MS "GatedAdd(%x, %x, %x)", TMK_SHAPE, "gate"},
+        {"%y = " MS "MRotaryEmbedding(%x, %p, %c, %c) {mrope_section=[1,1,1]}", TMK_RANGE,
+         "not three parts of 2 elements"},
+        {"%y = " MS "MRotaryEmbedding(%x, %p, %c, %c) {mrope_section=[1,1,0], mrope_layout=2}",
+         TMK_RANGE, "'mrope_layout' is 2"},
+        {"%y = " MS "MRotaryEmbedding(%x, %p, %c, %c) {mrope_section=[1,1,0]}", TMK_RANGE,
+         "has 7 of 5"},
+        {"%y = " MS "Inverse(%c)", TMK_SHAPE, "is [5,2], no square matrices"},
+        {"%y = " MS "CDist(%c, %c) {metric=\"cosine\"}", TMK_UNSUPPORTED, "metric 'cosine'"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char body[1024];
+        snprintf(body, sizeof body,
+                 "init %%x : f32[1,2,4] = {1, 2, 3, 4, 5, 6, 7, 8}\n"
+                 "init %%w : f32[2,1,2] = {1, 2, 3, 4}\ninit %%s : f32[4] = {1, 1, 1, 1}\n"
+                 "init %%t : f32[3] = {1, 1, 1}\ninit %%p : i64[3,1,2] = {0, 1, 2, 7, 0, 0}\n"
+                 "init %%c : f32[5,2] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}\n%s",
+                 cases[i].node);
+        refuses(17, body, cases[i].status, cases[i].why);
+    }
+}
