@@ -111,6 +111,8 @@ def _value(row, i, csr, integers, links, consumers):
     value.update({key: row[key] for key in ("excluded", "padding") if row.get(key)}, **({"channel_conflict": True} if row["channel_conflict"] else {}))
     if row.get("std_high") and (row["std_low"] < row["std"] * (1 - 1e-5) or row["std_high"] > row["std"] * (1 + 1e-5)):
         value["std_bracket"] = {end: row["std_" + end] for end in ("low", "high")}
+    if row.get("thinned", "null") != "null":
+        value["thinned"] = json.loads(row["thinned"])
     if of.get("nonfinite", np.empty(0)).size:
         sources = links["nonfinite"]["from"][of["nonfinite"]].tolist()
         value["nonfinite"] = {"origin": True} if sources == [-1] else {"inherits": [f"p{n}" for n in sources]}

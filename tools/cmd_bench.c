@@ -11,20 +11,23 @@
 #include "run_options.h"
 #include "table.h"
 
-/* Everything that can be measured: X(name, observer kind; NULL: no observer). In order of cost, so
- * that the peak of the process, which only grows, belongs to the figure next to it. */
+/* Everything that can be measured: X(name, observer kind; NULL: no observer; are histograms
+ * thinned). In order of cost, so that the peak of the process, which only grows, belongs to the
+ * figure next to it. */
 #define BENCH_FIGURES(X)                                                                           \
-    X("bare", NULL)                                                                                \
-    X("minmax", "minmax")                                                                          \
-    X("ranges", "range")                                                                           \
-    X("histograms", "histogram")
+    X("bare", NULL, false)                                                                         \
+    X("minmax", "minmax", false)                                                                   \
+    X("thinned", "histogram", true)                                                                \
+    X("ranges", "range", false)                                                                    \
+    X("histograms", "histogram", false)
 
-#define COUNT_FIGURE(name, kind) +1
+#define COUNT_FIGURE(name, kind, thinned) +1
 enum { MOST_FIGURES = 0 BENCH_FIGURES(COUNT_FIGURE) };
 #undef COUNT_FIGURE
 
 struct figure {
     const char *name, *kind;
+    bool thinned;
     double best;                  /* samples a second, of the best round */
     struct tmk_run_report report; /* of the last run of that round */
     uint64_t peak_bytes;          /* of the process, once this has run */
@@ -36,6 +39,7 @@ struct bench {
     struct figure figures[MOST_FIGURES];
     size_t n;
     double open_seconds;
+    uint32_t share; /* of thinned histograms; 0: they are not measured */
     bool per_op;
     struct tmk_costs costs; /* of the last figure */
 };
@@ -59,7 +63,7 @@ static size_t place_of(const char *word, const struct figure *figures, size_t n)
  * all). NULL, or the first word that names no figure. */
 static const char *choose_figures(const struct words *wanted, struct bench *bench) {
     const struct figure all[] = {
-#define FIGURE_ROW(text, observer) {.name = text, .kind = observer},
+#define FIGURE_ROW(text, observer, thin) {.name = text, .kind = observer, .thinned = thin},
         BENCH_FIGURES(FIGURE_ROW)
 #undef FIGURE_ROW
     };
@@ -67,7 +71,7 @@ static const char *choose_figures(const struct words *wanted, struct bench *benc
     bool chosen[MOST_FIGURES] = {false};
     size_t n = 0;
     for (size_t i = 0; i < MOST_FIGURES; i++)
-        if (!all[i].kind || library_knows(all[i].kind))
+        if ((!all[i].kind || library_knows(all[i].kind)) && (bench->share || !all[i].thinned))
             known[n++] = all[i];
     for (size_t k = 0; k < wanted->n; k++) {
         size_t place = place_of(wanted->items[k], known, n);
@@ -81,14 +85,16 @@ static const char *choose_figures(const struct words *wanted, struct bench *benc
     return NULL;
 }
 
-static enum tmk_status run_once(const struct bench *bench, const char *kind,
+static enum tmk_status run_once(const struct bench *bench, const struct figure *figure,
                                 struct tmk_run_report *report, struct tmk_diag *diag) {
-    if (!kind)
+    if (!figure->kind)
         return tmk_model_run_bare(bench->model, &bench->run, report, diag);
     struct tmk_profile *profile = NULL;
-    const struct tmk_observe observe = {.kind = kind};
+    const struct tmk_observe observe = {.kind = figure->kind};
+    struct tmk_run_options run = bench->run;
+    run.statistics.histogram_share = figure->thinned ? bench->share : 0;
     enum tmk_status status =
-        tmk_model_profile(bench->model, &bench->run, &observe, &profile, report, diag);
+        tmk_model_profile(bench->model, &run, &observe, &profile, report, diag);
     tmk_profile_destroy(&profile);
     return status;
 }
@@ -101,7 +107,7 @@ static enum tmk_status measure_figure(const struct bench *bench, struct figure *
     double begin = clock_seconds(), spent = 0;
     uint64_t samples = 0;
     do {
-        enum tmk_status status = run_once(bench, figure->kind, &report, diag);
+        enum tmk_status status = run_once(bench, figure, &report, diag);
         if (status != TMK_OK)
             return status;
         samples += report.samples;
@@ -203,6 +209,7 @@ static enum tmk_status measure_all(struct bench *bench, const char *path, const 
 static int run_bench(const struct command *command, int argc, char **argv) {
     struct run_args args = {0};
     struct words rest = {0}, wanted = {0};
+    const char *share = NULL;
     uint64_t repeat = 5;
     double seconds = 1;
     bool json = false;
@@ -211,7 +218,9 @@ static int run_bench(const struct command *command, int argc, char **argv) {
     const struct option_row options[] = {
         RUN_OPTION_ROWS(args),
         {"figure", 0, OPTION_TEXTS, "WHAT",
-         "only bare, minmax, ranges or histograms (default: all)", &wanted},
+         "only bare, minmax, thinned, ranges or histograms (default: all)", &wanted},
+        {"histogram-share", 0, OPTION_TEXT, "1/K",
+         "also what thinned histograms cost, of one run of 64 elements in K", &share},
         {"repeat", 0, OPTION_COUNT, "N", "rounds, interleaved; the best counts (default: 5)",
          &repeat},
         {"seconds", 0, OPTION_REAL, "S",
@@ -232,6 +241,8 @@ static int run_bench(const struct command *command, int argc, char **argv) {
         wrong_call(command, "--repeat must be at least 1");
         goto end;
     }
+    if (!parse_histogram_share(command, share, &bench.share))
+        goto end;
     const char *wrong_word = choose_figures(&wanted, &bench);
     if (wrong_word) {
         wrong_call(command, "--figure: '%s' is nothing that can be measured", wrong_word);

@@ -11,6 +11,7 @@
 #include "command.h"
 #include "table.h"
 #include "target.h"
+#include "warnings.h"
 
 enum { MOST_BLOCK = 65536 };
 
@@ -275,8 +276,10 @@ static int calibrate_profile(const char *path, const struct calibrate_args *args
         put_json(all, args->output);
     else if (status == TMK_OK && (args->list || !is_quiet()))
         print_table(all, args->list);
-    if (status == TMK_OK)
+    if (status == TMK_OK) {
+        remark_on_thinned(profile);
         sum_up(all, args->output);
+    }
     tmk_encodings_destroy(&all);
     tmk_profile_destroy(&profile);
     tmk_model_close(&model);

@@ -10,6 +10,7 @@
 #include "pick.h"
 #include "show.h"
 #include "table.h"
+#include "warnings.h"
 
 /* Either a profile or another file's ranges; or, where the other side has ranges, both. */
 struct side {
@@ -337,6 +338,8 @@ static enum tmk_status diff_files(const char *a, const char *b, const struct dif
         qsort(diff->items, diff->n, sizeof *diff->items, find_order(args->sort)->compare);
     if (status == TMK_OK)
         *drift = put_diff(diff, &left, &right, args);
+    if (status == TMK_OK && (left.profile || right.profile))
+        remark_on_thinned(left.profile ? left.profile : right.profile);
     tmk_diff_destroy(&diff);
     drop_side(&left);
     drop_side(&right);

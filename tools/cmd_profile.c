@@ -21,7 +21,7 @@ struct profile_args {
     float *excluded; /* the same as numbers */
     int64_t *stop;   /* likewise */
     uint64_t generate;
-    const char *kind, *nan, *padding, *strata, *snapshots, *until_stable;
+    const char *kind, *nan, *padding, *strata, *snapshots, *until_stable, *share;
     bool plan, per_sample, resume, round_half, stream_layers;
 };
 
@@ -59,6 +59,7 @@ static void remark_on(const struct tmk_profile *profile) {
     for (uint32_t i = 0; i < profile->n_tensors; i++)
         by_status[profile->tensors[i].status]++;
     remark_on_numbers(profile);
+    remark_on_thinned(profile);
     print_remark(
         "%u values: %u observed, %u derived, %u constant, %u integer, %u dead, %u never seen",
         profile->n_tensors, by_status[TMK_PROFILE_OBSERVED], by_status[TMK_PROFILE_DERIVED],
@@ -231,7 +232,8 @@ static int profile_model(const struct command *command, struct profile_args *arg
     if (!make_run_options(command, &args->run, rest, 1, &options, &exit_status) ||
         !parse_excluded(command, args, &exit_status) || !parse_stop(command, args, &exit_status))
         return exit_status;
-    if (!parse_share(command, args->until_stable, &options.snapshots.until_stable))
+    if (!parse_share(command, args->until_stable, &options.snapshots.until_stable) ||
+        !parse_histogram_share(command, args->share, &options.statistics.histogram_share))
         return EXIT_WRONG_CALL;
     options.snapshots.take = args->snapshots != NULL;
     options.data.generate =
@@ -309,6 +311,11 @@ static int run_profile(const struct command *command, int argc, char **argv) {
          "keep each sample's min and max of each value; .h5 only. Takes memory for every sample: "
          "about 20 bytes a value (10,000 samples, 300 values: 60 MB)",
          &args.per_sample},
+        {"histogram-share", 0, OPTION_TEXT, "1/K",
+         "histograms of inputs and activations count one run of 64 elements in K, which is "
+         "quicker; "
+         "extremes, counts, zeros and sums stay those of all elements",
+         &args.share},
         {"round-half", 0, OPTION_FLAG, NULL,
          "round inputs and results to float16 or bfloat16 where the model has these types, as a "
          "device does that computes in them (else they are kept in float32)",

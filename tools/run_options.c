@@ -155,3 +155,20 @@ void finish_run_args(struct run_args *args) {
     free(args->dims.items);
     free(args->feedback.items);
 }
+
+bool parse_histogram_share(const struct command *command, const char *word, uint32_t *share) {
+    char *end;
+    if (!word)
+        return true;
+    errno = 0;
+    const unsigned long n = strncmp(word, "1/", 2) == 0 && isdigit((unsigned char)word[2])
+                                ? strtoul(word + 2, &end, 10)
+                                : 0;
+    if (n == 0 || *end || errno || n > TMK_STATS_MOST_THINNED) {
+        wrong_call(command, "--histogram-share takes 1/1 to 1/%d, not '%s'", TMK_STATS_MOST_THINNED,
+                   word);
+        return false;
+    }
+    *share = (uint32_t)n;
+    return true;
+}

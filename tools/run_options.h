@@ -81,4 +81,7 @@ bool make_run_options(const struct command *command, struct run_args *args,
                       int *exit_status);
 void finish_run_args(struct run_args *args);
 
+/* 1/8, as 8; NULL leaves *share as it is. False after an error message: a wrong call. */
+bool parse_histogram_share(const struct command *command, const char *word, uint32_t *share);
+
 #endif

@@ -166,6 +166,13 @@ static const char *stratum_of(const struct tmk_profile *profile) {
     return NULL;
 }
 
+static void print_thinned(const struct tmk_profile *profile) {
+    char text[512];
+    if (!tmk_profile_thinned(profile, text, sizeof text))
+        return;
+    print_wrapped(text, 0, 0);
+}
+
 void show_table(const struct tmk_profile *profile, const uint32_t *chosen, uint32_t n) {
     struct tmk_nonfinite *nonfinite = NULL;
     uint32_t n_nonfinite = 0;
@@ -176,6 +183,7 @@ void show_table(const struct tmk_profile *profile, const uint32_t *chosen, uint3
               profile->model.file, (unsigned long long)profile->ledger.run,
               (unsigned long long)profile->ledger.offered, stratum ? " of the stratum '" : "",
               stratum ? stratum : "", stratum ? "'" : "", profile->n_tensors);
+    print_thinned(profile);
     table_begin(&table, columns, COLUMNS);
     for (uint32_t i = 0; i < n; i++)
         print_line(&table, &profile->tensors[chosen[i]],
@@ -268,6 +276,15 @@ static void print_statistics(const struct tmk_stats *stats) {
     draw_sparkline(stats, (double)s.min, (double)s.max, spark);
     if (spark[0])
         print_out("  %-18s %s  %u bins used\n", "histogram", spark, s.bins_used);
+    if (s.share)
+        print_entry(
+            "thinned",
+            "1/%u: %llu of %llu nonzero elements are in the histogram; quantiles are off by "
+            "at most %.2g in rank with 99 %% confidence (%.2g if elements of a run of 64 "
+            "are the same)",
+            (unsigned)s.share, (unsigned long long)s.counted,
+            (unsigned long long)(s.finite - s.zeros), tmk_stats_rank_error(stats, 0.99, false),
+            tmk_stats_rank_error(stats, 0.99, true));
     print_quantiles(stats);
     print_channels(&s);
 }
@@ -434,6 +451,12 @@ static void print_json_figures(const struct tmk_profile_tensor *tensor) {
                   (double)s.max, s.mean, s.std);
     if (s.finite && !tmk_summary_std_is_close(&s))
         print_out(", \"std_bracket\": {\"low\": %.17g, \"high\": %.17g}", s.std_lo, s.std_hi);
+    if (s.share)
+        print_out(", \"thinned\": {\"share\": %u, \"counted\": %llu, \"rank_error\": %.6g, "
+                  "\"rank_error_runs\": %.6g}",
+                  (unsigned)s.share, (unsigned long long)s.counted,
+                  tmk_stats_rank_error(tensor->stats, 0.99, false),
+                  tmk_stats_rank_error(tensor->stats, 0.99, true));
     print_json_tops(&tensor->topk);
 }
 

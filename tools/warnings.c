@@ -107,6 +107,12 @@ static void remark_on_flags(const struct tmk_profile *profile) {
                 (double)spike.flags.spike, spike.flags.at_spike);
 }
 
+void remark_on_thinned(const struct tmk_profile *profile) {
+    char text[512];
+    if (tmk_profile_thinned(profile, text, sizeof text))
+        print_remark("%s", text);
+}
+
 void remark_on_numbers(const struct tmk_profile *profile) {
     if (is_quiet())
         return;

@@ -352,7 +352,8 @@ struct tmk_flags {
     size_t dead_channels;    /* channels that were 0 all the time */
     size_t channels;         /* of so many; 0: none were kept */
     uint64_t at_min, at_max; /* elements that are proven to be the smallest, the largest number; 0
-                              * for weights, for 0 and where there is no histogram */
+                              * for weights, for 0 and where there is no histogram. Of a thinned
+                              * histogram they are estimated, as at_spike is */
     bool saturated; /* one of these is more than 1 % of the finite elements, and at least 16 */
     /* Why the smallest or the largest number looks as if it stood for something else, and was not
      * measured (see tmk_sentinel); NULL: it does not, and so for weights */
@@ -368,6 +369,11 @@ TMK_API const char *tmk_sentinel(float value);
 TMK_API TMK_NODISCARD enum tmk_status tmk_profile_flags(const struct tmk_profile_tensor *tensor,
                                                         struct tmk_flags *out,
                                                         struct tmk_diag *diag);
+
+/* Thinned histograms (tmk_stats_thin) in one sentence: which share they count, and how far off
+ * quantiles may be, in the value with the fewest elements counted. `out` is cut to `size`. False,
+ * and out[0] is 0: no value's histogram is thinned. */
+TMK_API bool tmk_profile_thinned(const struct tmk_profile *profile, char *out, size_t size);
 
 /* Checks consistency: the sample counts add up; IDs ascend; each value's statistics fit its type,
  * hold as many elements as the shapes that ran, and their histogram and classes add up to that;

@@ -68,6 +68,10 @@ struct tmk_statistics_options {
      * to count prompts and positions; others keep all elements, and notices.remark tells how many
      * values those are. NULL: nothing is padding. */
     const char *exclude_padding;
+    /* Histograms of inputs and activations count one run of 64 elements in so many, which is
+     * quicker (tmk_stats_thin): 2 to 64; 0 and 1: all elements. Of histograms (TMK_ARGUMENT). A
+     * setting of the profile. Not with limits.stream_layers. */
+    uint32_t histogram_share;
 };
 
 /* An observer of your own, in addition: called for every input and activation that is observed,

@@ -47,6 +47,11 @@ enum tmk_stats_level { TMK_STATS_RANGE = 1, TMK_STATS_HISTOGRAM = 2, TMK_STATS_M
 #define TMK_STATS_LIMIT_RANGE (UINT64_C(1) << 41)
 #define TMK_STATS_LIMIT_HISTOGRAM (UINT64_C(1) << 48)
 
+/* A thinned histogram counts one in at most so many runs (tmk_stats_thin). */
+#define TMK_STATS_MOST_THINNED 64
+/* Words of an exact sum: two's complement, in units of 2^-149, least significant first. */
+#define TMK_STATS_SUM_WORDS 6
+
 /* A place that is not known (an extreme that was derived, not seen). Orders after every known
  * place. */
 #define TMK_NOWHERE UINT64_MAX
@@ -84,6 +89,15 @@ struct tmk_stats;
 /* An empty state. TMK_ARGUMENT for an unknown level, TMK_NOMEM. End with tmk_stats_destroy. */
 TMK_API TMK_NODISCARD enum tmk_status
 tmk_stats_create(enum tmk_stats_level level, struct tmk_stats **out, struct tmk_diag *diag);
+/* Thins an empty HISTOGRAM state: its histogram counts one run of 64 elements in `share` (1 to 64;
+ * 1: all), which is less work. Which ones follows from `key` (of the value), the sample and the
+ * place in it alone, so states still merge exactly; a sample of at most 64 * share elements is
+ * counted whole. Everything else is of all elements as ever: counts, zeros, extremes, places,
+ * channels and the sum, which is exact; but `denormals` and `negatives` follow from the histogram,
+ * no squares are kept, and the bracket of the sum of squares is wide. TMK_ARGUMENT: the share, the
+ * level, a state that has seen data. */
+TMK_API TMK_NODISCARD enum tmk_status tmk_stats_thin(struct tmk_stats *stats, uint32_t share,
+                                                     uint64_t key, struct tmk_diag *diag);
 /* Frees and sets *stats to NULL; a NULL state is allowed. */
 TMK_API void tmk_stats_destroy(struct tmk_stats **stats);
 
@@ -225,7 +239,8 @@ TMK_API TMK_NODISCARD enum tmk_status tmk_stats_shadow_merge(struct tmk_stats_sh
 /* The state of y from x's, which was observed with this shadow from its first element on (or its
  * merges with those of others so observed). Equal to observing y, bit for bit, encoding included,
  * but that squares are kept only where x's are.
- * TMK_UNSUPPORTED: it does not follow at this level, or elements of x were excluded; TMK_NOMEM. */
+ * TMK_UNSUPPORTED: it does not follow at this level, x is thinned, or elements of it were excluded;
+ * TMK_NOMEM. */
 TMK_API TMK_NODISCARD enum tmk_status tmk_stats_derive_clamp(const struct tmk_stats *x,
                                                              const struct tmk_stats_shadow *shadow,
                                                              struct tmk_stats **out,
@@ -253,8 +268,9 @@ tmk_stats_derive_concat(const struct tmk_stats *const *operands, size_t n,
                         const struct tmk_stats_shadow *shadow, struct tmk_stats **out,
                         struct tmk_diag *diag);
 
-/* dst becomes the state of both multisets. dst and src are distinct and of one level (else
- * TMK_MISMATCH). TMK_RANGE: over the limit; TMK_NOMEM. After a failure dst is as it was. */
+/* dst becomes the state of both multisets. dst and src are distinct, of one level and equally
+ * thinned (else TMK_MISMATCH; a dst that has seen nothing becomes as thinned as src). TMK_RANGE:
+ * over the limit; TMK_NOMEM. After a failure dst is as it was. */
 TMK_API TMK_NODISCARD enum tmk_status
 tmk_stats_merge(struct tmk_stats *dst, const struct tmk_stats *src, struct tmk_diag *diag);
 /* The same as though src's data had been observed `times` times (a constant that is there in every
@@ -284,7 +300,9 @@ struct tmk_summary {
     uint64_t zeros;          /* of either sign */
     uint64_t negative_zeros; /* those among them with the sign bit */
     uint64_t samples, updates;
-    float min, max; /* of the finite elements; NaN when there are none */
+    uint32_t share; /* the histogram counts one run in so many; 0: all (tmk_stats_thin) */
+    uint64_t exact_sum[TMK_STATS_SUM_WORDS]; /* of a thinned state; else 0: the bins give the sum */
+    float min, max;                          /* of the finite elements; NaN when there are none */
     struct tmk_where min_at, max_at;
     struct tmk_where
         first_nonfinite;  /* the earliest NaN or infinity; TMK_NOWHERE when there is none */
@@ -299,6 +317,7 @@ struct tmk_summary {
                                 NULL: not kept. tmk_stats_summary leaves it NULL */
 
     bool squares_kept; /* tmk_stats_squares has them */
+    uint64_t counted;  /* elements in bins: finite - zeros, of a thinned state fewer */
     uint64_t finite;   /* count - nan - posinf - neginf - excluded */
     /* at MINMAX, what follows is not known: 0 here, and NaN from `sum` on */
     uint64_t denormals; /* finite, not zero, below 2^-126 in magnitude */
@@ -310,6 +329,7 @@ struct tmk_summary {
     double sumsq_est; /* for elements spread evenly inside each bin */
     double variance;  /* for the same; NaN when there are none */
     double std;       /* its root */
+                      /* of a thinned state, these three are estimated from what was counted */
     double
         std_lo; /* std of the elements lies in [std_lo, std_hi]: proven, from the same integers. */
     double std_hi; /* Within 2^-48 of each other where squares are kept. */
@@ -349,11 +369,22 @@ TMK_API void tmk_octave_edges(uint16_t bin, double *lo, double *hi);
 /* The mean of the `count` > 0 elements of a histogram bin, whose dropped bits add up to `low`. */
 TMK_API double tmk_bin_mean(uint16_t bin, uint64_t count, uint64_t low);
 
+/* Of how many nonzero finite elements each element in a bin stands: 1, of a thinned state about its
+ * share; 0 where there are such, and none was counted. */
+TMK_API double tmk_stats_weight(const struct tmk_stats *stats);
+/* Of a thinned state: with the probability `confidence`, no quantile that follows is further from
+ * the one asked for, as a share of all elements (in q), than this: the inequality of Dvoretzky,
+ * Kiefer and Wolfowitz, sqrt(ln(2 / (1 - confidence)) / (2 n)). It takes the n that were counted as
+ * independent draws. Elements of a run are alike; were they the same, n would be the runs, and the
+ * bound 8 times as wide: with `runs`. At most 1. 0 where all are counted. */
+TMK_API double tmk_stats_rank_error(const struct tmk_stats *stats, double confidence, bool runs);
+
 /* The q-quantile of the finite elements (of their magnitudes when `absolute`): the smallest element
  * x with at least q * finite elements <= x, q in [0, 1]; NumPy's "inverted_cdf". It is proven to
  * lie in [*lo, *hi], the ends of one bin tightened by the extremes. *mid is the harmonic mean of
- * the two, at most 0.390 % off for normal floats. TMK_ARGUMENT: q. TMK_UNSUPPORTED: the level has
- * no histogram. TMK_NOTFOUND: no finite element. */
+ * the two, at most 0.390 % off for normal floats. Of a thinned state it is estimated: proven are
+ * the extremes only (q of 0 and 1; see tmk_stats_rank_error). TMK_ARGUMENT: q. TMK_UNSUPPORTED: the
+ * level has no histogram. TMK_NOTFOUND: no finite element. */
 TMK_API TMK_NODISCARD enum tmk_status tmk_stats_quantile(const struct tmk_stats *stats, double q,
                                                          bool absolute, double *lo, double *hi,
                                                          double *mid, struct tmk_diag *diag);

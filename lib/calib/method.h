@@ -25,7 +25,8 @@ struct tmk_spread {
     struct tmk_topk topk; /* the samples with the largest and smallest elements; n = 0: not known */
     uint64_t samples;     /* how many samples were seen */
 };
-/* From one state, or several that share a scale (their exact merge). n > 0. TMK_UNSUPPORTED: a
+/* From one state, or several that share a scale (their exact merge). Of thinned histograms the counts
+ * are estimates for all elements, and the extremes are there even if they were not counted. n > 0. TMK_UNSUPPORTED: a
  * state without a histogram; TMK_NOTFOUND: no finite element. End with finish. */
 TMK_NODISCARD enum tmk_status tmk_spread_make(const struct tmk_stats *const *stats, uint32_t n,
                                               struct tmk_spread *out, struct tmk_diag *diag);

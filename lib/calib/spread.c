@@ -2,6 +2,7 @@
 /* States as sorted bins. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <tidemark/profile.h>
 
@@ -84,8 +85,124 @@ static enum tmk_status of_state(const struct tmk_stats *stats, struct tmk_spread
     return TMK_OK;
 }
 
+/* ---- thinned histograms ---- */
+
+enum { BINS = 1 << 16, SIGN = 1 << 15 };
+
+/* Estimates of all elements, by bin. */
+struct estimate {
+    double *count, *sum; /* [BINS] */
+    double finite, zeros;
+    float min, max;
+};
+
+/* An extreme is there, whether it was counted or not. */
+static void add_extreme(struct estimate *e, float extreme) {
+    uint32_t bits;
+    memcpy(&bits, &extreme, sizeof bits);
+    if (extreme == 0 || e->count[bits >> 16] > 0)
+        return;
+    e->count[bits >> 16] = 1;
+    e->sum[bits >> 16] = (double)extreme;
+}
+
+static enum tmk_status add_estimate(struct estimate *e, const struct tmk_stats *stats,
+                                    struct tmk_diag *diag) {
+    struct tmk_summary facts;
+    tmk_stats_summary(stats, &facts);
+    const size_t n = facts.bins_used;
+    const double weight = tmk_stats_weight(stats), others = (double)(facts.finite - facts.zeros);
+    uint64_t *wide = calloc(n + 1, 2 * sizeof *wide);
+    uint16_t *bins = calloc(n + 1, sizeof *bins);
+    const bool ok = wide && bins;
+    if (ok)
+        tmk_stats_bins(stats, bins, wide, wide + n);
+    for (size_t i = 0; ok && i < n; i++) {
+        const double count = (double)wide[i] * weight;
+        e->count[bins[i]] += count;
+        e->sum[bins[i]] += count * tmk_bin_mean(bins[i], wide[i], wide[n + i]);
+    }
+    free(wide);
+    free(bins);
+    TMK_TRY_ALLOC(ok, diag);
+    if (facts.finite && weight == 0 && others > 0) /* nothing but zeros was counted */
+        for (int end = 0; end < 2; end++) {
+            const float extreme = end ? facts.max : facts.min;
+            uint32_t bits;
+            memcpy(&bits, &extreme, sizeof bits);
+            const double count = facts.min == 0 || facts.max == 0 ? others : others / 2;
+            e->count[bits >> 16] += extreme == 0 ? 0 : count;
+            e->sum[bits >> 16] += (double)extreme * count;
+        }
+    e->finite += (double)facts.finite;
+    e->zeros += (double)facts.zeros;
+    e->min = facts.finite ? fminf(e->min, facts.min) : e->min;
+    e->max = facts.finite ? fmaxf(e->max, facts.max) : e->max;
+    return TMK_OK;
+}
+
+static enum tmk_status fill_estimated(struct estimate *e, struct tmk_spread *out,
+                                      struct tmk_diag *diag) {
+    uint32_t n = 0;
+    add_extreme(e, e->min);
+    add_extreme(e, e->max);
+    for (uint32_t bin = 0; bin < BINS; bin++)
+        n += e->count[bin] > 0;
+    struct tmk_spread made = {
+        .n = n, .finite = e->finite, .zeros = e->zeros, .min = e->min, .max = e->max};
+    made.columns = calloc(n + 1u, 4 * sizeof *made.columns);
+    TMK_TRY_ALLOC(made.columns, diag);
+    double *lo = made.columns, *hi = lo + n, *mean = hi + n, *count = mean + n;
+    made.lo = lo, made.hi = hi, made.mean = mean, made.count = count;
+    for (uint32_t step = 0, i = 0; step < BINS; step++) { /* by value: the negative ones first */
+        const uint32_t bin = step < SIGN ? BINS - 1 - step : step - SIGN;
+        if (!(e->count[bin] > 0))
+            continue;
+        tmk_bin_edges((uint16_t)bin, &lo[i], &hi[i]);
+        lo[i] = fmax(lo[i], (double)e->min);
+        hi[i] = fmin(hi[i], (double)e->max);
+        count[i] = e->count[bin];
+        mean[i] = fmin(fmax(e->sum[bin] / e->count[bin], lo[i]), hi[i]);
+        const double half = tmk_spread_half(&made, i);
+        made.square += count[i] * (mean[i] * mean[i] + half * half / 3) / e->finite;
+        i++;
+    }
+    *out = made;
+    return TMK_OK;
+}
+
+static enum tmk_status of_thinned(const struct tmk_stats *const *stats, uint32_t n,
+                                  struct tmk_spread *out, struct tmk_diag *diag) {
+    struct estimate e = {.count = calloc(BINS, sizeof *e.count),
+                         .sum = calloc(BINS, sizeof *e.sum),
+                         .min = INFINITY,
+                         .max = -INFINITY};
+    enum tmk_status status = e.count && e.sum ? TMK_OK : tmk_nomem(diag);
+    for (uint32_t i = 0; status == TMK_OK && i < n; i++) {
+        status = check_level(stats[i], diag);
+        if (status == TMK_OK)
+            status = add_estimate(&e, stats[i], diag);
+    }
+    if (status == TMK_OK && e.finite == 0)
+        status = tmk_fail(diag, TMK_NOTFOUND, "no finite element was seen");
+    if (status == TMK_OK)
+        status = fill_estimated(&e, out, diag);
+    free(e.count);
+    free(e.sum);
+    return status;
+}
+
+static bool is_thinned(const struct tmk_stats *stats) {
+    struct tmk_summary facts;
+    tmk_stats_quick_summary(stats, &facts);
+    return facts.share > 0;
+}
+
 enum tmk_status tmk_spread_make(const struct tmk_stats *const *stats, uint32_t n,
                                 struct tmk_spread *out, struct tmk_diag *diag) {
+    for (uint32_t i = 0; i < n; i++)
+        if (is_thinned(stats[i]))
+            return of_thinned(stats, n, out, diag);
     if (n == 1)
         return of_state(stats[0], out, diag);
     struct tmk_stats *all = NULL;

@@ -78,13 +78,20 @@ static enum tmk_status note_shape(struct tmk_account *account, const struct tmk_
     return TMK_OK;
 }
 
+static enum tmk_status create_stats(struct tmk_account *account,
+                                    const struct tmk_slot_config *config, struct tmk_diag *diag) {
+    TMK_TRY(tmk_stats_create(config->level, &account->floats, diag));
+    return config->share ? tmk_stats_thin(account->floats, config->share, config->id, diag)
+                         : TMK_OK;
+}
+
 static enum tmk_status note_type(struct tmk_account *account, enum tmk_dtype dtype,
                                  const struct tmk_slot_config *config, struct tmk_diag *diag) {
     if (account->dtype != TMK_UNDEFINED && account->dtype != dtype)
         return tmk_fail(diag, TMK_TYPE, "%s was %s before and is %s now", config->label,
                         tmk_dtype_name(account->dtype), tmk_dtype_name(dtype));
     if (dtype == TMK_FLOAT32 && !account->floats && config->rule == TMK_DERIVE_NONE)
-        TMK_TRY(tmk_stats_create(config->level, &account->floats, diag));
+        TMK_TRY(create_stats(account, config, diag));
     if (dtype == TMK_FLOAT32 && !account->shadow && config->shadowed)
         TMK_TRY(tmk_stats_shadow_create(&config->shadow, &account->shadow, diag));
     if (dtype == TMK_FLOAT32 && !account->shadow && config->rule >= TMK_DERIVE_CONCAT)
@@ -223,7 +230,7 @@ enum tmk_status tmk_account_merge(struct tmk_account *dst, const struct tmk_acco
         return tmk_fail(diag, TMK_RANGE, "%s has too many elements to count", config->label);
     TMK_TRY(note_type(dst, src->dtype, config, diag));
     if (src->floats && !dst->floats) /* a derived value, which is looked at where it is constant */
-        TMK_TRY(tmk_stats_create(config->level, &dst->floats, diag));
+        TMK_TRY(create_stats(dst, config, diag));
     if (config->topk)
         tmk_topk_merge(&dst->topk, dst->floats, &src->topk, src->floats);
     if (src->floats)

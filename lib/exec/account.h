@@ -24,11 +24,12 @@ struct tmk_slot_config {
     bool guard;              /* stop the run at the first NaN */
     bool print;              /* hand every tensor to `print` below */
     bool see;                /* and to `see` */
-    uint32_t id;             /* the value's profile ID, for `see` */
+    uint32_t id;             /* the value's profile ID */
     bool per_sample;         /* keep the extremes of each sample, too */
     bool topk;               /* keep the samples with the extremes */
     const uint32_t *exclude; /* bit patterns that are left out, and how many; the caller's */
     size_t n_exclude;
+    uint32_t share;    /* of a histogram: it counts one run in so many; 0: all */
     const char *label; /* for messages: "p12 'conv1'" */
     /* Set by tmk_derive_rules. A float32 value with a rule is not looked at. */
     enum tmk_derive_rule rule;

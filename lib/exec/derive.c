@@ -61,7 +61,8 @@ static uint32_t source_of(const struct deriving *d, uint32_t slot,
     const struct tmk_value *value = tmk_value_source(operand);
     size_t source = (size_t)tmk_ptrmap_get(&d->slots, value);
     if (!source || source > slot || !tmk_ptrmap_get(&d->varies, value) ||
-        d->configs[source - 1].level != d->configs[slot].level)
+        d->configs[source - 1].level != d->configs[slot].level ||
+        d->configs[source - 1].share != d->configs[slot].share)
         return UINT32_MAX;
     return (uint32_t)source - 1;
 }
@@ -88,8 +89,9 @@ static enum tmk_status set_rule(struct deriving *d, uint32_t slot, enum tmk_deri
 static enum tmk_status derive_clamp(struct deriving *d, uint32_t slot, const struct tmk_node *node,
                                     const struct tmk_clamp *clamp) {
     struct tmk_slot_config *config = &d->configs[slot];
-    /* what is left out of the operand is a number like others in the result */
-    if (!tmk_clamp_follows(clamp, config->level) || config->n_exclude)
+    /* what is left out of the operand is a number like others in the result; and what is clamped is
+     * known of elements in bins only */
+    if (!tmk_clamp_follows(clamp, config->level) || config->n_exclude || config->share)
         return TMK_OK;
     uint32_t source = source_of(d, slot, node->inputs[0]);
     /* a source has one shadow; and a shadow is made while its source is looked at */

@@ -202,14 +202,20 @@ static void put_sources(const struct tmk_profile *profile, struct tmk_json_out *
     tmk_json_put_child(out, "sources", &list);
 }
 
+static void put_setting(const char *key, const char *value, struct tmk_json_out *list) {
+    struct tmk_json_out one = tmk_json_new_array();
+    tmk_json_put_text(&one, NULL, key);
+    tmk_json_put_text(&one, NULL, value);
+    tmk_json_put_child(list, NULL, &one);
+}
+
 static void put_settings(const struct tmk_profile *profile, struct tmk_json_out *out) {
     struct tmk_json_out list = tmk_json_new_array();
-    for (uint32_t i = 0; i < profile->n_settings; i++) {
-        struct tmk_json_out one = tmk_json_new_array();
-        tmk_json_put_text(&one, NULL, profile->settings[i].key);
-        tmk_json_put_text(&one, NULL, profile->settings[i].value);
-        tmk_json_put_child(&list, NULL, &one);
-    }
+    char thinned[512];
+    for (uint32_t i = 0; i < profile->n_settings; i++)
+        put_setting(profile->settings[i].key, profile->settings[i].value, &list);
+    if (tmk_profile_thinned(profile, thinned, sizeof thinned))
+        put_setting("thinned", thinned, &list);
     tmk_json_put_child(out, "settings", &list);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,11 +35,16 @@ static bool is_many(uint64_t n, uint64_t all, uint64_t share) {
     return n >= MANY && n > all / share;
 }
 
+/* Of all elements, as far as those that were counted tell. */
+static uint64_t weighted(uint64_t n, double weight) {
+    return weight == 1 ? n : (uint64_t)((double)n * weight);
+}
+
 /* The number that most elements are proven to be. In a bin, n of c elements that are its first
  * number leave at most c - n that add one or more to the sum of the dropped bits; the same from its
  * last number. */
 static void find_spike(const struct tmk_summary *s, const uint16_t *bins, const uint64_t *counts,
-                       const uint64_t *lows, struct tmk_flags *out) {
+                       const uint64_t *lows, double weight, struct tmk_flags *out) {
     uint32_t mask = s->level == TMK_STATS_HISTOGRAM ? 0xffff : 0x7fffff;
     struct {
         float value;
@@ -58,10 +64,11 @@ static void find_spike(const struct tmk_summary *s, const uint16_t *bins, const 
         memcpy(&value, &bits, sizeof value);
         most.value = value;
     }
-    if (!is_many(most.n, s->finite, SPIKE_SHARE))
+    const uint64_t n = weighted(most.n, weight);
+    if (!is_many(n, s->finite, SPIKE_SHARE))
         return;
     out->spike = most.value;
-    out->at_spike = most.n;
+    out->at_spike = n;
 }
 
 const char *tmk_sentinel(float value) {
@@ -120,13 +127,16 @@ enum tmk_status tmk_profile_flags(const struct tmk_profile_tensor *tensor, struc
     uint16_t *bins = malloc((s.bins_used + 1u) * sizeof *bins);
     uint64_t *counts = malloc((s.bins_used + 1u) * sizeof *counts),
              *lows = malloc((s.bins_used + 1u) * sizeof *lows);
+    const double weight = tmk_stats_weight(tensor->stats);
     bool ok = bins && counts && lows;
     if (ok) {
         tmk_stats_bins(tensor->stats, bins, counts, lows);
         out->at_min = equal_to(s.min, s.min < 0, s.level, bins, counts, lows, s.bins_used);
         out->at_max = equal_to(s.max, s.max > 0, s.level, bins, counts, lows, s.bins_used);
         if (!out->constant)
-            find_spike(&s, bins, counts, lows, out);
+            find_spike(&s, bins, counts, lows, weight, out);
+        out->at_min = weighted(out->at_min, weight);
+        out->at_max = weighted(out->at_max, weight);
         if (!out->min_is && is_masked(&s, bins))
             out->min_is = "close to a power of ten, with nothing between: as behind a mask";
     }
@@ -137,4 +147,34 @@ enum tmk_status tmk_profile_flags(const struct tmk_profile_tensor *tensor, struc
     out->saturated = !out->constant && (is_many(out->at_min, s.finite, SATURATED_SHARE) ||
                                         is_many(out->at_max, s.finite, SATURATED_SHARE));
     return TMK_OK;
+}
+
+bool tmk_profile_thinned(const struct tmk_profile *profile, char *out, size_t size) {
+    const double confidence = 0.99;
+    double error = -1, by_runs = 0;
+    uint32_t share = 0, id = 0;
+    for (uint32_t i = 0; i < profile->n_tensors; i++) {
+        const struct tmk_profile_tensor *t = &profile->tensors[i];
+        struct tmk_summary s = {0};
+        if (t->stats)
+            tmk_stats_quick_summary(t->stats, &s);
+        const double of_value = s.share ? tmk_stats_rank_error(t->stats, confidence, false) : -1;
+        if (of_value <= error)
+            continue;
+        error = of_value;
+        by_runs = tmk_stats_rank_error(t->stats, confidence, true);
+        share = s.share;
+        id = t->id;
+    }
+    if (size)
+        out[0] = '\0';
+    if (share)
+        (void)snprintf(
+            out, size,
+            "histograms count one run of 64 elements in %u: with 99 %% confidence their "
+            "quantiles are off by at most %.2g in rank if elements are independent, %.2g "
+            "if those of a run are the same (p%u, the least counted); extremes, counts, "
+            "zeros and sums are of all elements",
+            (unsigned)share, error, by_runs, (unsigned)id);
+    return share != 0;
 }

@@ -50,6 +50,8 @@ static enum tmk_status same_settings(const struct tmk_profile *a, const struct t
     for (; i < a->n_settings && k < b->n_settings;
          i = setting_from(a, i + 1), k = setting_from(b, k + 1)) {
         const struct tmk_profile_setting *x = &a->settings[i], *y = &b->settings[k];
+        if (!tmk_profile_setting_text(b, x->key) || !tmk_profile_setting_text(a, y->key))
+            break;
         TMK_TRY(same_text("a setting's name", x->key, y->key, diag));
         if (strcmp(x->value, y->value) != 0)
             return tmk_fail(diag, TMK_MISMATCH,
@@ -58,9 +60,10 @@ static enum tmk_status same_settings(const struct tmk_profile *a, const struct t
     }
     if (i == a->n_settings && k == b->n_settings)
         return TMK_OK;
+    const bool first = k == b->n_settings ||
+                       (i < a->n_settings && !tmk_profile_setting_text(b, a->settings[i].key));
     return tmk_fail(diag, TMK_MISMATCH, "the setting '%s' is in the %s only",
-                    i < a->n_settings ? a->settings[i].key : b->settings[k].key,
-                    i < a->n_settings ? "first" : "second");
+                    first ? a->settings[i].key : b->settings[k].key, first ? "first" : "second");
 }
 
 enum tmk_status tmk_profile_same_run(const struct tmk_profile *a, const struct tmk_profile *b,

@@ -79,6 +79,90 @@ static enum tmk_status get_histogram(struct tmk_field_reader *r, const cJSON *it
     return get_counts(item, "squares", out->squares, i, r->diag);
 }
 
+/* ---- thinned histograms ---- */
+
+static bool is_whole(const void *record) {
+    return ((const struct tmk_profile_row *)record)->is.share == 0;
+}
+
+enum { WORD_DIGITS = 16, SUM_DIGITS = TMK_STATS_SUM_WORDS * WORD_DIGITS };
+
+/* Two's complement, there and back. */
+static void negate_sum(uint64_t *word) {
+    bool carry = true;
+    for (size_t i = 0; i < TMK_STATS_SUM_WORDS; i++) {
+        word[i] = ~word[i] + carry;
+        carry = carry && word[i] == 0;
+    }
+}
+
+static bool is_negative_sum(const uint64_t *word) {
+    return word[TMK_STATS_SUM_WORDS - 1] >> 63;
+}
+
+static void print_sum(const uint64_t *exact, char text[SUM_DIGITS + 2]) {
+    uint64_t word[TMK_STATS_SUM_WORDS];
+    size_t top = TMK_STATS_SUM_WORDS - 1;
+    memcpy(word, exact, sizeof word);
+    const bool negative = is_negative_sum(word);
+    if (negative)
+        negate_sum(word);
+    while (top > 0 && !word[top])
+        top--;
+    int n = snprintf(text, SUM_DIGITS + 2, "%s%" PRIx64, negative ? "-" : "", word[top]);
+    while (top-- > 0)
+        n += snprintf(text + n, WORD_DIGITS + 1, "%016" PRIx64, word[top]);
+}
+
+static bool parse_sum(const char *text, uint64_t *word) {
+    const bool negative = *text == '-';
+    const char *digits = text + negative;
+    const size_t n = strspn(digits, "0123456789abcdef");
+    memset(word, 0, TMK_STATS_SUM_WORDS * sizeof *word);
+    if (n == 0 || n > SUM_DIGITS || digits[n] || (digits[0] == '0' && (n > 1 || negative)))
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        const char digit = digits[n - 1 - i];
+        const uint64_t value = (uint64_t)(digit <= '9' ? digit - '0' : digit - 'a' + 10);
+        word[i / WORD_DIGITS] |= value << 4 * (i % WORD_DIGITS);
+    }
+    if (is_negative_sum(word))
+        return false;
+    if (negative)
+        negate_sum(word);
+    return true;
+}
+
+/* null in HDF5 where the histogram is of all elements. */
+static void put_thinned(struct tmk_json_out *to, const char *key, const void *record) {
+    const struct tmk_profile_row *row = record;
+    char sum[SUM_DIGITS + 2];
+    if (is_whole(record)) {
+        tmk_json_put(to, key, cJSON_CreateNull());
+        return;
+    }
+    struct tmk_json_out thinned = tmk_json_new_object();
+    print_sum(row->is.exact_sum, sum);
+    tmk_json_put_u64(&thinned, "share", row->is.share);
+    tmk_json_put(&thinned, "sum", cJSON_CreateString(sum));
+    tmk_json_put_child(to, key, &thinned);
+}
+
+static enum tmk_status get_thinned(struct tmk_field_reader *r, const cJSON *item, void *record) {
+    static const char *const keys[] = {"share", "sum"};
+    struct tmk_profile_row *row = record;
+    if (cJSON_IsNull(item))
+        return TMK_OK;
+    TMK_TRY(tmk_json_keys(item, keys, TMK_COUNT(keys), !r->lenient, r->diag));
+    TMK_TRY(tmk_json_u32(item, "share", &row->is.share, r->diag));
+    const cJSON *sum = tmk_json_member(item, "sum");
+    if (row->is.share < 2 || row->is.share > TMK_STATS_MOST_THINNED)
+        return tmk_fail(r->diag, TMK_FORMAT, "'share' is not 2 to %d", TMK_STATS_MOST_THINNED);
+    if (!cJSON_IsString(sum) || !parse_sum(sum->valuestring, row->is.exact_sum))
+        return tmk_fail(r->diag, TMK_FORMAT, "'sum' is no hexadecimal number");
+    return TMK_OK;
+}
+
 /* ---- channels ---- */
 
 static bool has_no_channels(const void *record) {
@@ -176,7 +260,8 @@ static const struct tmk_fields std_fields = TMK_FIELDS(std_table, ),
                                squares_fields = TMK_FIELDS(squares_table, );
 static const struct tmk_field_codec histogram = {put_histogram, get_histogram},
                                     channels = {put_channels, get_channels},
-                                    nonfinite = {put_nonfinite, skip_nonfinite};
+                                    nonfinite = {put_nonfinite, skip_nonfinite},
+                                    thinned = {put_thinned, get_thinned};
 
 #define OPTIONAL .flags = TMK_FIELD_OPTIONAL
 static const struct tmk_field float_table[] = {
@@ -234,6 +319,10 @@ static const struct tmk_field float_table[] = {
               .flags = TMK_FIELD_OPTIONAL | TMK_FIELD_OMIT,
               TMK_COLUMN("", "1: updates disagreed on the channels, which were dropped")),
     TMK_FIELD("channels", CODEC, is.channels, OPTIONAL, .of = &channels, .absent = has_no_channels),
+    TMK_FIELD("thinned", CODEC, is.share, .flags = TMK_FIELD_OPTIONAL | TMK_FIELD_LATER,
+              .of = &thinned, .absent = is_whole,
+              TMK_COLUMN("", "of a histogram that counts a share of the elements: share and sum, "
+                             "JSON; else null")),
     TMK_FIELD("histogram", CODEC, bins, .of = &histogram),
     TMK_COLUMN_ONLY("squares_kept", BOOL, is.squares_kept, "",
                     "1: /histograms/squares are known of the value", .flags = TMK_FIELD_LATER),

@@ -70,7 +70,8 @@ static enum tmk_status validate_stats(const struct tmk_profile_tensor *t,
     if (t->dtype != TMK_FLOAT32)
         return tmk_fail(diag, TMK_MISMATCH, "floats were counted, but its type is %s",
                         tmk_dtype_name(t->dtype));
-    bool apart = tmk_stats_level_of(t->stats) == TMK_STATS_MINMAX; /* the rest is in no bin */
+    /* the rest is in no bin */
+    const bool apart = tmk_stats_level_of(t->stats) == TMK_STATS_MINMAX || is.share;
     if (apart ? sum > is.count : sum != is.count)
         return tmk_fail(diag, TMK_MISMATCH,
                         "zeros, NaN, infinities, what was excluded and the histogram hold %" PRIu64

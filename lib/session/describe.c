@@ -134,6 +134,13 @@ static enum tmk_status describe_data(struct tmk_profile *profile, const struct t
     return TMK_OK;
 }
 
+static enum tmk_status add_share(struct tmk_profile *profile, uint32_t share,
+                                 struct tmk_diag *diag) {
+    char text[16];
+    snprintf(text, sizeof text, "1/%u", (unsigned)share);
+    return tmk_profile_add_setting(profile, "histogram-share", text, diag);
+}
+
 static enum tmk_status describe_settings(struct tmk_profile *profile,
                                          const struct tmk_segment *segment, const char *label,
                                          struct tmk_diag *diag) {
@@ -144,6 +151,8 @@ static enum tmk_status describe_settings(struct tmk_profile *profile,
     if (segment->options->round_half)
         TMK_TRY(tmk_profile_add_setting(profile, "round-half", "true", diag));
     TMK_TRY(tmk_excluded_describe(segment->excluded, profile, diag));
+    if (segment->options->statistics.histogram_share > 1)
+        TMK_TRY(add_share(profile, segment->options->statistics.histogram_share, diag));
     const char *mask = segment->options->statistics.exclude_padding;
     if (mask)
         TMK_TRY(tmk_profile_add_setting(profile, "exclude-padding", mask, diag));

@@ -50,6 +50,18 @@ void tmk_running_finish(struct tmk_running *run) {
     tmk_watched_finish(&run->watched);
 }
 
+static enum tmk_status check_share(const struct tmk_running *run, uint32_t share,
+                                   struct tmk_diag *diag) {
+    const char *kind = run->n_slots ? run->observers[0].kind : "histogram";
+    if (share > TMK_STATS_MOST_THINNED)
+        return tmk_fail(diag, TMK_ARGUMENT, "a histogram counts 1/1 to 1/%d of the runs, not 1/%u",
+                        TMK_STATS_MOST_THINNED, (unsigned)share);
+    if (share && (strcmp(kind, "range") == 0 || strcmp(kind, "minmax") == 0))
+        return tmk_fail(diag, TMK_ARGUMENT, "there are no histograms to thin at the kind '%s'",
+                        kind);
+    return TMK_OK;
+}
+
 static enum tmk_status configure_slots(struct tmk_running *run, struct tmk_diag *diag) {
     TMK_TRY(tmk_excluded_of(run->options, &run->excluded, diag));
     TMK_TRY(tmk_observer_slots(run->graph, &run->observers, &run->n_slots, diag));
@@ -58,7 +70,8 @@ static enum tmk_status configure_slots(struct tmk_running *run, struct tmk_diag 
      */
     const struct tmk_watched *watched = &run->watched;
     struct tmk_ptrmap kinds = {0};
-    enum tmk_status status = TMK_OK;
+    const uint32_t asked = run->options->statistics.histogram_share, share = asked > 1 ? asked : 0;
+    enum tmk_status status = check_share(run, share, diag);
     for (uint32_t i = 0; status == TMK_OK && i < watched->n; i++)
         if ((watched->kinds[i] == TMK_OBSERVER_PRINT || watched->kinds[i] == TMK_OBSERVER_GUARD) &&
             !tmk_ptrmap_put(&kinds, (void *)((uintptr_t)watched->ids[i] + 1), &watched->kinds[i]))
@@ -99,6 +112,7 @@ static enum tmk_status configure_slots(struct tmk_running *run, struct tmk_diag 
             .topk = true,
             .exclude = run->excluded.bits,
             .n_exclude = weight ? 0 : run->excluded.n,
+            .share = weight || kind != TMK_OBSERVER_HISTOGRAM ? 0 : share,
             .label = run->labels[i]};
     }
     if (run->options->statistics.exclude_padding)
@@ -220,7 +234,11 @@ enum tmk_status tmk_running_may_divide(struct tmk_running *run, struct tmk_diag 
                         fed_back ? "where outputs are fed back: a sample needs all of the network "
                                    "before the next can run"
                                  : "by several processes together: give each a shard");
-    if (options->team || fed_back)
+    if (options->limits.stream_layers && options->statistics.histogram_share > 1)
+        return tmk_fail(diag, TMK_UNSUPPORTED,
+                        "layers can't be streamed with thinned histograms: values that follow from "
+                        "others would count other elements than in an ordinary run");
+    if (options->team || fed_back || options->statistics.histogram_share > 1)
         return TMK_OK;
     run->unruled = calloc(run->n_slots + 1u, sizeof *run->unruled);
     if (!run->unruled)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A state as canonical bytes. After the magic, version and level (numbers, see wire.h): count, nan,
- * posinf, neginf, excluded, padding, zeros, negative zeros, samples, updates; when something finite
+/* A state as canonical bytes. After the magic and version (numbers from here on): the level, with 4
+ * times the share if the histogram is thinned; count, nan, posinf, neginf, excluded, padding,
+ * zeros, negative zeros, samples, updates; if it is thinned the sum's words; when something finite
  * was seen min, its place, max, its place; when something else was, its first place; channels (0
  * none, 2 conflict, or 1, axis, count and each one's min and max bits); used bins and, where there
  * are some, 1 if squares are kept, else 0; each with the distance from the one before (from -1 at
@@ -70,6 +71,7 @@ void tmk_get_literal(struct tmk_byte_reader *in, const void *bytes, size_t len) 
 
 static const char magic[] = {'T', 'M', 'K', 'S', 3}; /* and the version */
 enum { BIN_BYTES = 3 };                              /* a bin takes three bytes or more */
+enum { SHARE_UNIT = 4 };                             /* above all levels */
 
 static void put_channels(struct tmk_text *out, const struct tmk_channels *channels) {
     tmk_put_number(out, (uint64_t)channels->kind);
@@ -115,7 +117,8 @@ static void put_bins(struct tmk_text *out, const struct tmk_stats *stats) {
 
 void tmk_stats_encode(const struct tmk_stats *stats, struct tmk_text *out) {
     tmk_text_append(out, magic, sizeof magic);
-    tmk_put_number(out, (uint64_t)stats->level);
+    const uint32_t share = tmk_stats_is_thinned(stats) ? stats->share : 0;
+    tmk_put_number(out, (uint64_t)stats->level + (uint64_t)share * SHARE_UNIT);
     tmk_put_number(out, stats->count);
     tmk_put_number(out, stats->nan);
     tmk_put_number(out, stats->posinf);
@@ -126,6 +129,8 @@ void tmk_stats_encode(const struct tmk_stats *stats, struct tmk_text *out) {
     tmk_put_number(out, stats->negative_zeros);
     tmk_put_number(out, stats->samples);
     tmk_put_number(out, stats->updates);
+    for (size_t i = 0; share && i < TMK_STATS_SUM_WORDS; i++)
+        tmk_put_number(out, stats->sum.word[i]);
     uint64_t finite = tmk_stats_finite(stats);
     if (finite > 0) {
         tmk_put_bits(out, tmk_bits_of_key(stats->min.key));
@@ -148,7 +153,9 @@ struct rows {
 
 static void get_facts(struct tmk_byte_reader *in, struct tmk_summary *summary) {
     tmk_get_literal(in, magic, sizeof magic);
-    uint64_t level = tmk_get_number(in);
+    const uint64_t both = tmk_get_number(in), level = both % SHARE_UNIT;
+    summary->share = (uint32_t)(both / SHARE_UNIT);
+    in->failed |= both / SHARE_UNIT > TMK_STATS_MOST_THINNED || summary->share == 1;
     summary->level = level == TMK_STATS_HISTOGRAM ? TMK_STATS_HISTOGRAM
                      : level == TMK_STATS_MINMAX  ? TMK_STATS_MINMAX
                                                   : TMK_STATS_RANGE;
@@ -163,6 +170,8 @@ static void get_facts(struct tmk_byte_reader *in, struct tmk_summary *summary) {
     summary->negative_zeros = tmk_get_number(in);
     summary->samples = tmk_get_number(in);
     summary->updates = tmk_get_number(in);
+    for (size_t i = 0; summary->share && i < TMK_STATS_SUM_WORDS; i++)
+        summary->exact_sum[i] = tmk_get_number(in);
     /* sums that overflow here are found by tmk_stats_restore */
     uint64_t special = summary->nan + summary->posinf + summary->neginf;
     summary->min_at = summary->max_at = summary->first_nonfinite = tmk_nowhere;

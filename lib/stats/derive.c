@@ -159,6 +159,8 @@ enum tmk_status tmk_stats_derive_clamp(const struct tmk_stats *x,
         return tmk_fail(diag, TMK_UNSUPPORTED, "a clamp whose ends do not begin a bin");
     if (x->excluded)
         return tmk_fail(diag, TMK_UNSUPPORTED, "what was excluded cannot be clamped");
+    if (tmk_stats_is_thinned(x))
+        return tmk_fail(diag, TMK_UNSUPPORTED, "a thinned histogram does not tell what is clamped");
     TMK_TRY(tmk_stats_create_with(x->level, x->kernel, &dst, diag));
     enum tmk_status status = clamp_state(dst, x, shadow, diag);
     if (status == TMK_OK)

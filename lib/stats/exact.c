@@ -30,15 +30,25 @@ static void negate_words(struct tmk_exact *x) {
     }
 }
 
-static bool is_negative(const struct tmk_exact *x) {
+bool tmk_exact_is_negative(const struct tmk_exact *x) {
     return x->word[TMK_EXACT_WORDS - 1] >> 63;
+}
+
+void tmk_exact_add_times(struct tmk_exact *sum, const struct tmk_exact *more, uint64_t times) {
+    struct tmk_exact x = *more;
+    const bool negative = tmk_exact_is_negative(&x);
+    if (negative)
+        negate_words(&x);
+    for (unsigned i = 0; i < TMK_EXACT_WORDS; i++)
+        if (x.word[i])
+            tmk_exact_add(sum, (tmk_u128)x.word[i] * times, 64 * i, negative);
 }
 
 struct tmk_exact tmk_exact_scatter(const struct tmk_exact *sum, const struct tmk_exact *squares,
                                    uint64_t n) {
     struct tmk_exact x = *sum, out;
     tmk_u128 carry = 0;
-    if (is_negative(&x))
+    if (tmk_exact_is_negative(&x))
         negate_words(&x);
     for (unsigned i = 0; i < TMK_EXACT_WORDS; i++) {
         carry += (tmk_u128)squares->word[i] * n;
@@ -55,9 +65,9 @@ static bool bit_at(const struct tmk_exact *x, int i) {
     return x->word[i / 64] >> (i % 64) & 1;
 }
 
-double tmk_exact_round(const struct tmk_exact *sum, int unit, enum tmk_rounding rounding) {
+double tmk_exact_round(const struct tmk_exact *sum, int unit, enum tmk_exact_rounding rounding) {
     struct tmk_exact x = *sum;
-    bool negative = is_negative(&x);
+    bool negative = tmk_exact_is_negative(&x);
     if (negative)
         negate_words(&x);
     int word = TMK_EXACT_WORDS - 1;

@@ -55,6 +55,12 @@ struct tmk_columns {
     tmk_loose_bits *min, *max; /* floats; +inf and -inf: nothing so far */
 };
 
+enum {
+    TMK_SUM_LANES = 32,
+    TMK_SUM_OCTAVES = 24 /* of elements that a lane adds up exactly: TMK_TILE / TMK_SUM_LANES of
+                            them have 24 + 23 + 6 bits, as many as a double */
+};
+
 struct tmk_stats_kernel {
     const char *name;
     /* Overwrites *summary with those of n > 0 elements, n < 2^32. columns: NULL, or n is a multiple
@@ -81,6 +87,14 @@ struct tmk_stats_kernel {
     /* The same once more, of width <= TMK_COLUMNS, on floats: +inf and -inf are nothing so far. */
     void (*update_columns)(const tmk_loose_bits *x, size_t rows, size_t stride, size_t width,
                            tmk_loose_bits *min, tmk_loose_bits *max);
+    /* Adds up n <= TMK_TILE finite elements, lane by lane, and answers the least magnitude but
+     * zero, by its bits; 0 or any number where all are zero. Exact where all but zeros are of
+     * TMK_SUM_OCTAVES octaves, none of them denormal. sums[TMK_SUM_LANES]. */
+    uint32_t (*sum)(const tmk_loose_bits *x, size_t n, double *sums);
+    /* The same of those elements only whose magnitude's bits are in [from, to), which must be
+     * so few octaves; answers the largest magnitude below, by its bits. */
+    uint32_t (*sum_window)(const tmk_loose_bits *x, size_t n, uint32_t from, uint32_t to,
+                           double *sums);
 };
 
 /* 12 % zeros: beyond it, packing costs less than the collisions of zeros in one table entry. */

@@ -129,10 +129,47 @@ TARGET static void update_columns(const tmk_loose_bits *x, size_t rows, size_t s
     }
 }
 
+struct lanes {
+    __m512d low, high;
+    __m512 least; /* magnitudes but zero */
+};
+
+/* The instruction for the smaller magnitude, without its sign. Under a mode in which denormals are
+ * zeros it may answer 0, which is as well: they are not added up here. */
+TARGET static inline void lanes_add(struct lanes *l, __m512 v, __mmask16 some) {
+    const __mmask16 nonzero =
+        _mm512_mask_test_epi32_mask(some, _mm512_castps_si512(v), _mm512_set1_epi32(0x7fffffff));
+    l->least = _mm512_mask_range_ps(l->least, nonzero, l->least, v, 10);
+    l->low = _mm512_add_pd(l->low, _mm512_cvtps_pd(_mm512_castps512_ps256(v)));
+    l->high = _mm512_add_pd(l->high, _mm512_cvtps_pd(_mm512_extractf32x8_ps(v, 1)));
+}
+
+TARGET static uint32_t sum(const tmk_loose_bits *x, size_t n, double *sums) {
+    const struct lanes none = {_mm512_setzero_pd(), _mm512_setzero_pd(),
+                               _mm512_castsi512_ps(_mm512_set1_epi32(0x7f800000))};
+    struct lanes a = none, b = none;
+    size_t i = 0;
+    for (; i + 2 * TMK_LANES <= n; i += 2 * TMK_LANES) {
+        lanes_add(&a, _mm512_loadu_ps((const void *)(x + i)), 0xffff);
+        lanes_add(&b, _mm512_loadu_ps((const void *)(x + i + TMK_LANES)), 0xffff);
+    }
+    for (int half = 0; half < 2 && i < n; half++, i += TMK_LANES) {
+        const __mmask16 some = (__mmask16)(n - i < TMK_LANES ? (1u << (n - i)) - 1 : 0xffffu);
+        lanes_add(half ? &b : &a, _mm512_maskz_loadu_ps(some, (const void *)(x + i)), some);
+    }
+    _mm512_storeu_pd(sums, a.low);
+    _mm512_storeu_pd(sums + 8, a.high);
+    _mm512_storeu_pd(sums + 16, b.low);
+    _mm512_storeu_pd(sums + 24, b.high);
+    return _mm512_reduce_min_epu32(
+        _mm512_min_epu32(_mm512_castps_si512(a.least), _mm512_castps_si512(b.least)));
+}
+
 #define OWN_MINMAX_ADD_ALL
+#define OWN_SUM
 #define OWN_UPDATE_COLUMNS
 #include "stats/kernel_body.h"
 
 const struct tmk_stats_kernel tmk_stats_kernel_avx512 = {
-    "avx512",        scan_elements, add_tile,       scatter_elements,
-    count_sign_bits, columns,       finite_columns, update_columns};
+    "avx512",       scan_elements,  add_tile, scatter_elements, count_sign_bits, columns,
+    finite_columns, update_columns, sum,      sum_window};

@@ -8,8 +8,8 @@
  * signs' zeros as `zeros`. minmax_columns: the columns. lowest: the smallest of each column, and of
  * all, as unsigned integers. pack: copies the nonzero ones of TMK_LANES elements to out[TMK_LANES]
  * in order; how many. OWN_MINMAX_ADD_ALL: defined where the file has a minmax_add_all of its own,
- * which takes whole rows of TMK_LANES. OWN_WIDEN_COLUMNS: defined where the file has a
- * widen_columns of its own. */
+ * which takes whole rows of TMK_LANES. OWN_UPDATE_COLUMNS, OWN_SUM: where it has an update_columns,
+ * a sum of its own. */
 
 #ifndef OWN_MINMAX_ADD_ALL
 TARGET static inline void minmax_add_all(struct minmax *g, const tmk_loose_bits *x, size_t n) {
@@ -212,6 +212,56 @@ TARGET static void scatter_elements(const tmk_loose_bits *x, size_t n,
         add_all(x, n, table);
         take_zeros_back(summary, table);
     }
+}
+
+#ifndef OWN_SUM
+TARGET static uint32_t sum(const tmk_loose_bits *x, size_t n, double *sums) {
+    double lane[TMK_SUM_LANES] = {0};
+    uint32_t least[TMK_SUM_LANES], all = UINT32_MAX;
+    size_t i = 0;
+    for (size_t k = 0; k < TMK_SUM_LANES; k++)
+        least[k] = UINT32_MAX;
+    for (; i + TMK_SUM_LANES <= n; i += TMK_SUM_LANES)
+        for (size_t k = 0; k < TMK_SUM_LANES; k++) {
+            const uint32_t v = x[i + k], magnitude = (v & 0x7fffffffu) - 1; /* zeros are large */
+            lane[k] += (double)tmk_float_of_bits(v);
+            least[k] = magnitude < least[k] ? magnitude : least[k];
+        }
+    for (size_t k = 0; i < n; i++, k++) {
+        const uint32_t v = x[i], magnitude = (v & 0x7fffffffu) - 1;
+        lane[k] += (double)tmk_float_of_bits(v);
+        least[k] = magnitude < least[k] ? magnitude : least[k];
+    }
+    for (size_t k = 0; k < TMK_SUM_LANES; k++)
+        all = least[k] < all ? least[k] : all;
+    memcpy(sums, lane, sizeof lane);
+    return all + 1; /* 0: there is none */
+}
+#endif
+
+TARGET static uint32_t sum_window(const tmk_loose_bits *x, size_t n, uint32_t from, uint32_t to,
+                                  double *sums) {
+    const uint32_t span = to - from;
+    double lane[TMK_SUM_LANES] = {0};
+    uint32_t below[TMK_SUM_LANES] = {0}, all = 0;
+    size_t i = 0;
+    for (; i + TMK_SUM_LANES <= n; i += TMK_SUM_LANES)
+        for (size_t k = 0; k < TMK_SUM_LANES; k++) {
+            const uint32_t v = x[i + k], magnitude = v & 0x7fffffffu;
+            const uint32_t less = magnitude < from ? magnitude : 0;
+            lane[k] += (double)tmk_float_of_bits(magnitude - from < span ? v : 0);
+            below[k] = less > below[k] ? less : below[k];
+        }
+    for (size_t k = 0; i < n; i++, k++) {
+        const uint32_t v = x[i], magnitude = v & 0x7fffffffu;
+        const uint32_t less = magnitude < from ? magnitude : 0;
+        lane[k] += (double)tmk_float_of_bits(magnitude - from < span ? v : 0);
+        below[k] = less > below[k] ? less : below[k];
+    }
+    for (size_t k = 0; k < TMK_SUM_LANES; k++)
+        all = below[k] > all ? below[k] : all;
+    memcpy(sums, lane, sizeof lane);
+    return all;
 }
 
 /* Extremes of keys, column by column, four rows for one round trip of min and max. */

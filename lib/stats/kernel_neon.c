@@ -142,6 +142,6 @@ static inline size_t pack_nonzero(const tmk_loose_bits *x, uint32_t *out) {
 
 #include "stats/kernel_body.h"
 
-const struct tmk_stats_kernel tmk_stats_kernel_neon = {"neon",           scan_elements,   add_tile,
-                                                       scatter_elements, count_sign_bits, columns,
-                                                       finite_columns,   update_columns};
+const struct tmk_stats_kernel tmk_stats_kernel_neon = {
+    "neon",         scan_elements,  add_tile, scatter_elements, count_sign_bits, columns,
+    finite_columns, update_columns, sum,      sum_window};

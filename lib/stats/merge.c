@@ -5,11 +5,19 @@
 #include "base/diag.h"
 #include "stats/state.h"
 
+static bool is_empty(const struct tmk_stats *stats) {
+    return stats->count == 0 && stats->updates == 0;
+}
+
 static enum tmk_status check_mergeable(const struct tmk_stats *dst, const struct tmk_stats *src,
                                        uint64_t times, struct tmk_diag *diag) {
     uint64_t count, samples, updates;
     if (dst->level != src->level)
         return tmk_fail(diag, TMK_MISMATCH, "statistics of different levels do not add up");
+    if (dst->share != src->share && !is_empty(dst) && !is_empty(src))
+        return tmk_fail(diag, TMK_MISMATCH,
+                        "one histogram counts 1/%u of the elements, the other 1/%u",
+                        (unsigned)dst->share, (unsigned)src->share);
     if (__builtin_mul_overflow(src->count, times, &count) ||
         __builtin_mul_overflow(src->samples, times, &samples) ||
         __builtin_mul_overflow(src->updates, times, &updates) ||
@@ -36,6 +44,9 @@ static enum tmk_status reserve_counters(struct tmk_stats *dst, const struct tmk_
 static void add_state(struct tmk_stats *dst, const struct tmk_stats *src,
                       const struct tmk_wide *packed, size_t n, uint64_t times) {
     const uint64_t before = tmk_stats_outside(dst);
+    if (is_empty(dst) && !is_empty(src))
+        tmk_stats_thin_as(dst, src);
+    tmk_exact_add_times(&dst->sum, &src->sum, times);
     (void)tmk_stats_add_bins(dst, src->wide, src->n_wide, times); /* there is space */
     (void)tmk_stats_add_bins(dst, packed, n, times);
     if (src->coarse && src->n_wide + n > 0)

@@ -2,6 +2,7 @@
 /* Questions to a histogram. Only + - * / floor and ldexp, in a fixed order. */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <tidemark/stats.h>
 
@@ -72,48 +73,100 @@ static void span_ends(const struct tmk_stats *stats, uint16_t bin, double *lo, d
     *hi = span.negative ? -a : b;
 }
 
-/* The element of this rank, counted from 0: its bin's ends. */
-static void find_signed(const struct tmk_stats *stats, uint64_t rank, double *lo, double *hi) {
+/* Elements in bins. */
+static uint64_t count_bins(const struct tmk_stats *stats) {
+    struct tmk_octave octave;
+    uint64_t sum = 0;
+    if (!tmk_stats_is_thinned(stats))
+        return tmk_stats_finite(stats) - stats->zeros - stats->negative_zeros;
+    for (unsigned o = 0; o < TMK_OCTAVES; o++)
+        for (unsigned i = 0; tmk_stats_octave(stats, o, &octave) && i < TMK_OCTAVE; i++)
+            sum += octave.count[i];
+    return sum;
+}
+
+static double weight_of(const struct tmk_stats *stats, uint64_t counted) {
+    const uint64_t all = tmk_stats_finite(stats) - stats->zeros - stats->negative_zeros;
+    return counted == all ? 1 : counted ? (double)all / (double)counted : 0;
+}
+
+double tmk_stats_weight(const struct tmk_stats *stats) {
+    return tmk_stats_is_thinned(stats) ? weight_of(stats, count_bins(stats)) : 1;
+}
+
+double tmk_stats_rank_error(const struct tmk_stats *stats, double confidence, bool runs) {
+    const double finite = (double)tmk_stats_finite(stats),
+                 others = finite - (double)(stats->zeros + stats->negative_zeros),
+                 n = (double)count_bins(stats) / (runs ? TMK_RUN : 1);
+    if (others == 0 || (!runs && n == others) || !tmk_stats_is_thinned(stats))
+        return 0;
+    return fmin(1, others / finite * sqrt(log(2 / (1 - confidence)) / (2 * n)));
+}
+
+/* Of how many elements, in order, the ends are looked for. Sums of counts are below 2^53, so exact
+ * where the weight is 1. */
+struct rank {
+    double number; /* counted from 0 */
+    double weight; /* of an element in a bin */
+};
+
+/* The element of this rank: its bin's ends. */
+static void find_signed(const struct tmk_stats *stats, const struct rank *rank, double *lo,
+                        double *hi) {
     struct cursor cursor = {stats, TMK_OCTAVES, false, {{0}, {0}}};
-    uint64_t before = 0;
+    double before = 0;
     for (unsigned bin = 0xff7f; bin >= 0x8000; bin--) {
-        before += count_at(&cursor, bin);
-        if (before > rank) {
+        before += (double)count_at(&cursor, bin) * rank->weight;
+        if (before > rank->number) {
             span_ends(stats, (uint16_t)bin, lo, hi);
             return;
         }
     }
-    before += stats->zeros + stats->negative_zeros;
-    if (before > rank) {
+    before += (double)(stats->zeros + stats->negative_zeros);
+    if (before > rank->number) {
         *lo = *hi = 0;
         return;
     }
     for (unsigned bin = 0; bin < 0x7f80; bin++) {
-        before += count_at(&cursor, bin);
-        if (before > rank) {
+        before += (double)count_at(&cursor, bin) * rank->weight;
+        if (before > rank->number) {
             span_ends(stats, (uint16_t)bin, lo, hi);
             return;
         }
     }
 }
 
-static void find_absolute(const struct tmk_stats *stats, uint64_t rank, double *lo, double *hi) {
+static double largest_magnitude(const struct tmk_stats *stats) {
+    return fmax(fabs((double)tmk_float_of_key(stats->min.key)),
+                fabs((double)tmk_float_of_key(stats->max.key)));
+}
+
+static void find_absolute(const struct tmk_stats *stats, const struct rank *rank, double *lo,
+                          double *hi) {
     struct cursor positive = {stats, TMK_OCTAVES, false, {{0}, {0}}}, negative = positive;
-    double largest = fmax(fabs((double)tmk_float_of_key(stats->min.key)),
-                          fabs((double)tmk_float_of_key(stats->max.key)));
-    uint64_t before = stats->zeros + stats->negative_zeros;
-    *lo = *hi = 0;
-    if (before > rank)
+    const double largest = largest_magnitude(stats);
+    double before = (double)(stats->zeros + stats->negative_zeros);
+    if (before > rank->number) {
+        *lo = *hi = 0;
         return;
+    }
     for (unsigned bin = 0; bin < 0x7f80; bin++) {
-        before += count_at(&positive, bin) + count_at(&negative, bin | 0x8000u);
-        if (before > rank) {
+        const uint64_t count = count_at(&positive, bin) + count_at(&negative, bin | 0x8000u);
+        before += (double)count * rank->weight;
+        if (before > rank->number) {
             uint32_t head = bin << 16;
             *lo = magnitude_of(head ? head : 1);
             *hi = fmin(magnitude_of(head + 0xffffu), largest);
             return;
         }
     }
+}
+
+/* Where no bin tells: an extreme, which is known of thinned states, too. */
+static void find_end(const struct tmk_stats *stats, bool upper, bool absolute, double *lo,
+                     double *hi) {
+    *lo = *hi = absolute ? (upper ? largest_magnitude(stats) : 0)
+                         : (double)tmk_float_of_key(upper ? stats->max.key : stats->min.key);
 }
 
 enum tmk_status tmk_stats_quantile(const struct tmk_stats *stats, double q, bool absolute,
@@ -126,9 +179,16 @@ enum tmk_status tmk_stats_quantile(const struct tmk_stats *stats, double q, bool
     if (finite == 0)
         return tmk_fail(diag, TMK_NOTFOUND, "no finite element, so no quantile");
     double needed = ceil(q * (double)finite); /* exact below 2^53 but for the product's rounding */
-    uint64_t rank = needed >= 1 ? (uint64_t)needed - 1 : 0;
-    rank = rank < finite ? rank : finite - 1;
-    (absolute ? find_absolute : find_signed)(stats, rank, &a, &b);
+    uint64_t number = needed >= 1 ? (uint64_t)needed - 1 : 0;
+    number = number < finite ? number : finite - 1;
+    const struct rank rank = {(double)number, tmk_stats_weight(stats)};
+    if (tmk_stats_is_thinned(stats)) {
+        find_end(stats, q >= 0.5, absolute, &a, &b);
+        if (number == 0 && !absolute)
+            find_end(stats, false, false, &a, &b);
+    }
+    if (!tmk_stats_is_thinned(stats) || (number + 1 < finite && (number > 0 || absolute)))
+        (absolute ? find_absolute : find_signed)(stats, &rank, &a, &b);
     *lo = a;
     *hi = b;
     /* the harmonic mean has the smallest worst relative error */
@@ -138,6 +198,7 @@ enum tmk_status tmk_stats_quantile(const struct tmk_stats *stats, double q, bool
 
 struct linear {
     double lo, width; /* of a part */
+    double weight;    /* of an element in a bin of ours */
     size_t bins;
     double *out;
 };
@@ -169,13 +230,13 @@ static void spread_bin(const struct linear *h, const struct tmk_stats *stats, ui
     double half = fmax(0, fmin(mean - lo, hi - mean));
     if (absolute)
         mean = fabs(mean);
-    spread_count(h, mean - half, mean + half, (double)count);
+    spread_count(h, mean - half, mean + half, (double)count * h->weight);
 }
 
 enum tmk_status tmk_stats_linear(const struct tmk_stats *stats, bool absolute, double lo, double hi,
                                  size_t bins, double *out, struct tmk_diag *diag) {
     TMK_TRY(needs_histogram(stats, diag));
-    struct linear h = {lo, (hi - lo) / (double)bins, bins, out};
+    struct linear h = {lo, (hi - lo) / (double)bins, tmk_stats_weight(stats), bins, out};
     if (!isfinite(lo) || !isfinite(hi) || !(lo < hi) || bins == 0 || !(h.width > 0) ||
         !isfinite(h.width))
         return tmk_fail(diag, TMK_ARGUMENT, "%zu bins over [%g, %g] are no histogram", bins, lo,
@@ -258,6 +319,44 @@ static void fill_moments(const struct moments *m, struct tmk_summary *s) {
     fill_spread(m, s);
 }
 
+/* Of a thinned state, from those of the elements that were counted. The mean and the share of zeros
+ * are of all, so only the spread of those that are no zeros is estimated. */
+static void fill_thinned(const struct tmk_stats *stats, const struct moments *m,
+                         struct tmk_summary *s) {
+    const double n = (double)s->counted, all = (double)s->finite, others = all - (double)s->zeros,
+                 rounding = 0x1p-40;
+    const float most = -s->min > s->max ? -s->min : s->max;
+    struct tmk_summary of_counted = {.finite = s->counted};
+    struct moments bounds = *m;
+    fill_moments(m, &of_counted);
+    s->sum = tmk_exact_round(&stats->sum, -149, TMK_TO_NEAREST);
+    if (s->finite == 0) {
+        fill_moments(&bounds, s);
+        return;
+    }
+    const uint32_t bits = tmk_bits_of_float(most) & 0x7fffffffu, exponent = bits >> 23;
+    const uint64_t mantissa = (bits & 0x7fffffu) | (exponent ? 0x800000u : 0);
+    tmk_exact_add(&bounds.squares_hi,
+                  (tmk_u128)(mantissa * mantissa) * (s->finite - s->zeros - s->counted),
+                  exponent ? 2 * (exponent - 1) : 0, false);
+    s->sumsq_lo = tmk_exact_round(&bounds.squares_lo, -298, TMK_DOWNWARDS);
+    s->sumsq_hi = tmk_exact_round(&bounds.squares_hi, -298, TMK_UPWARDS);
+    s->mean = s->sum / all;
+    const double of_others = others > 0 ? s->sum / others : 0, share = others / all,
+                 inside = n > 0 ? of_counted.variance : 0,
+                 slack = rounding * fmax(fabs((double)s->min), fabs((double)s->max));
+    s->variance = share * (inside + (1 - share) * of_others * of_others);
+    s->std = sqrt(s->variance);
+    /* the counted ones' own scatter, and that of zeros, is there; and no numbers between two ends
+     * scatter more than those at the ends only */
+    const double inner = n > 0 ? of_counted.std_lo * of_counted.std_lo * n : 0;
+    s->std_lo = sqrt((inner + (double)s->zeros * s->mean * s->mean) / all) * (1 - rounding);
+    s->std_hi = sqrt(((double)s->max - s->mean + slack) * (s->mean - (double)s->min + slack));
+    s->sumsq_est = fmin(fmax(all * (s->variance + s->mean * s->mean), s->sumsq_lo), s->sumsq_hi);
+    s->std = fmin(fmax(s->std, s->std_lo), s->std_hi);
+    s->variance = s->std * s->std;
+}
+
 static void fill_facts(const struct tmk_stats *stats, struct tmk_summary *s) {
     s->level = stats->level;
     s->count = stats->count;
@@ -270,6 +369,8 @@ static void fill_facts(const struct tmk_stats *stats, struct tmk_summary *s) {
     s->negative_zeros = stats->negative_zeros;
     s->samples = stats->samples;
     s->updates = stats->updates;
+    s->share = tmk_stats_is_thinned(stats) ? stats->share : 0;
+    memcpy(s->exact_sum, stats->sum.word, sizeof s->exact_sum);
     s->finite = tmk_stats_finite(stats);
     s->min = s->finite ? tmk_float_of_key(stats->min.key) : NAN;
     s->max = s->finite ? tmk_float_of_key(stats->max.key) : NAN;
@@ -310,13 +411,16 @@ void tmk_stats_summary(const struct tmk_stats *stats, struct tmk_summary *out) {
                                        &stats->max, &span))
                 continue;
             s.bins_used++;
+            s.counted += count;
             s.denormals += o % (TMK_OCTAVES / 2) == 0 ? count : 0;
             s.negatives += span.negative ? count : 0;
             add_bin(&together, &span, count, octave.low[i], narrow ? &octave.squares[i] : NULL);
         }
         add_octave(&moments, &together, &span);
     }
-    if (tmk_stats_has_bins(stats->level))
+    if (tmk_stats_is_thinned(stats))
+        fill_thinned(stats, &moments, &s);
+    else if (tmk_stats_has_bins(stats->level))
         fill_moments(&moments, &s);
     else
         s.sum = s.mean = s.sumsq_lo = s.sumsq_hi = s.sumsq_est = s.variance = s.std = s.std_lo =
@@ -367,7 +471,8 @@ struct rows {
     uint32_t n;
     uint16_t *bin;
     uint64_t *count, *low;
-    double all; /* elements that are counted here */
+    double weight; /* of a count */
+    double all;    /* elements that are counted here */
     double others[4];
 };
 
@@ -381,6 +486,7 @@ static enum tmk_status rows_of(const struct tmk_stats *stats, struct rows *out,
     out->low = malloc((s.bins_used + 1) * sizeof *out->low);
     TMK_TRY_ALLOC(out->bin && out->count && out->low, diag);
     tmk_stats_bins(stats, out->bin, out->count, out->low);
+    out->weight = tmk_stats_weight(stats);
     out->others[0] = (double)s.zeros;
     out->others[1] = (double)s.nan;
     out->others[2] = (double)s.posinf;
@@ -406,8 +512,8 @@ static double sum_divergence(const struct rows *a, const struct rows *b) {
     for (uint32_t i = 0, k = 0; i < a->n || k < b->n;) {
         const bool take_a = i < a->n && (k >= b->n || a->bin[i] <= b->bin[k]);
         const bool take_b = k < b->n && (i >= a->n || b->bin[k] <= a->bin[i]);
-        sum += divergence_term(take_a ? (double)a->count[i] / a->all : 0,
-                               take_b ? (double)b->count[k] / b->all : 0);
+        sum += divergence_term(take_a ? (double)a->count[i] * a->weight / a->all : 0,
+                               take_b ? (double)b->count[k] * b->weight / b->all : 0);
         i += take_a;
         k += take_b;
     }

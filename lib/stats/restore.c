@@ -18,7 +18,8 @@ static enum tmk_status check_counts(const struct tmk_summary *summary, const uin
                 !__builtin_add_overflow(sum, summary->zeros, &sum);
     for (uint32_t i = 0; i < summary->bins_used && fits; i++)
         fits = !__builtin_add_overflow(sum, count[i], &sum);
-    bool apart = !tmk_stats_has_bins(summary->level); /* what is in no bin is counted by the rest */
+    /* what is in no bin is counted by the rest */
+    const bool apart = !tmk_stats_has_bins(summary->level) || summary->share > 1;
     if (!fits || (apart ? sum > summary->count : sum != summary->count))
         return fail_inconsistent(
             diag, "NaN, infinities, what was excluded, zeros and bins do not add up to the count");
@@ -84,6 +85,36 @@ static bool extremes_possible(const struct tmk_stats *stats, uint64_t others) {
            (others == 0 || needed > 0);
 }
 
+/* Takes away times * value. */
+static void take_away(struct tmk_exact *sum, float value, uint64_t times) {
+    const uint32_t bits = tmk_bits_of_float(value), exponent = bits >> 23 & 0xff;
+    const uint64_t mantissa = (bits & 0x7fffffu) | (exponent ? 0x800000u : 0);
+    tmk_exact_add(sum, (tmk_u128)mantissa * times, exponent ? exponent - 1 : 0, !(bits >> 31));
+}
+
+/* A thinned state: the bins are of some elements, the extremes and the sum of all. */
+static enum tmk_status check_thinned(const struct tmk_stats *stats,
+                                     const struct tmk_summary *summary, const uint16_t *bin,
+                                     const uint64_t *count, const uint64_t *low,
+                                     struct tmk_diag *diag) {
+    const uint64_t n = tmk_stats_finite(stats);
+    struct tmk_exact beyond_max = stats->sum, beyond_min = stats->sum;
+    if (!extremes_possible(stats, n - stats->zeros - stats->negative_zeros))
+        return fail_inconsistent(diag, "the extremes are not those of so many elements");
+    for (uint32_t i = 0; i < summary->bins_used; i++) {
+        struct tmk_span span;
+        if (!tmk_span_of(summary->level, bin[i], &stats->min, &stats->max, &span) ||
+            low[i] < span.first * count[i] || low[i] > span.last * count[i])
+            return fail_inconsistent(diag, "a bin whose sum its elements cannot have");
+    }
+    take_away(&beyond_max, summary->max, n);
+    take_away(&beyond_min, summary->min, n);
+    tmk_exact_add(&beyond_max, 1, 0, true);
+    return tmk_exact_is_negative(&beyond_max) && !tmk_exact_is_negative(&beyond_min)
+               ? TMK_OK
+               : fail_inconsistent(diag, "a sum that numbers between the extremes cannot have");
+}
+
 static enum tmk_status check_extremes(const struct tmk_stats *stats,
                                       const struct tmk_summary *summary, const uint16_t *bin,
                                       const uint64_t *count, const uint64_t *low,
@@ -94,6 +125,8 @@ static enum tmk_status check_extremes(const struct tmk_stats *stats,
                    ? TMK_OK
                    : fail_inconsistent(diag, "the extremes are not those of so many elements");
     }
+    if (tmk_stats_is_thinned(stats))
+        return check_thinned(stats, summary, bin, count, low, diag);
     struct item lowest = {INT32_MAX, INT32_MAX}, highest = {INT32_MIN, INT32_MIN};
     for (uint32_t i = 0; i < summary->bins_used; i++)
         update_ends(&lowest, &highest, item_of_bin(summary->level, bin[i]));
@@ -147,6 +180,20 @@ static bool is_nowhere(struct tmk_where at) {
     return at.sample == TMK_NOWHERE && at.index == TMK_NOWHERE;
 }
 
+static void restore_sum(struct tmk_stats *stats, const struct tmk_summary *summary) {
+    if (!tmk_stats_is_thinned(stats))
+        return;
+    const uint64_t *word = summary->exact_sum;
+    const uint64_t sign = word[TMK_STATS_SUM_WORDS - 1] >> 63 ? UINT64_MAX : 0;
+    for (size_t i = 0; i < TMK_EXACT_WORDS; i++)
+        stats->sum.word[i] = i < TMK_STATS_SUM_WORDS ? word[i] : sign;
+}
+
+static bool is_zero(const struct tmk_exact *x) {
+    static const struct tmk_exact zero;
+    return memcmp(x, &zero, sizeof zero) == 0;
+}
+
 static enum tmk_status fill_state(struct tmk_stats *stats, const struct tmk_summary *summary,
                                   const uint16_t *bin, const uint64_t *count, const uint64_t *low,
                                   struct tmk_diag *diag) {
@@ -160,6 +207,7 @@ static enum tmk_status fill_state(struct tmk_stats *stats, const struct tmk_summ
     stats->negative_zeros = summary->negative_zeros;
     stats->samples = summary->samples;
     stats->updates = summary->updates;
+    restore_sum(stats, summary);
     bool all_finite = summary->nan == 0 && summary->posinf == 0 && summary->neginf == 0;
     if (all_finite && !is_nowhere(summary->first_nonfinite))
         return fail_inconsistent(diag, "a place of NaN or infinity, but none was counted");
@@ -168,6 +216,8 @@ static enum tmk_status fill_state(struct tmk_stats *stats, const struct tmk_summ
         stats->min = (struct tmk_extreme){tmk_key_of_float(summary->min), summary->min_at};
         stats->max = (struct tmk_extreme){tmk_key_of_float(summary->max), summary->max_at};
         TMK_TRY(check_extremes(stats, summary, bin, count, low, diag));
+    } else if (!is_zero(&stats->sum)) {
+        return fail_inconsistent(diag, "a sum of no finite element");
     }
     if (summary->bins_used && !tmk_stats_reserve(stats, summary->bins_used))
         return tmk_nomem(diag);
@@ -196,7 +246,9 @@ enum tmk_status tmk_stats_restore(const struct tmk_summary *summary, const uint1
                                   struct tmk_stats **out, struct tmk_diag *diag) {
     struct tmk_stats *stats;
     TMK_TRY(tmk_stats_create(summary->level, &stats, diag));
-    enum tmk_status status = check_counts(summary, count, diag);
+    enum tmk_status status = tmk_stats_thin(stats, summary->share ? summary->share : 1, 0, diag);
+    if (status == TMK_OK)
+        status = check_counts(summary, count, diag);
     if (status == TMK_OK)
         status = check_bins(summary, bin, count, diag);
     if (status == TMK_OK)

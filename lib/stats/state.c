@@ -16,6 +16,7 @@ enum tmk_status tmk_stats_create_with(enum tmk_stats_level level,
     TMK_TRY_ALLOC(stats, diag);
     stats->level = level;
     stats->kernel = kernel;
+    stats->share = 1;
     stats->coarse = level != TMK_STATS_HISTOGRAM;
     stats->min = (struct tmk_extreme){TMK_KEY_POSINF, tmk_nowhere};
     stats->max = (struct tmk_extreme){TMK_KEY_NEGINF, tmk_nowhere};
@@ -27,6 +28,27 @@ enum tmk_status tmk_stats_create_with(enum tmk_stats_level level,
 enum tmk_status tmk_stats_create(enum tmk_stats_level level, struct tmk_stats **out,
                                  struct tmk_diag *diag) {
     return tmk_stats_create_with(level, tmk_stats_kernel_at(0), out, diag);
+}
+
+enum tmk_status tmk_stats_thin(struct tmk_stats *stats, uint32_t share, uint64_t key,
+                               struct tmk_diag *diag) {
+    if (share == 0 || share > TMK_STATS_MOST_THINNED)
+        return tmk_fail(diag, TMK_ARGUMENT, "a histogram counts 1/1 to 1/%d of the runs, not 1/%u",
+                        TMK_STATS_MOST_THINNED, (unsigned)share);
+    if (share > 1 && stats->level != TMK_STATS_HISTOGRAM)
+        return tmk_fail(diag, TMK_ARGUMENT, "only histograms can be thinned");
+    if (stats->updates || stats->count)
+        return tmk_fail(diag, TMK_ARGUMENT, "a state that has seen data cannot be thinned");
+    stats->share = share;
+    stats->key = key;
+    stats->coarse = share > 1 || stats->level != TMK_STATS_HISTOGRAM;
+    return TMK_OK;
+}
+
+void tmk_stats_thin_as(struct tmk_stats *stats, const struct tmk_stats *other) {
+    stats->share = other->share;
+    stats->key = other->key;
+    stats->coarse |= tmk_stats_is_thinned(other);
 }
 
 void tmk_stats_destroy(struct tmk_stats **stats) {

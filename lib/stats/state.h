@@ -5,6 +5,7 @@
 
 #include <tidemark/stats.h>
 
+#include "stats/exact.h"
 #include "stats/kernel.h"
 
 enum {
@@ -13,6 +14,7 @@ enum {
     TMK_SPECIAL = 255, /* the exponent of NaN and infinities */
     TMK_FEW = 2048,    /* elements that need no table yet */
     TMK_NARROW = 192,  /* used bins up to which sums of squares are kept */
+    TMK_RUN = 64,      /* elements that a thinned histogram counts or skips together */
 };
 
 struct tmk_extreme {
@@ -58,7 +60,10 @@ struct tmk_stats {
     uint64_t outside;     /* elements in no bin (tmk_stats_outside) that are none of those */
     bool coarse; /* sums of squares are not kept, for good: more than TMK_NARROW bins were used, a
                     sum has left 64 bits, or some of the data came without. Always at other levels
-                    than HISTOGRAM; there never without bins */
+                    than HISTOGRAM and in thinned states; in others never without bins */
+    uint32_t share;          /* the histogram counts one run in so many; 1: all */
+    uint64_t key;            /* of the value: which runs (thin.h) */
+    struct tmk_exact sum;    /* thinned: of the finite elements, in units of 2^-149; else 0 */
     uint64_t *squares;       /* [TMK_TABLE], of what is in the table; NULL: coarse, or no table */
     uint64_t taken, look_at; /* elements since there is a table; when to count bins again */
     bool sparse;             /* the last tile held many zeros */
@@ -83,6 +88,13 @@ size_t tmk_stats_bins_bytes(size_t elements, uint64_t times);
 TMK_NODISCARD enum tmk_status tmk_stats_create_with(enum tmk_stats_level level,
                                                     const struct tmk_stats_kernel *kernel,
                                                     struct tmk_stats **out, struct tmk_diag *diag);
+
+/* Thins an empty state as the other, of the same level, is. */
+void tmk_stats_thin_as(struct tmk_stats *stats, const struct tmk_stats *other);
+
+static inline bool tmk_stats_is_thinned(const struct tmk_stats *stats) {
+    return stats->share > 1;
+}
 
 bool tmk_stats_octave_held(const struct tmk_stats *stats, unsigned octave, struct tmk_octave *out);
 

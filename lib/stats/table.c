@@ -163,7 +163,9 @@ struct bin_range {
 };
 
 static void find_bin_range(const struct tmk_stats *stats, struct bin_range *out) {
-    uint64_t left = stats->in_table - (tmk_stats_outside(stats) - stats->outside);
+    /* a thinned state counts only what is in a bin */
+    uint64_t left = stats->in_table -
+                    (tmk_stats_is_thinned(stats) ? 0 : tmk_stats_outside(stats) - stats->outside);
     struct tmk_wide bins[TMK_OCTAVE];
     *out = (struct bin_range){.high = {max_octave(stats, 0), max_octave(stats, 1)}};
     for (int sign = 0; sign < SIGNS; sign++)

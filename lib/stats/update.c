@@ -7,6 +7,7 @@
 #include "base/size.h"
 #include "stats/minmax.h"
 #include "stats/shadow.h"
+#include "stats/thin.h"
 #include "tensor/positions.h"
 
 /* Since the batch before, other values' tables were in the caches. What is rare costs most then:
@@ -147,11 +148,34 @@ static bool takes_few(const struct tmk_stats *stats) {
     return tmk_stats_has_bins(stats->level) && !stats->table;
 }
 
+/* Of a thinned state, whose tile was scanned. */
+static enum tmk_status take_thinned(struct tmk_stats_pass *pass, const struct tmk_tile *tile,
+                                    const struct tmk_tile_summary *summary, struct tmk_diag *diag) {
+    struct tmk_stats *stats = pass->stats;
+    struct tmk_tile_summary of_kept;
+    uint32_t kept[TMK_TILE];
+    tmk_thin_sum(stats, tile, summary);
+    const size_t n = tmk_thin_gather(pass, tile, summary, kept);
+    if (n == 0)
+        return TMK_OK;
+    if (!stats->table)
+        return take_few(stats, kept, n, diag);
+    TMK_TRY(reserve_counters(stats, n, diag));
+    stats->kernel->tile(kept, n, stats->sparse, NULL, stats->table, &of_kept);
+    stats->in_table -= of_kept.zeros + of_kept.negative_zeros;
+    return TMK_OK;
+}
+
 /* At most TMK_TILE elements. */
 static enum tmk_status measure_tile(struct tmk_stats_pass *pass, const struct tmk_tile *tile,
                                     const struct tmk_columns *lanes,
                                     struct tmk_tile_summary *summary, struct tmk_diag *diag) {
     struct tmk_stats *stats = pass->stats;
+    if (tmk_stats_is_thinned(stats)) {
+        stats->kernel->scan(tile->x, tile->n, lanes, summary);
+        TMK_TRY(take_thinned(pass, tile, summary, diag));
+        return take_facts(pass, tile, summary, diag);
+    }
     TMK_TRY(reserve_counters(stats, tile->n, diag));
     if (stats->table)
         stats->kernel->tile(tile->x, tile->n, stats->sparse, lanes, stats->table, summary);
@@ -203,7 +227,6 @@ static enum tmk_status take_runs(struct tmk_stats_pass *pass, const struct tmk_t
         take_run(&stats->channels, channel, tile->x, tile->n, &summary);
         return TMK_OK;
     }
-    TMK_TRY(reserve_counters(stats, tile->n, diag));
     for (size_t done = 0, n; done < tile->n; done += n, left = inner) {
         n = left < tile->n - done ? left : tile->n - done;
         stats->kernel->scan(tile->x + done, n, NULL, &summary);
@@ -211,6 +234,11 @@ static enum tmk_status take_runs(struct tmk_stats_pass *pass, const struct tmk_t
         add_facts(&all, &summary);
         channel = channel + 1 < pass->channels ? channel + 1 : 0;
     }
+    if (tmk_stats_is_thinned(stats)) {
+        TMK_TRY(take_thinned(pass, tile, &all, diag));
+        return take_facts(pass, tile, &all, diag);
+    }
+    TMK_TRY(reserve_counters(stats, tile->n, diag));
     if (stats->table)
         stats->kernel->scatter(tile->x, tile->n, &all, stats->table);
     if (takes_few(stats))
@@ -439,7 +467,7 @@ enum tmk_status tmk_stats_begin(struct tmk_stats *stats, const struct tmk_shape 
     if (tmk_stats_has_bins(stats->level) && !stats->table &&
         (n > TMK_FEW || stats->count > TMK_FEW - n))
         TMK_TRY(tmk_stats_map(stats, n, diag));
-    if (stats->table && n >= TMK_TILE)
+    if (stats->table && n / stats->share >= TMK_TILE)
         fetch_table(stats);
     TMK_TRY(tmk_channels_join(&stats->channels, stats->count,
                               by_channel ? TMK_CHANNELS_KNOWN : TMK_CHANNELS_NONE,

@@ -35,6 +35,8 @@ class Record(_Named, total=False):
     std_low: float | None
     std_high: float | None
     sum: float | None
+    histogram_share: float
+    rank_error: float | None
 
 class Info(TypedDict):
     model: dict[str, str]

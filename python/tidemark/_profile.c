@@ -93,6 +93,8 @@ static bool put_floats(PyObject *dict, const struct tmk_profile_tensor *t) {
            py_put(dict, "sentinel", sentinel_of(&s)) && py_put(dict, "mean", number(s.mean)) &&
            py_put(dict, "std", number(s.std)) && py_put(dict, "std_low", number(s.std_lo)) &&
            py_put(dict, "std_high", number(s.std_hi)) && py_put(dict, "sum", number(s.sum)) &&
+           py_put(dict, "histogram_share", PyFloat_FromDouble(1.0 / (s.share ? s.share : 1))) &&
+           py_put(dict, "rank_error", number(tmk_stats_rank_error(t->stats, 0.99, false))) &&
            py_put(dict, "zeros", PyLong_FromUnsignedLongLong(s.zeros)) &&
            py_put(dict, "nan", PyLong_FromUnsignedLongLong(s.nan)) &&
            py_put(dict, "posinf", PyLong_FromUnsignedLongLong(s.posinf)) &&

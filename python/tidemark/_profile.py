@@ -82,6 +82,10 @@ class Tensor:
         self.std_low: float | None = record.get("std_low")          # the deviation is proven to lie between these
         self.std_high: float | None = record.get("std_high")
         self.sum: float | None = record.get("sum")
+        self.histogram_share: float = record.get("histogram_share", 1.0)  # the histogram counts such a part of the elements
+        # With 99 % confidence quantiles are no further off in rank than this, if elements are independent; 8 times this if those
+        # of a run of 64 are the same. 0: all are counted.
+        self.rank_error: float = record.get("rank_error") or 0.0
         # What min or max looks as if it stood for, as numbers in masks do.
         self.sentinel: str | None = record.get("sentinel")
 
@@ -133,7 +137,8 @@ class Tensor:
         return counts, np.linspace(low, high, bins + 1)
 
     def quantile(self, q: float) -> Quantile:
-        """The smallest element that a share of q of all does not exceed, and its proven interval."""
+        """The smallest element that a share of q of all does not exceed, and its proven interval: estimates where not all
+        elements are counted (`histogram_share`)."""
         return Quantile(*self._core.quantile(self._index, q))
 
     @property

@@ -211,6 +211,7 @@ static const struct py_option run_table[] = {
     {"observe", PY_TEXTS, AT(observe.patterns), AT(observe.n_patterns)},
     {"kind", PY_TEXT, AT(observe.kind)},
     {"round_half", PY_FLAG, AT(options.round_half)},
+    {"histogram_share", PY_UINT32, AT(options.statistics.histogram_share)},
     {"per_sample", PY_FLAG, AT(options.statistics.per_sample)},
     {"fail_on_nan", PY_FLAG, AT(options.statistics.fail_on_nan)},
     {"exclude", PY_FLOATS, AT(options.statistics.exclude), AT(options.statistics.n_exclude)},

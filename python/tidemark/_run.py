@@ -161,11 +161,19 @@ def readable_again(data: Data) -> Iterator[Data]:
         yield path
 
 
+def _runs_of(share: float) -> int:
+    runs = round(1 / share) if 0 < share <= 1 else 0
+    if not runs or abs(runs * share - 1) > 1e-9:
+        raise ValueError(f"histogram_share is 1/K for a whole number K, not {share}")
+    return runs
+
+
 def profile(model: Model, data: Data, *, observe: Sequence[str] = (), kind: str = "histogram", per_sample: bool = False,
             fail_on_nan: bool = False, exclude: Sequence[float] = (), strata: Path | None = None,
             shard: tuple[int, int] | None = None, checkpoint: Path | None = None, checkpoint_every: float = 60,
             until_stable: float = 0, snapshots: Path | None = None, round_half: bool = False, generate: int = 0,
-            eos: Sequence[int] = (), exclude_padding: str | None = None, **run: Unpack[RunOptions]) -> Profile:
+            eos: Sequence[int] = (), exclude_padding: str | None = None, histogram_share: float = 1,
+            **run: Unpack[RunOptions]) -> Profile:
     """Runs calibration data through the model once, and measures every tensor.
 
     model: a path (.onnx, or Relay text with `params`), or an onnx.ModelProto.
@@ -182,6 +190,8 @@ def profile(model: Model, data: Data, *, observe: Sequence[str] = (), kind: str 
         remove it when the profile is written.
     until_stable: ends the run once no threshold moved by more than this share of its range, such as 0.005.
     snapshots: a .json file for how far thresholds moved between 1, 2, 4, 8, ... samples.
+    histogram_share: 1/K, such as 1/8: histograms of inputs and activations count one run of 64 elements in K, which is
+        quicker; extremes, counts, zeros and sums stay those of all elements.
     round_half: rounds inputs and results to float16 or bfloat16 where the model has these types; else they are float32.
     generate: after each sample, a prompt, so many greedy steps of decoding; see docs/data.md. A pair of `feedback` with the
         logits and the token IDs names those two. eos: tokens that end a prompt.
@@ -199,7 +209,8 @@ def profile(model: Model, data: Data, *, observe: Sequence[str] = (), kind: str 
                           exclude=list(exclude), strata=strata, stratum=stratum if strata is not None else None, shard=part,
                           shards=parts, checkpoint=checkpoint, checkpoint_every=checkpoint_every,
                           until_stable=until_stable or None, snapshots=snapshots, round_half=round_half, generate=generate,
-                          eos=list(eos), exclude_padding=exclude_padding) as settings:
+                          eos=list(eos), exclude_padding=exclude_padding,
+                          histogram_share=_runs_of(histogram_share)) as settings:
             core, report = _core.profile(path, text(run.get("params")), settings)
         made = Profile(core)
         made.run_report = RunReport(**report)
@@ -240,28 +251,32 @@ class Step(NamedTuple):
 _KINDS = {"bare": None, "minmax": "minmax", "ranges": "range", "histograms": "histogram"}
 
 
-def bench(model: Model, data: Data, *, figures: Sequence[str] = tuple(_KINDS), repeat: int = 5, seconds: float = 1,
-          **run: Unpack[RunOptions]) -> list[Figure]:
-    """What observing costs: the model is run without observers, with min and max, with ranges and with histograms, in turn.
+def bench(model: Model, data: Data, *, figures: Sequence[str] = (), repeat: int = 5, seconds: float = 1,
+          histogram_share: float = 1, **run: Unpack[RunOptions]) -> list[Figure]:
+    """What observing costs: the model is run without observers, with min and max, with ranges and with histograms, in turn;
+    with a `histogram_share` below 1 also with histograms thinned so ("thinned").
 
     Each figure runs for `seconds` in `repeat` rounds; the best round counts. Data must be such that they can be read again:
     paths, arrays or mappings.
     """
-    if repeat < 1 or not set(figures) <= set(_KINDS):
-        raise ValueError(f"repeat is at least 1, and figures are of {', '.join(_KINDS)}")
-    best = dict.fromkeys(figures, 0.0)
+    runs = _runs_of(histogram_share)
+    kinds = {**_KINDS, "thinned": "histogram"} if runs > 1 else _KINDS
+    if repeat < 1 or not set(figures) <= set(kinds):
+        raise ValueError(f"repeat is at least 1, and figures are of {', '.join(kinds)}")
+    best = dict.fromkeys(figures or kinds, 0.0)
     params = text(run.get("params"))
     with model_file(model) as path, readable_again(data) as again:
         for _ in range(repeat):
             for figure in best:
                 done, spent, begin = 0, 0.0, time.monotonic()
                 while not done or time.monotonic() - begin < seconds / repeat:
-                    kind = _KINDS[figure]
+                    kind = kinds[figure]
                     if kind is None:
                         with run_settings(again, run, bare=True) as settings:
                             samples, took = cast("tuple[int, float]", _core.run(path, params, settings))
                     else:
-                        with run_settings(again, run, kind=kind) as settings:
+                        share = runs if figure == "thinned" else 1
+                        with run_settings(again, run, kind=kind, histogram_share=share) as settings:
                             report = _core.profile(path, params, settings)[1]
                             samples, took = report["samples"], report["seconds"]
                     done, spent = done + samples, spent + took

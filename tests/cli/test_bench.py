@@ -50,6 +50,13 @@ def test_single_figures_can_be_selected():
     assert list(figures("--figure", "histograms", "--figure", "bare", "--figure", "bare")) == ["bare", "histograms"]
 
 
+def test_thinned_histograms_are_a_figure_where_they_are_asked_for():
+    assert list(figures("--histogram-share", "1/8")) == ["bare", "minmax", "thinned", "ranges", "histograms"]
+    assert list(figures("--histogram-share", "1/8", "--figure", "thinned")) == ["thinned"]
+    tidemark(*SHORT, "--figure", "thinned").refuses(WRONG_CALL, "thinned")
+    tidemark(*SHORT, "--histogram-share", "8").refuses(WRONG_CALL, "1/1 to 1/64")
+
+
 def test_batches_are_counted():
     assert figures("--batch", 1)["bare"]["batches"] == 50
     assert figures("--batch", 20)["bare"]["batches"] == 3

@@ -37,7 +37,7 @@ OPTIONS = {
                  "metric-command", "metric-timeout", "write-config", "json"],
     "quantize": [*RUNNING, "output", "target", "config", "labels", "template", "profile", "encodings", "folded", "json"],
     "verify": ["params", "rtol", "atol"],
-    "bench": [*RUNNING, "figure", "repeat", "seconds", "json"],
+    "bench": [*RUNNING, "figure", "histogram-share", "repeat", "seconds", "json"],
     "doctor": [],
 }
 HAVE_HDF5 = "hdf5" in FEATURES

@@ -46,10 +46,17 @@ def _check_value(value, ids, ledger):
         yield from _check_tops(value, range(ledger["first_sample"], ledger["end_sample"]))
 
 
+def _ends(bin_):
+    """The least and the greatest float32 of a bin."""
+    ends = [float(np.uint32((bin_ << 16) + last).view(np.float32)) for last in (0, 2**16 - 1)]
+    return sorted(ends)
+
+
 def _check_floats(value):
     bins, counts, lows = (np.array(value["histogram"][key], dtype=object) for key in ("bins", "counts", "low"))
     parts = sum(value[key] for key in ("zeros", "nan", "posinf", "neginf")) + value.get("excluded", 0) + counts.sum()
-    if parts != value["count"]:
+    thinned = value.get("thinned")
+    if parts > value["count"] if thinned else parts != value["count"]:
         yield 4, f"its parts add up to {parts}, not to {value['count']}"
     coarse = value["level"] == "range"
     if (bins[1:] <= bins[:-1]).any() or coarse and (bins % 128 != 0).any() or (counts <= 0).any():
@@ -61,16 +68,20 @@ def _check_floats(value):
     if squares.size and ((squares * counts < lows * lows).any() or (squares > counts * (2**16 - 1) ** 2).any()):
         yield 5, "a sum of squares is impossible for its count and low sum"
     for end in ("min", "max"):
-        if value[end] and int(np.float32(value[end]).view(np.uint32)) >> shift << shift - 16 not in bins:
+        if not thinned and value[end] and int(np.float32(value[end]).view(np.uint32)) >> shift << shift - 16 not in bins:
             yield 5, f"{end} is in no bin"
     if value["min"] is not None and value["min"] > value["max"]:
         yield 5, "min is above max"
+    if thinned and any(low > value["max"] or high < value["min"] for low, high in map(_ends, bins)):
+        yield 5, "a bin lies outside of min and max"
     for end, pick in (("min", min), ("max", max)) if "channels" in value else ():
         if pick((x for x in value["channels"][end] if x is not None), default=None) != value[end]:
             yield 6, f"the channels' {end} is not {value[end]}"
     if value["negatives"] != counts[bins >= 2**15].sum():
         yield 7, "negatives are not those of the histogram"
-    if value["sum"] != exact_sum(value["histogram"], value["level"]):
+    if thinned and value["sum"] != int(thinned["sum"], 16) / 2**149:
+        yield 7, f"the sum is {value['sum']}, not that of 'thinned'"
+    if not thinned and value["sum"] != exact_sum(value["histogram"], value["level"]):
         yield 7, f"the sum is {value['sum']}, not that of the histogram"
 
 

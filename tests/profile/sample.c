@@ -221,6 +221,30 @@ static enum tmk_status add_dead(struct tmk_profile *p, struct tmk_diag *diag) {
     return TMK_OK;
 }
 
+static enum tmk_status add_thinned(struct tmk_profile *p, struct tmk_diag *diag) {
+    enum { N = 200 };
+    static float x[N];
+    const struct tmk_shape shape = {2, {1, N}};
+    struct tmk_profile_tensor *t;
+    for (size_t i = 0; i < N; i++)
+        x[i] = input[i % 7];
+    TMK_TRY(tmk_profile_add_tensor(p, 10, &t, diag));
+    name(t, "thinned", TMK_PROFILE_ACTIVATION, 25);
+    made_by(t, "gelu", "Gelu");
+    t->dtype = t->origin = TMK_FLOAT32;
+    t->status = TMK_PROFILE_OBSERVED;
+    TMK_TRY(tmk_stats_create(TMK_STATS_HISTOGRAM, &t->stats, diag));
+    TMK_TRY(tmk_stats_thin(t->stats, 2, t->id, diag));
+    for (uint64_t sample = 100; sample < 100 + SAMPLES; sample++) {
+        const struct tmk_stats_at at = {sample, 1, -1, false, 0};
+        const struct tmk_minmax span = {-7.25f, 5.5f, false, false};
+        TMK_TRY(tmk_stats_update(t->stats, x, &shape, &at, diag));
+        TMK_TRY(tmk_profile_add_runs(t, &shape, 1, diag));
+        tmk_topk_add(&t->topk, sample, &span);
+    }
+    return TMK_OK;
+}
+
 /* More shapes than are kept, at the coarse level, with channels that do not agree. */
 static enum tmk_status add_ragged(struct tmk_profile *p, struct tmk_diag *diag) {
     struct tmk_profile_tensor *t;
@@ -271,6 +295,7 @@ static enum tmk_status fill(struct tmk_profile *p, bool per_sample, struct tmk_d
     TMK_TRY(add_integers(p, diag));
     TMK_TRY(add_unseen(p, diag));
     TMK_TRY(add_dead(p, diag));
+    TMK_TRY(add_thinned(p, diag));
     return add_ragged(p, diag);
 }
 

@@ -35,7 +35,7 @@ REFUSED, MOST_LINES = (1, 3), 150  # a rule of the numbers is broken, or the syn
 # Options that change what a profile holds.
 RUNS = {"plain": [], "range": ["--kind", "range"], "minmax": ["--kind", "minmax"], "batches": ["--batch", 3, "--threads", 2],
         "samples": ["--per-sample"], "activations": ["--observe", "activations"], "excluded": ["--exclude", "0"],
-        "part": ["--limit", 5, "--skip", 2], "shard": ["--shard", "1/2"]}
+        "thinned": ["--histogram-share", "1/2"], "part": ["--limit", 5, "--skip", 2], "shard": ["--shard", "1/2"]}
 
 
 def tidemark(*words):

@@ -121,6 +121,18 @@ def test_options_of_profile_are_the_programs(folder):
     assert tidemark.plan_memory(DIGITS, DATA)["total"] > 0
 
 
+def test_thinned_histograms_are_the_programs(folder):
+    thinned = tidemark.profile(DIGITS, PICTURES, histogram_share=1 / 4, limit=64)
+    program("profile", DIGITS, "--data", PICTURES, "--limit", 64, "--histogram-share", "1/4", "-o", folder / "p.json", "--quiet")
+    assert bytes_of(thinned, folder) == (folder / "p.json").read_bytes()
+    value, weight = thinned["conv1_out"], next(t for t in thinned.tensors if t.kind == "weight")
+    assert value.histogram_share == 1 / 4 and 0 < value.rank_error < 0.1
+    assert weight.histogram_share == 1 and weight.rank_error == 0
+    assert value.bins.count.sum() < value.count - value.zeros
+    for share in (0, 2, 0.3, -0.5):
+        raises(ValueError, "whole number", lambda share=share: tidemark.profile(DIGITS, DATA, histogram_share=share))
+
+
 def test_progress_is_shown_by_tqdm():
     seen = []
     tidemark.profile(DIGITS, DATA, progress=lambda done, total: seen.append((done, total)))
@@ -251,6 +263,8 @@ def test_limits_are_the_processes():
 def test_bench_measures():
     figures = tidemark.bench(DIGITS, DATA, figures=["bare", "histograms"], repeat=1, seconds=0.01)
     assert [f.what for f in figures] == ["bare", "histograms"] and figures[0].samples_per_second > 0 and figures[0].cost == 0
+    thinned = tidemark.bench(DIGITS, DATA, figures=["thinned"], repeat=1, seconds=0.01, histogram_share=1 / 8)
+    assert [f.what for f in thinned] == ["thinned"] and thinned[0].samples_per_second > 0
     assert {"Conv"} & {word for step in tidemark.step_costs(DIGITS, DATA) for word in step.what.split("+")}
 
 

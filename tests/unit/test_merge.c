@@ -470,7 +470,8 @@ TEST(shards_of_different_runs_are_refused) {
     REFUSES(b->n_sources, 0, "data sources");
     REFUSES(b->settings[0].value, "4", "the setting 'batch' is '3' in the first and '4' in the");
     REFUSES(b->settings[2].value, "c*", "the setting 'observe' is 'b*'");
-    REFUSES(b->settings[2].key, "kind", "setting's name");
+    REFUSES(b->settings[2].key, "kind", "the setting 'kind' is in the second only");
+    REFUSES(b->settings[0].key, "observe", "the setting 'batch' is in the first only");
     REFUSES(b->n_settings, 2, "the setting 'observe' is in the first only");
     REFUSES(b->coverage.total, 62, "samples in all is 61 in the first and 62 in the second");
     REFUSES(b->producer.isa, "x86_64", "the instruction set is 'x86_64 avx2'");

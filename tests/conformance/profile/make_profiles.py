@@ -14,7 +14,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 REMOVED = object()
-KEPT = ("p0", "p1", "p2", "p3", "p4", "p7")
+KEPT = ("p0", "p1", "p2", "p3", "p4", "p7", "p10")
 # File: (rule, reason, path in the profile, new value).
 INVALID = {
     "another-format": (0, "format is not tidemark-profile", ["format"], "profile"),
@@ -40,6 +40,9 @@ INVALID = {
     "channels": (6, "the channels' max is not the value's", ["tensors", 0, "channels", "max", 0], 1),
     "negatives": (7, "negatives are not those of the histogram", ["tensors", 0, "negatives"], 8),
     "sum": (7, "the sum is not that of the histogram", ["tensors", 0, "sum"], 1),
+    "thinned-sum": (7, "the sum is not that of 'thinned'", ["tensors", 6, "thinned", "sum"], "0"),
+    "thinned-bins": (4, "a thinned histogram holds more elements than there are", ["tensors", 6, "histogram", "counts", 0], 10000),
+    "thinned-share": (0, "a share of which nothing would be left out", ["tensors", 6, "thinned", "share"], 1),
     "float-status-of-integers": (8, "an integer value has the status observed", ["tensors", 4, "status"], "observed"),
     "operand": (9, "an operand is not in the profile", ["tensors", 3, "operands", 0], "p77"),
     "source": (9, "the source of a derived value is not in the profile", ["tensors", 3, "derivation", "from", 0], "p77"),
