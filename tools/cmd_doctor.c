@@ -148,7 +148,7 @@ static void print_facts(void) {
 
 /* Each program that parses untrusted files. false: one cannot be started. */
 static bool print_helpers(void) {
-    static const char *const reads[] = {"hdf5", "images"};
+    static const char *const reads[] = {"archives", "hdf5", "images"};
     bool all = true;
     for (size_t i = 0; i < sizeof reads / sizeof *reads; i++) {
         char text[TMK_CONFINEMENT_SIZE];

@@ -30,8 +30,8 @@ extern "C" {
 TMK_API TMK_NODISCARD enum tmk_status
 tmk_model_skeleton(const struct tmk_model *model, struct tmk_profile **out, struct tmk_diag *diag);
 
-/* What holds the helper program that reads "hdf5" or "images" (names of tmk_features), which is
- * started for it: "seccomp, Landlock 4, limits", or less. TMK_UNSUPPORTED: this build has none;
+/* What holds the helper program that reads "archives", "hdf5" or "images" (the latter are names of
+ * tmk_features), which is started for it: "seccomp, Landlock 4, limits", or less. TMK_UNSUPPORTED: this build has none;
  * TMK_MACHINE: it cannot be started. */
 enum { TMK_CONFINEMENT_SIZE = 64 };
 TMK_API TMK_NODISCARD enum tmk_status

@@ -4,6 +4,7 @@ import json
 import os
 import struct
 import subprocess
+import sys
 import zlib
 
 import onnx_bytes as onnx
@@ -64,6 +65,45 @@ def test_zip_directories_count_against_the_limit(here):
         (here / "x.npz").write_bytes(directory + end)
         said = within(64, "profile", DIGITS.resolve(), "--data", "x.npz", "-o", "p.json", cwd=here)
         said.refuses(BAD_INPUT, "x.npz", *(("directory takes", "limit") if kind == "large" else ()))
+
+
+# A helper program that the archive has taken over: struct tmk_helper_answer, then what data/zip_wire.h has.
+TAKEN_OVER = """#!{python}
+import mmap, os, socket, struct
+mode, version = {mode!r}, {version!r}
+talk = socket.socket(fileno=3)
+begin = struct.unpack("<QQq", talk.recv(1 << 15)[:24])
+shared = mmap.mmap(4, begin[1])
+def answer(op, more, outcome=0):
+    talk.send(struct.pack("<II256s", op, outcome, b"why " * 70) + more)
+answer(0, struct.pack("<32sII", version, 0, 0))
+while ask := talk.recv(1 << 15):
+    op, _, index, at, length = struct.unpack("<IIQQQ", ask[:32])
+    n = 1 if op == 1 else 1 if op == 2 else length
+    record = struct.pack("<QQIIII", 200, 200, 0, 1, 9, 0) + b"image.npy"
+    if mode == "many": n = 1 << 40
+    if mode == "name": record = record[:24] + struct.pack("<I", 0xffffffff) + record[28:]
+    if mode == "large": record = struct.pack("<QQ", 1 << 62, 1 << 62) + record[16:]
+    if mode == "none" and op == 2: n = 0
+    if mode == "more" and op == 3: n = length + 1
+    if mode == "fewer" and op == 3: n = 0
+    if mode == "gone" and op == 3: os._exit(0)
+    if mode == "killed" and op == 2: os.kill(os.getpid(), 11)
+    shared[:len(record)] = record if op == 2 else bytes(len(record))
+    answer(op + (mode == "other"), struct.pack("<Q", n)[:7 if mode == "cut" else 8], mode == "outcome" and 77)
+"""
+
+
+def test_answers_of_a_helper_that_is_taken_over(here):
+    (here / "x.npz").write_bytes(npz(npy_bytes([1, 1, 8, 8])[:128], deflated(1 << 20), 1 << 20))
+    helper, version = here / "bin" / "tidemark-read-archives", tidemark("--version").out.split()[1].encode()
+    helper.parent.mkdir()
+    for mode in ("many", "name", "large", "none", "more", "fewer", "gone", "killed", "other", "cut", "outcome", "zeros"):
+        helper.write_text(TAKEN_OVER.format(python=sys.executable, mode=mode, version=version))
+        helper.chmod(0o755)
+        said = tidemark("profile", DIGITS.resolve(), "--data", here / "x.npz", "-o", here / "p.json",
+                        env={**os.environ, "TIDEMARK_LIBEXEC": str(helper.parent)})
+        said.refuses(BAD_INPUT, "x.npz")
 
 
 def jpeg(width, height, scans, progressive):

@@ -81,11 +81,10 @@ def test_help_lists_all_commands():
 
 def test_doctor_checks_the_kernels(path):
     tidemark("doctor", BUNDLE).expect(DONE, "built with: ", "memory: ", "processor: ", "kernels of ", "self-test: passed: 29 values")
-    helpers = [name for name in ("hdf5", "images") if name in FEATURES]  # of the build folder, as the bundled files
+    helpers = ["archives", *(name for name in ("hdf5", "images") if name in FEATURES)]  # of the build folder, as the bundled files
     tidemark("doctor").expect(DONE, "self-test: passed: ", *(f"reading {name}: " for name in helpers))
-    if helpers:
-        lost = tidemark("doctor", env={**os.environ, "TIDEMARK_LIBEXEC": str(path)})
-        assert lost.status == ANSWER_NO and "TIDEMARK_LIBEXEC" in lost.out, lost.out
+    lost = tidemark("doctor", env={**os.environ, "TIDEMARK_LIBEXEC": str(path)})
+    assert lost.status == ANSWER_NO and "TIDEMARK_LIBEXEC" in lost.out, lost.out
     for name in ("digits.onnx", "digits.npy", "digits-profile.json"):
         shutil.copy(BUNDLE / name, path)
     tidemark("profile", DIGITS, "--data", PICTURES, "--skip", 64, "--limit", 64, "--kind", "range", "-o",
