@@ -28,6 +28,7 @@ ABOUT = {
     "graphs": ["lib/exec/*.c", "lib/kernel/*.c", "lib/ops/*.c", "lib/plan/*.c"],
     "hdf5_answers": ["lib/hdf5/file.c", "lib/hdf5/process.c", "lib/hdf5/read.c"],
     "hdf5_data": ["lib/data/source_hdf5.c"],
+    "hdf5_edits": ["lib/profile/hdf5*.c"],
     "images": ["lib/data/image*.c"],
     "lineage": ["lib/profile/lineage*.c"],
     "names": ["lib/export/names.c"],

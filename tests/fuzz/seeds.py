@@ -172,6 +172,11 @@ def hdf5():
             names.attrs[value_name] = f"n {value_name}"
             file[f"value/run_0/model_0/subg_0/{value_name}"] = np.array([-1, 2], np.float32)
     put("onert", "two", out.getvalue())
+    # Which file; a change: a name in two bytes, which way, and what that takes.
+    for name, choices in (("none", [0]), ("lineage", [2]), ("element", [0, 0, 9, 0, 0, 0, 3, 19]), ("shape", [0, 0, 12, 3, 2, 0]),
+                          ("type", [0, 0, 5, 4, 3]), ("members", [0, 0, 3, 5, 1]), ("filters", [0, 0, 7, 6, 3, 2, 2, 2, 1]),
+                          ("link", [0, 0, 4, 7, 4]), ("attribute", [0, 0, 0, 8, 0, 0, 1, 12, 2, 1])):
+        put("hdf5_edits", name, bytes(choices))
 
 
 def pictures():

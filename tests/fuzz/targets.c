@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "fuzz.h"
+#include "mutate.h"
 
 #define X(name) fuzz_target fuzz_##name;
 FUZZ_TARGETS
@@ -25,6 +26,10 @@ bool fuzz_choose(const char *name) {
             return true;
         }
     return false;
+}
+
+const char *fuzz_chosen(void) {
+    return targets[chosen].name;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
