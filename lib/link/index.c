@@ -250,7 +250,8 @@ static uint32_t add_seeker(struct tmk_link_index *x, enum tmk_link_rule rule, ui
 }
 
 static void add_original(struct tmk_link_index *x, enum tmk_link_rule rule, uint32_t original) {
-    uint32_t begin, n = bucket_of(x, rule, original, &begin);
+    uint32_t begin = 0;
+    const uint32_t n = bucket_of(x, rule, original, &begin);
     if (!n)
         return;
     uint32_t id = x->at[rule][begin];
