@@ -131,8 +131,9 @@ struct tmk_run_events {
      */
     void (*resumed)(void *context, uint64_t samples_done, uint64_t total);
     /* Before each batch, and before each step that a prompt generates, by threads of the run, some
-     * at the same time: true ends it with TMK_INTERRUPTED, with a checkpoint after the batches at
-     * hand. */
+     * at the same time, and by the calling thread while it waits for them: true ends it with
+     * TMK_INTERRUPTED, batches at hand before their next node, or with a checkpoint when they are
+     * done. */
     bool (*stop)(void *context);
     /* Called once where `stop` answered true: all batches have ended, and what is done is kept. By
      * the thread that called. NULL: never. */

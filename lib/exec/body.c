@@ -54,6 +54,7 @@ enum tmk_status tmk_worker_call(void *context, const struct tmk_graph *body,
         tmk_tensor_share(tensor, &inputs[i]);
     }
     for (const struct tmk_node *node = body->first; node; node = node->next) {
+        TMK_TRY(tmk_worker_goes_on(worker, diag));
         enum tmk_status status = run_node(worker, node, diag);
         if (status != TMK_OK) {
             char label[256];

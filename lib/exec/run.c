@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -55,6 +56,7 @@ struct tmk_exec {
     uint32_t running; /* threads */
     uint32_t workers; /* of the segment */
     bool reported;    /* that threads are missing */
+    atomic_bool stop; /* workers, in the middle of their batches */
     enum tmk_status status;
     uint64_t failed_sample; /* of the earliest failing batch */
     struct tmk_diag diag;
@@ -333,8 +335,23 @@ static int start_thread(struct tmk_exec *exec, pthread_t *thread, void *(*main)(
     return error;
 }
 
-static void wait_for_all(struct tmk_exec *exec) {
+/* By the thread that called, now and then. */
+static void look_around(struct tmk_exec *exec, uint64_t samples) {
     const struct tmk_exec_options *options = &exec->options;
+    const struct tmk_control *control = &options->control;
+    struct tmk_diag diag = {0};
+    if (options->progress)
+        options->progress(options->progress_context, samples);
+    if (!control->between_steps || atomic_load(&exec->stop))
+        return;
+    const enum tmk_status status = control->between_steps(control->context, &diag);
+    if (status != TMK_OK) {
+        report_failure(exec, status, UINT64_MAX, &diag);
+        atomic_store(&exec->stop, true);
+    }
+}
+
+static void wait_for_all(struct tmk_exec *exec) {
     pthread_mutex_lock(&exec->lock);
     while (exec->running) {
         struct timespec until;
@@ -344,9 +361,9 @@ static void wait_for_all(struct tmk_exec *exec) {
         until.tv_nsec %= 1000000000L;
         int woken = pthread_cond_timedwait(&exec->changed, &exec->lock, &until);
         uint64_t samples = exec->samples;
-        if (woken == ETIMEDOUT && options->progress) {
+        if (woken == ETIMEDOUT) {
             pthread_mutex_unlock(&exec->lock);
-            options->progress(options->progress_context, samples);
+            look_around(exec, samples);
             pthread_mutex_lock(&exec->lock);
         }
     }
@@ -408,6 +425,7 @@ static enum tmk_status create_runner(struct tmk_exec *exec, uint32_t i, struct t
     for (uint32_t g = 0; g < exec->n_graphs; g++) {
         TMK_TRY(tmk_worker_create(&r->workers[g], diag));
         tmk_worker_limit(r->workers[g], exec->options.max_iterations);
+        tmk_worker_heed(r->workers[g], &exec->stop);
         tmk_worker_time(r->workers[g], exec->options.timing ? &r->timing : NULL);
     }
     return TMK_OK;

@@ -46,8 +46,9 @@ struct tmk_control {
     /* Called by the loader thread before each batch: *pause ends the segment. A failure ends the
      * run, with TMK_INTERRUPTED without the batches that wait. NULL: never. */
     enum tmk_status (*decide)(void *context, bool *pause, struct tmk_diag *diag);
-    /* Called by workers between the steps that a batch generates, which may be many: a failure, of
-     * TMK_INTERRUPTED, ends the run. NULL: never. */
+    /* Called by workers between the steps that a batch generates, which may be many, and by the
+     * thread that called while it waits: a failure, of TMK_INTERRUPTED, ends the run before the
+     * next node. NULL: never. */
     enum tmk_status (*between_steps)(void *context, struct tmk_diag *diag);
     void *context;
 };

@@ -329,6 +329,16 @@ void tmk_worker_limit(struct tmk_worker *worker, uint64_t iterations) {
     worker->most_iterations = iterations ? iterations : TMK_MAX_ITERATIONS;
 }
 
+void tmk_worker_heed(struct tmk_worker *worker, const atomic_bool *stop) {
+    worker->stop = stop;
+}
+
+enum tmk_status tmk_worker_goes_on(const struct tmk_worker *worker, struct tmk_diag *diag) {
+    return worker->stop && atomic_load_explicit(worker->stop, memory_order_relaxed)
+               ? tmk_fail(diag, TMK_INTERRUPTED, "stopped")
+               : TMK_OK;
+}
+
 void tmk_worker_time(struct tmk_worker *worker, struct tmk_timing *timing) {
     worker->timing = timing;
 }
@@ -360,6 +370,7 @@ static enum tmk_status run_steps(struct tmk_worker *worker, uint32_t first, uint
     const struct tmk_watch *watch = worker->watch;
     for (uint32_t s = first; s < end; s++) {
         const struct tmk_plan_step *step = &plan->steps[s];
+        TMK_TRY(tmk_worker_goes_on(worker, diag));
         enum tmk_status status = worker->timing ? time_step(worker, step, watch, diag)
                                                 : run_and_watch(worker, step, watch, diag);
         if (status != TMK_OK) {

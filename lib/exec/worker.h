@@ -3,6 +3,8 @@
 #ifndef TMK_EXEC_WORKER_H
 #define TMK_EXEC_WORKER_H
 
+#include <stdatomic.h>
+
 #include "exec/blocks.h"
 #include "exec/timing.h"
 #include "plan/plan.h"
@@ -33,6 +35,9 @@ TMK_NODISCARD enum tmk_status tmk_worker_create(struct tmk_worker **out, struct 
  * start: TMK_MAX_ITERATIONS. */
 enum { TMK_MAX_ITERATIONS = 10000000 };
 void tmk_worker_limit(struct tmk_worker *worker, uint64_t iterations);
+/* From now on a run ends with TMK_INTERRUPTED before the next node once *stop is true. It must
+ * outlive the worker. */
+void tmk_worker_heed(struct tmk_worker *worker, const atomic_bool *stop);
 void tmk_worker_destroy(struct tmk_worker **worker);
 
 /* Runs one batch. inputs: one a graph input, of the plan's dtypes and shapes; they must stay good

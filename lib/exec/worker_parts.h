@@ -16,6 +16,7 @@ struct tmk_worker {
     const struct tmk_plan *plan;          /* of the last run */
     const struct tmk_watch *watch;        /* of the run at hand, or NULL */
     struct tmk_timing *timing;            /* NULL: not asked for */
+    const atomic_bool *stop;              /* NULL: never */
     uint64_t iterations, most_iterations; /* of graphs inside nodes, in the run at hand */
     double operations; /* of dynamic steps and graphs inside nodes, and the plan's */
     unsigned char *arena;
@@ -38,6 +39,9 @@ struct tmk_step_context {
     struct tmk_tensor *const *out;
     const struct tmk_plan_step *step; /* NULL: in a graph inside a node, where all have memory */
 };
+
+/* TMK_INTERRUPTED: it is to stop. */
+enum tmk_status tmk_worker_goes_on(const struct tmk_worker *worker, struct tmk_diag *diag);
 
 /* Runs a graph inside a node, node by node, with plain kernels; see tmk_run.call. */
 enum tmk_status tmk_worker_call(void *context, const struct tmk_graph *body,

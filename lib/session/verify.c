@@ -301,6 +301,10 @@ static enum tmk_status control_sets(void *context, bool *pause, struct tmk_diag 
     return tmk_running_goes_on(&((const struct verifying *)context)->options->events, diag);
 }
 
+static enum tmk_status sets_go_on(void *context, struct tmk_diag *diag) {
+    return control_sets(context, NULL, diag);
+}
+
 static void note_waiting(void *context, uint64_t sets_done) {
     const struct tmk_run_events *events = &((const struct verifying *)context)->options->events;
     (void)sets_done;
@@ -317,7 +321,7 @@ static enum tmk_status run_sets(struct verifying *v, struct tmk_diag *diag) {
                      sizeof(struct verdicts) + v->graph->n_outputs * sizeof(struct tmk_verdict),
                  .merge = report_verdicts,
                  .context = v},
-        .control = {.decide = control_sets, .context = v},
+        .control = {control_sets, sets_go_on, v},
         .progress = v->options->events.waiting ? note_waiting : NULL,
         .progress_context = v,
         .max_iterations = v->options->limits.iterations};
