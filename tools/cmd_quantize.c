@@ -91,7 +91,8 @@ static struct tmk_calibrate_options calibrate_options(const struct work *w,
         .target = w->target,
         .constant = tmk_model_constant,
         .model = w->model,
-        .remark = args->config ? print_warning : NULL};
+        .remark = args->config ? print_warning : NULL,
+        .stop = stop_was_asked};
 }
 
 /* And chooses the method, where none is given. */
@@ -103,7 +104,7 @@ static enum tmk_status profile_model(struct work *w, const struct tmk_run_option
     if (options.data.limit)
         options.data.limit -= w->held_out;
     enum tmk_status status =
-        tmk_model_choose_method(w->model, &options, &how, &w->profile, &w->methods, diag);
+        tmk_model_choose_method(w->model, &options, &how, &w->profile, &w->methods, NULL, diag);
     end_progress();
     const struct words file = {.items = (const char *[]){args->profile}, .n = 1};
     return status == TMK_OK && args->profile ? write_profiles(w->profile, &file, diag) : status;

@@ -222,7 +222,10 @@ struct tmk_calibrate_options {
     /* Remarks, one line each: a rule of the config that matches nothing, a weight's scale that was
      * enlarged. May be NULL. */
     void (*remark)(void *context, const char *text);
-    void *context;
+    /* Asked before each value and each scale of a weight, by the thread that called: true ends it
+     * with TMK_INTERRUPTED. May be NULL. */
+    bool (*stop)(void *context);
+    void *context; /* of both */
 };
 
 /* TMK_ARGUMENT: no such method or scheme, or a type that has no codes. TMK_FORMAT, with the entry:

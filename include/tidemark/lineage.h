@@ -13,8 +13,7 @@
  * below.
  *
  * Thread-safety: one thread at a time for a record while it changes, any number that only read it.
- * HDF5 may be a library without locks: .h5 files are read and written by one thread of a process at
- * a time.
+ * HDF5 may be a library without locks: .h5 files are written by one thread of a process at a time.
  */
 #ifndef TIDEMARK_LINEAGE_H
 #define TIDEMARK_LINEAGE_H

@@ -137,7 +137,8 @@ struct tmk_transform_report {
 /* Runs passes over a copy of the model, writes it to `path` (whole or not at all), and answers with
  * what became of each value; end with tmk_lineage_record_destroy. Originals are those of the model
  * without its observers. out and report may be NULL. Inputs and outputs of an ONNX file keep types
- * that are float32 inside (float16 and the like), with Cast behind and before them. TMK_ARGUMENT: there is no such pass.
+ * that are float32 inside (float16 and the like), with Cast behind and before them. TMK_ARGUMENT:
+ * there is no such pass.
  *
  * A path that ends in ".relay" becomes Relay text, without observers. Values of the graph that
  * have no expression in the text are CONSTANT where they depend on no input, else DEAD.

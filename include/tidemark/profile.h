@@ -7,9 +7,9 @@
  * long as the profile: strings that you set yourself are literals, or come from tmk_profile_text.
  * docs/profile-format.md describes the two file formats.
  *
- * Thread-safety: one thread at a time for a profile; distinct profiles are independent, except that
- * HDF5 may be a library without locks, so .h5 files are read and written by one thread of a process
- * at a time.
+ * Thread-safety: one thread at a time for a profile while it changes, any number that only read it.
+ * HDF5 may be a library without locks: .h5 files are written by one thread of a process at a time,
+ * and read by any number, since programs of their own read them.
  */
 #ifndef TIDEMARK_PROFILE_H
 #define TIDEMARK_PROFILE_H

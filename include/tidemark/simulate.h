@@ -125,11 +125,13 @@ struct tmk_method_choice {
 /* tmk_model_profile, with nothing but its defaults observed; where no method is given, in two
  * halves whose merge *profile is. And which method of activations is best for encodings made of it:
  * the default, unless mse, minmax, percentile or entropy is better by 0.5 dB and worse by none of
- * these measures. End *profile with tmk_profile_destroy. */
+ * these measures. End *profile with tmk_profile_destroy. report (may be NULL): of the runs that
+ * *profile is of. */
 TMK_API TMK_NODISCARD enum tmk_status
 tmk_model_choose_method(struct tmk_model *model, const struct tmk_run_options *run,
                         const struct tmk_calibrate_options *calibrate, struct tmk_profile **profile,
-                        struct tmk_method_choice *out, struct tmk_diag *diag);
+                        struct tmk_method_choice *out, struct tmk_run_report *report,
+                        struct tmk_diag *diag);
 
 /* ---- better encodings ---- */
 

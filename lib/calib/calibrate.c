@@ -283,6 +283,7 @@ static enum tmk_status run_steps(struct calibrate *c) {
         .constant = c->options->constant,
         .model = c->options->model,
         .remark = c->options->remark,
+        .stop = c->options->stop,
         .context = c->options->context,
         .diag = c->diag,
     };

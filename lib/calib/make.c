@@ -18,6 +18,12 @@ void tmk_make_remark(const struct tmk_make *make, const char *fmt, ...) {
     va_end(args);
 }
 
+enum tmk_status tmk_make_goes_on(const struct tmk_make *make) {
+    return make->stop && make->stop(make->context)
+               ? tmk_fail(make->diag, TMK_INTERRUPTED, "stopped before all values have encodings")
+               : TMK_OK;
+}
+
 const struct tmk_profile_tensor *tmk_make_tensor(const struct tmk_make *make, uint32_t pick) {
     const struct tmk_selection *s = make->selection;
     return &s->net->profile->tensors[s->picks[pick].value];
@@ -332,6 +338,7 @@ static enum tmk_status make_groups(struct tmk_make *make, const uint32_t *member
         if (!g.n || make->ties->takes[i] != TMK_NET_NONE ||
             make->selection->picks[i].role == TMK_ENCODING_BIAS)
             continue;
+        TMK_TRY(tmk_make_goes_on(make));
         bool done = false;
         if (g.n == 1 && make->selection->picks[i].role == TMK_ENCODING_WEIGHT)
             TMK_TRY(tmk_make_weight(make, i, &done));

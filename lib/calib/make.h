@@ -15,6 +15,7 @@ struct tmk_make {
     const struct tmk_tensor *(*constant)(void *model, uint32_t id); /* or NULL */
     void *model;
     void (*remark)(void *context, const char *text); /* or NULL */
+    bool (*stop)(void *context);                     /* or NULL */
     void *context;
     struct tmk_diag *diag;
 };
@@ -28,6 +29,8 @@ TMK_NODISCARD enum tmk_status tmk_make_weight(struct tmk_make *make, uint32_t pi
 /* Biases alone (calib/bias.c). */
 TMK_NODISCARD enum tmk_status tmk_make_biases(struct tmk_make *make);
 
+/* TMK_INTERRUPTED: it is to stop. */
+TMK_NODISCARD enum tmk_status tmk_make_goes_on(const struct tmk_make *make);
 void tmk_make_remark(const struct tmk_make *make, const char *fmt, ...) TMK_PRINTF(2, 3);
 const struct tmk_profile_tensor *tmk_make_tensor(const struct tmk_make *make, uint32_t pick);
 /* What all items have; n scales, to be filled. */

@@ -268,6 +268,7 @@ static enum tmk_status choose_ranges(const struct tmk_make *make, uint32_t pick,
     const int power = power_of(make->selection->picks[pick].terms.method);
     const size_t tries = NUMBERS / (tmk_tensor_count(w->real) + 1);
     for (uint32_t i = 0; i < e->n; i++) {
+        TMK_TRY(tmk_make_goes_on(make));
         gather_numbers(w, e, i);
         if (power && w->n)
             tmk_weight_search(w->numbers, w->n, &grid, power,

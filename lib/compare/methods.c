@@ -25,13 +25,25 @@ struct choosing {
     struct tmk_encodings *made[2][TMK_METHODS_TRIED]; /* of either half */
     struct tmk_loss losses[2][TMK_METHODS_TRIED];     /* on either half, by those of the other */
     struct tmk_method_choice *out;
+    struct tmk_run_report *report; /* of the runs that `whole` is of; NULL: it is not asked for */
     struct tmk_diag *diag;
 };
 
 static enum tmk_status profile(const struct choosing *c, const struct tmk_run_options *run,
-                               struct tmk_profile **out) {
+                               struct tmk_profile **out, struct tmk_run_report *report) {
     const struct tmk_observe observe = {0};
-    return tmk_model_profile(c->model, run, &observe, out, NULL, c->diag);
+    return tmk_model_profile(c->model, run, &observe, out, report, c->diag);
+}
+
+static void add_report(struct tmk_run_report *sum, const struct tmk_run_report *one) {
+    sum->samples += one->samples;
+    sum->batches += one->batches;
+    sum->seconds += one->seconds;
+    sum->setup_seconds += one->setup_seconds;
+    sum->arena_bytes = sum->arena_bytes > one->arena_bytes ? sum->arena_bytes : one->arena_bytes;
+    sum->threads = sum->threads > one->threads ? sum->threads : one->threads;
+    sum->checkpoints += one->checkpoints;
+    sum->checkpoint_seconds += one->checkpoint_seconds;
 }
 
 /* Of the halves as they are. */
@@ -49,7 +61,10 @@ static enum tmk_status profile_halves(struct choosing *c) {
     struct tmk_run_options run = *c->run;
     for (uint32_t i = 0; i < 2; i++) {
         run.shard = (struct tmk_shard_options){i + 1, 2};
-        TMK_TRY(profile(c, &run, &c->half[i]));
+        struct tmk_run_report report = {0};
+        TMK_TRY(profile(c, &run, &c->half[i], &report));
+        if (c->report)
+            add_report(c->report, &report);
         if (!tmk_profile_range(c->half[i], 0, &c->range[i]))
             c->range[i] = (struct tmk_profile_range){run.data.skip, run.data.skip};
     }
@@ -66,7 +81,7 @@ static enum tmk_status profile_halves(struct choosing *c) {
         run.data.skip = begin;
         run.data.limit = i ? all - all / 2 : all / 2;
         c->range[i] = (struct tmk_profile_range){begin, begin + run.data.limit};
-        TMK_TRY(profile(c, &run, &c->half[i]));
+        TMK_TRY(profile(c, &run, &c->half[i], NULL));
     }
     return TMK_OK;
 }
@@ -143,7 +158,7 @@ static enum tmk_status choose_method(struct choosing *c) {
     bool given = false;
     TMK_TRY(is_given(c, &given));
     if (given)
-        return profile(c, c->run, &c->whole);
+        return profile(c, c->run, &c->whole, c->report);
     TMK_TRY(profile_halves(c));
     if (c->enough) {
         TMK_TRY(make_encodings(c));
@@ -157,10 +172,13 @@ static enum tmk_status choose_method(struct choosing *c) {
 enum tmk_status tmk_model_choose_method(struct tmk_model *model, const struct tmk_run_options *run,
                                         const struct tmk_calibrate_options *calibrate,
                                         struct tmk_profile **profile, struct tmk_method_choice *out,
-                                        struct tmk_diag *diag) {
-    struct choosing c = {.model = model, .run = run, .how = *calibrate, .out = out, .diag = diag};
+                                        struct tmk_run_report *report, struct tmk_diag *diag) {
+    struct choosing c = {
+        .model = model, .run = run, .how = *calibrate, .out = out, .report = report, .diag = diag};
     c.how.remark = NULL;
     *out = (struct tmk_method_choice){.n = 0};
+    if (report)
+        *report = (struct tmk_run_report){0};
     const enum tmk_status status = choose_method(&c);
     if (status == TMK_OK) {
         *profile = c.whole;

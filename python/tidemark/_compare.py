@@ -53,6 +53,14 @@ class Simulation(NamedTuple):
     whole: Codes | None               # all codes of the network
     remarks: list[str]                # what stays float, and why
 
+    @property
+    def sqnr(self) -> float:
+        """Decibels of the output that is worst; inf: no error."""
+        return min((value.sqnr for value in self.values if value.output), default=float("inf"))
+
+    def __repr__(self) -> str:
+        return f"<tidemark.Simulation: {len(self.values)} values, {self.samples} samples, outputs {self.sqnr:.1f} dB>"
+
     def worst(self, n: int = 10) -> list[Simulated]:
         """The values that lose most first."""
         return sorted(self.values, key=lambda value: value.sqnr)[:n]
@@ -104,6 +112,9 @@ class Ranking(NamedTuple):
     values: list[Sensitivity]
     samples: int
     not_tried: int
+
+    def __repr__(self) -> str:
+        return f"<tidemark.Ranking: {len(self.values)} values on {self.samples} samples, {self.not_tried} not tried>"
 
     def _repr_html_(self) -> str:
         return table(("id", "value", "type", "outputs' dB", "expected dB"),
@@ -164,6 +175,10 @@ class Search(NamedTuple):
     points: list[SearchPoint]
     out_of_time: bool
     choices: list[str]
+
+    def __repr__(self) -> str:
+        return (f"<tidemark.Search: {self.chosen} of {self.tried} tries chosen, outputs {self.before:.1f} to {self.after:.1f} dB"
+                f" on {self.samples} samples>")
 
     @property
     def before(self) -> float:

@@ -4,7 +4,10 @@
 #include "_core.h"
 
 #include <string.h>
+#include <strings.h>
+#include <time.h>
 
+#include <tidemark/lineage.h>
 #include <tidemark/memory.h>
 #include <tidemark/operations.h>
 #include <tidemark/report.h>
@@ -65,6 +68,55 @@ bool py_append(PyObject *list, PyObject *item) {
     const bool good = item && PyList_Append(list, item) == 0;
     Py_XDECREF(item);
     return good;
+}
+
+void py_hear_line(void *heard, const char *text) {
+    PyGILState_STATE held = PyGILState_Ensure();
+    if (!PyErr_Occurred())
+        py_append(((struct py_heard *)heard)->list, py_text(text));
+    PyGILState_Release(held);
+}
+
+bool py_hear_stop(void *heard) {
+    static const double every = 0.1;
+    struct py_heard *h = heard;
+    struct timespec clock;
+    clock_gettime(CLOCK_MONOTONIC, &clock);
+    const double now = (double)clock.tv_sec + (double)clock.tv_nsec * 1e-9;
+    if (now < h->next_look) /* threads that compute give the GIL back after milliseconds */
+        return false;
+    h->next_look = now + every;
+    PyGILState_STATE held = PyGILState_Ensure();
+    const bool raised = PyErr_Occurred() || PyErr_CheckSignals() != 0;
+    PyGILState_Release(held);
+    return raised;
+}
+
+/* HDF5 may be a library without locks, and one that h5py calls, too: then the GIL is the lock. */
+static PyThreadState *begin_writing(const char *path) {
+    const char *dot = strrchr(path, '.');
+    return dot && strcasecmp(dot, ".json") == 0 ? PyEval_SaveThread() : NULL;
+}
+
+static void end_writing(PyThreadState *thread) {
+    if (thread)
+        PyEval_RestoreThread(thread);
+}
+
+enum tmk_status py_write_profile(const struct tmk_profile *profile, const char *path,
+                                 struct tmk_diag *diag) {
+    PyThreadState *thread = begin_writing(path);
+    const enum tmk_status status = tmk_profile_write(profile, path, diag);
+    end_writing(thread);
+    return status;
+}
+
+enum tmk_status py_write_lineage(const struct tmk_lineage_record *record, const char *path,
+                                 struct tmk_diag *diag) {
+    PyThreadState *thread = begin_writing(path);
+    const enum tmk_status status = tmk_lineage_record_write(record, path, diag);
+    end_writing(thread);
+    return status;
 }
 
 PyObject *py_texts(const char *const *texts, size_t n) {
@@ -151,7 +203,7 @@ static PyObject *report(PyObject *self, PyObject *args) {
     bool good = profiles && files;
     for (Py_ssize_t i = 0; good && i < PyTuple_Size(results); i++)
         good = (files[i] = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(results, i), NULL)) != NULL;
-    const struct tmk_report_options options = {
+    struct tmk_report_options options = {
         .earlier = profiles,
         .n_earlier = (size_t)PyTuple_Size(earlier),
         .encodings = encodings == Py_None ? NULL : ((struct py_encodings *)encodings)->encodings,
@@ -159,14 +211,17 @@ static PyObject *report(PyObject *self, PyObject *args) {
         .results = files,
         .n_results = (size_t)PyTuple_Size(results)};
     enum tmk_status status = TMK_OK;
-    if (good && model_path)
-        status = tmk_model_open_params(model_path, params, true, &model, &diag);
-    if (good && status == TMK_OK) {
-        struct tmk_report_options all = options;
-        all.model = model;
-        status = tmk_report_write(((struct py_profile *)profile)->profile, &all, path, &diag);
+    if (good) {
+        Py_BEGIN_ALLOW_THREADS;
+        if (model_path)
+            status = tmk_model_open_params(model_path, params, true, &model, &diag);
+        options.model = model;
+        if (status == TMK_OK)
+            status =
+                tmk_report_write(((struct py_profile *)profile)->profile, &options, path, &diag);
+        tmk_model_close(&model);
+        Py_END_ALLOW_THREADS;
     }
-    tmk_model_close(&model);
     PyMem_Free(files);
     PyMem_Free(profiles);
     if (!good)

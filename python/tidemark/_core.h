@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of the extension share. Everything here is called with the GIL held unless it says
- * otherwise. */
+ * otherwise. Calls of the library that read files, write them or compute are made without it: what
+ * they read (profiles, encodings) does not change once Python has it. */
 #ifndef TIDEMARK_PYTHON_CORE_H
 #define TIDEMARK_PYTHON_CORE_H
 
@@ -40,8 +41,25 @@ PyObject *py_floats(const float *numbers, size_t n);
 
 /* Appends `item`, which is taken; false with an exception. */
 bool py_append(PyObject *list, PyObject *item);
+
+/* What a call of the library is told, and who listens. */
+struct py_heard {
+    PyObject *list;
+    double next_look; /* for signals, in seconds */
+};
+/* Callbacks of a call without the GIL, by the thread that called Python; `heard` is a struct
+ * py_heard. An exception is set afterwards where one was raised: */
+void py_hear_line(void *heard, const char *text);
+/* Python's handlers of signals run here, some times a second; that of Control-C raises. */
+bool py_hear_stop(void *heard);
+
 PyObject *py_texts(const char *const *texts, size_t n);
 struct tmk_lineage_record;
+/* Write without the GIL where that is safe. */
+enum tmk_status py_write_profile(const struct tmk_profile *profile, const char *path,
+                                 struct tmk_diag *diag);
+enum tmk_status py_write_lineage(const struct tmk_lineage_record *record, const char *path,
+                                 struct tmk_diag *diag);
 /* A list of (id, name, verdict, id and name in the new model, pass, remark), by original. */
 PyObject *py_lineage(const struct tmk_lineage_record *record);
 

@@ -91,7 +91,10 @@ static PyObject *read_encodings(PyObject *type, PyObject *args) {
     struct tmk_diag diag = {0};
     if (!PyArg_ParseTuple(args, "s", &path))
         return NULL;
-    const enum tmk_status status = tmk_encodings_read(path, &encodings, &diag);
+    enum tmk_status status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = tmk_encodings_read(path, &encodings, &diag);
+    Py_END_ALLOW_THREADS;
     return status == TMK_OK ? py_wrap_encodings(encodings) : py_fail(status, &diag);
 }
 
@@ -100,7 +103,10 @@ static PyObject *write_encodings(PyObject *self, PyObject *args) {
     struct tmk_diag diag = {0};
     if (!PyArg_ParseTuple(args, "s", &path))
         return NULL;
-    const enum tmk_status status = tmk_encodings_write(of(self), path, &diag);
+    enum tmk_status status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = tmk_encodings_write(of(self), path, &diag);
+    Py_END_ALLOW_THREADS;
     if (status != TMK_OK)
         return py_fail(status, &diag);
     Py_RETURN_NONE;
@@ -115,9 +121,24 @@ static bool dtype_of(const char *name, enum tmk_dtype *out) {
     return !name || *out != TMK_UNDEFINED;
 }
 
-static void add_remark(void *list, const char *text) {
-    if (!py_append(list, py_text(text)))
-        PyErr_Clear();
+/* Without the GIL. */
+static enum tmk_status calibrate(const struct tmk_profile *profile, const char *target_name,
+                                 const char *model_path, const char *params,
+                                 struct tmk_calibrate_options *options, struct tmk_encodings **out,
+                                 struct tmk_diag *diag) {
+    struct tmk_target *target = NULL;
+    struct tmk_model *model = NULL;
+    enum tmk_status status = target_name ? tmk_target_open(target_name, &target, diag) : TMK_OK;
+    options->target = target;
+    if (status == TMK_OK && model_path)
+        status = tmk_model_open_params(model_path, params, true, &model, diag);
+    options->constant = model ? tmk_model_constant : NULL;
+    options->model = model;
+    if (status == TMK_OK)
+        status = tmk_calibrate(profile, options, out, diag);
+    tmk_model_close(&model);
+    tmk_target_close(&target);
+    return status;
 }
 
 PyObject *py_calibrate(PyObject *self, PyObject *args, PyObject *named) {
@@ -129,11 +150,10 @@ PyObject *py_calibrate(PyObject *self, PyObject *args, PyObject *named) {
                            "pow2_requant",   "config",         "remarks",
                            "sensitive",      "target",         "weights_block",
                            "model",          "params",         NULL};
-    PyObject *profile, *remarks = NULL;
+    PyObject *profile;
+    struct py_heard heard = {0};
     const char *dtype = NULL, *weights_dtype = NULL, *rounding = NULL, *name = NULL;
     const char *model_path = NULL, *params = NULL;
-    struct tmk_target *target = NULL;
-    struct tmk_model *model = NULL;
     int pow2 = 0, pow2_requant = 0;
     struct tmk_calibrate_options options = {0};
     struct tmk_encodings *encodings = NULL;
@@ -144,7 +164,7 @@ PyObject *py_calibrate(PyObject *self, PyObject *args, PyObject *named) {
             &options.activations.scheme, &options.activations.scales, &pow2,
             &options.weights.method, &weights_dtype, &options.weights.scheme,
             &options.weights.scales, &rounding, &pow2_requant, &options.config, &PyList_Type,
-            &remarks, &options.sensitive, &name, &options.weights.block, &model_path, &params) ||
+            &heard.list, &options.sensitive, &name, &options.weights.block, &model_path, &params) ||
         !dtype_of(dtype, &options.activations.dtype) ||
         !dtype_of(weights_dtype, &options.weights.dtype))
         return NULL;
@@ -152,29 +172,40 @@ PyObject *py_calibrate(PyObject *self, PyObject *args, PyObject *named) {
         return PyErr_Format(PyExc_ValueError, "there is no rounding '%s'", rounding);
     options.activations.pow2 = options.weights.pow2 = pow2 != 0;
     options.pow2_requant = pow2_requant != 0;
-    options.remark = remarks ? add_remark : NULL;
-    options.context = remarks;
-    enum tmk_status status = name ? tmk_target_open(name, &target, &diag) : TMK_OK;
-    options.target = target;
-    if (status == TMK_OK && model_path)
-        status = tmk_model_open_params(model_path, params, true, &model, &diag);
-    options.constant = model ? tmk_model_constant : NULL;
-    options.model = model;
-    if (status == TMK_OK)
-        status =
-            tmk_calibrate(((struct py_profile *)profile)->profile, &options, &encodings, &diag);
-    tmk_model_close(&model);
-    tmk_target_close(&target);
+    options.remark = heard.list ? py_hear_line : NULL;
+    options.stop = py_hear_stop;
+    options.context = &heard;
+    enum tmk_status status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = calibrate(((struct py_profile *)profile)->profile, name, model_path, params, &options,
+                       &encodings, &diag);
+    Py_END_ALLOW_THREADS;
+    if (PyErr_Occurred()) {
+        tmk_encodings_destroy(&encodings);
+        return NULL;
+    }
     return status == TMK_OK ? py_wrap_encodings(encodings) : py_fail(status, &diag);
 }
 
 /* ---- where they go ---- */
 
-static void add_skip(void *list, uint32_t id, const char *name, const char *why) {
-    if (!py_append(list, Py_BuildValue("(NNs)", id_of(id), py_text(name), why)))
-        PyErr_Clear();
+struct exporting {
+    struct py_heard skipped, remarked;
+};
+
+static void add_skip(void *context, uint32_t id, const char *name, const char *why) {
+    const struct exporting *e = context;
+    PyGILState_STATE held = PyGILState_Ensure();
+    if (!PyErr_Occurred())
+        py_append(e->skipped.list, Py_BuildValue("(NNs)", id_of(id), py_text(name), why));
+    PyGILState_Release(held);
 }
 
+static void add_remark(void *context, const char *text) {
+    py_hear_line(&((struct exporting *)context)->remarked, text);
+}
+
+/* Without the GIL. */
 static enum tmk_status export_to(const struct tmk_encodings *encodings, const char *model_path,
                                  const char *params, const char *target_name,
                                  struct tmk_export_options *options, struct tmk_diag *diag) {
@@ -193,23 +224,23 @@ static enum tmk_status export_to(const struct tmk_encodings *encodings, const ch
 
 PyObject *py_export(PyObject *self, PyObject *args, PyObject *named) {
     (void)self;
-    static char *keys[] = {"encodings", "format",   "path",       "model",  "params", "template",
-                           "names",     "settings", "keep_names", "target", NULL};
+    static char *keys[] = {"encodings", "format",   "path",       "model",  "params",  "template",
+                           "names",     "settings", "keep_names", "target", "remarks", NULL};
     PyObject *encodings, *settings = NULL;
     const char *model = NULL, *params = NULL;
     const char *target = NULL;
     int keep_names = 0;
     struct tmk_export_options options = {0};
     struct tmk_diag diag = {0};
-    if (!PyArg_ParseTupleAndKeywords(args, named, "O!ss|zzzzO!pz", keys, py_encodings_type,
-                                     &encodings, &options.format, &options.path, &model, &params,
-                                     &options.template_file, &options.names, &PyTuple_Type,
-                                     &settings, &keep_names, &target))
+    struct exporting e = {0};
+    if (!PyArg_ParseTupleAndKeywords(
+            args, named, "O!ss|zzzzO!pzO!", keys, py_encodings_type, &encodings, &options.format,
+            &options.path, &model, &params, &options.template_file, &options.names, &PyTuple_Type,
+            &settings, &keep_names, &target, &PyList_Type, &e.remarked.list))
         return NULL;
     const Py_ssize_t n = settings ? PyTuple_Size(settings) : 0;
     const char **words = calloc((size_t)n + 1, sizeof *words);
-    PyObject *skipped = PyList_New(0);
-    bool good = words && skipped;
+    bool good = words && (e.skipped.list = PyList_New(0));
     for (Py_ssize_t i = 0; good && i < n; i++)
         good = (words[i] = py_utf8(PyTuple_GetItem(settings, i))) != NULL;
     if (good) {
@@ -217,41 +248,49 @@ PyObject *py_export(PyObject *self, PyObject *args, PyObject *named) {
         options.settings = words;
         options.n_settings = (size_t)n;
         options.skip = add_skip;
-        options.context = skipped;
-        const enum tmk_status status =
-            export_to(of(encodings), model, params, target, &options, &diag);
-        good = status == TMK_OK || !py_fail(status, &diag);
-        good = good && !PyErr_Occurred();
+        options.remark = e.remarked.list ? add_remark : NULL;
+        options.context = &e;
+        enum tmk_status status;
+        Py_BEGIN_ALLOW_THREADS;
+        status = export_to(of(encodings), model, params, target, &options, &diag);
+        Py_END_ALLOW_THREADS;
+        good = !PyErr_Occurred() && (status == TMK_OK || py_fail(status, &diag));
     }
     free(words);
     if (!good)
-        Py_CLEAR(skipped);
-    return skipped;
+        Py_CLEAR(e.skipped.list);
+    return e.skipped.list;
 }
 
 PyObject *py_check_target(PyObject *self, PyObject *args) {
     (void)self;
-    PyObject *encodings, *profile, *lines = PyList_New(0);
+    PyObject *encodings, *profile;
+    struct py_heard heard = {.list = PyList_New(0)};
     const char *name;
     struct tmk_target *target = NULL;
     uint32_t found;
     struct tmk_diag diag = {0};
-    if (!lines || !PyArg_ParseTuple(args, "O!sO", py_encodings_type, &encodings, &name, &profile) ||
+    if (!heard.list ||
+        !PyArg_ParseTuple(args, "O!sO", py_encodings_type, &encodings, &name, &profile) ||
         (profile != Py_None && !py_is_profile(profile))) {
-        Py_XDECREF(lines);
+        Py_XDECREF(heard.list);
         return NULL;
     }
-    enum tmk_status status = tmk_target_open(name, &target, &diag);
+    const struct tmk_profile *made_of =
+        profile == Py_None ? NULL : ((struct py_profile *)profile)->profile;
+    enum tmk_status status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = tmk_target_open(name, &target, &diag);
     if (status == TMK_OK)
         status =
-            tmk_target_check(target, of(encodings),
-                             profile == Py_None ? NULL : ((struct py_profile *)profile)->profile,
-                             add_remark, lines, &found, &diag);
+            tmk_target_check(target, of(encodings), made_of, py_hear_line, &heard, &found, &diag);
     tmk_target_close(&target);
-    if (status == TMK_OK)
-        return lines;
-    Py_DECREF(lines);
-    return py_fail(status, &diag);
+    Py_END_ALLOW_THREADS;
+    if (status != TMK_OK && !PyErr_Occurred())
+        py_fail(status, &diag);
+    if (PyErr_Occurred())
+        Py_CLEAR(heard.list);
+    return heard.list;
 }
 
 /* The formats of a target; of None the names of all that are built in. */
@@ -262,8 +301,13 @@ PyObject *py_targets(PyObject *self, PyObject *args) {
     struct tmk_diag diag = {0};
     if (!PyArg_ParseTuple(args, "z", &name))
         return NULL;
-    if (name && tmk_target_open(name, &target, &diag) != TMK_OK)
-        return py_fail(diag.status, &diag);
+    enum tmk_status status = TMK_OK;
+    Py_BEGIN_ALLOW_THREADS;
+    if (name)
+        status = tmk_target_open(name, &target, &diag);
+    Py_END_ALLOW_THREADS;
+    if (status != TMK_OK)
+        return py_fail(status, &diag);
     PyObject *list = PyList_New(0);
     for (size_t i = 0;
          list && (text = name ? tmk_target_export(target, i) : tmk_target_built_in(i)); i++)

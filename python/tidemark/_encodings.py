@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from ._files import Path, text
+from ._files import Path, log, text
 from ._html import table
 
 if TYPE_CHECKING:
@@ -123,10 +123,12 @@ class Encodings(Mapping[str, Encoding]):
 
         model: the model file that the format needs, or names fit to. names: a JSON file, from names of the model to others;
         keep_names: values that it does not have keep theirs. template: the consumer's own file. target: its limits
-        hold. Others: settings of the format."""
-        words = tuple(f"{key}={value}" for key, value in settings.items())
+        hold. Others: settings of the format. Remarks go to the logger "tidemark", at level INFO."""
+        words, remarks = tuple(f"{key}={value}" for key, value in settings.items()), list[str]()
         rows = _core.export(self._core, format, os.fspath(path), model=text(model), params=text(params), template=text(template),
-                            names=text(names), settings=words, keep_names=keep_names, target=text(target))
+                            names=text(names), settings=words, keep_names=keep_names, target=text(target), remarks=remarks)
+        for remark in remarks:
+            log.info("%s", remark)
         return [Left(*row) for row in rows]
 
 

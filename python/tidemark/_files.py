@@ -2,12 +2,14 @@
 """Paths, models in memory, and options as the extension takes them."""
 from __future__ import annotations
 
+import logging
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Protocol, TypeAlias, Union
 
+log = logging.getLogger("tidemark")
 Path: TypeAlias = Union[str, "os.PathLike[str]"]
 
 

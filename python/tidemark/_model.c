@@ -28,25 +28,41 @@ static enum tmk_status draw_patterns(struct tmk_model *model, char **out, struct
     return status;
 }
 
-PyObject *py_graph(PyObject *self, PyObject *args) {
-    (void)self;
-    const char *path, *params, *lineage_path;
+/* What a call of py_graph is about. */
+struct graph_call {
+    const char *path, *params, *lineage;
     int view, patterns;
-    char *text = NULL;
+};
+
+static enum tmk_status print_graph(const struct graph_call *call, char **out,
+                                   struct tmk_diag *diag) {
     struct tmk_model *model = NULL;
     struct tmk_lineage_record *lineage = NULL;
-    struct tmk_diag diag = {0};
-    if (!PyArg_ParseTuple(args, "szizp", &path, &params, &view, &lineage_path, &patterns))
-        return NULL;
-    enum tmk_status status = tmk_model_open_params(path, params, true, &model, &diag);
-    if (status == TMK_OK && lineage_path)
-        status = tmk_lineage_record_read(lineage_path, &lineage, &diag);
+    enum tmk_status status = tmk_model_open_params(call->path, call->params, true, &model, diag);
+    if (status == TMK_OK && call->lineage)
+        status = tmk_lineage_record_read(call->lineage, &lineage, diag);
     if (status == TMK_OK)
-        status = lineage    ? tmk_model_print_lineage(model, lineage, &text, &diag)
-                 : patterns ? draw_patterns(model, &text, &diag)
-                            : tmk_model_print(model, (enum tmk_view)view, &text, NULL, &diag);
+        status = lineage ? tmk_model_print_lineage(model, lineage, out, diag)
+                 : call->patterns
+                     ? draw_patterns(model, out, diag)
+                     : tmk_model_print(model, (enum tmk_view)call->view, out, NULL, diag);
     tmk_lineage_record_destroy(&lineage);
     tmk_model_close(&model);
+    return status;
+}
+
+PyObject *py_graph(PyObject *self, PyObject *args) {
+    (void)self;
+    struct graph_call call;
+    char *text = NULL;
+    struct tmk_diag diag = {0};
+    enum tmk_status status;
+    if (!PyArg_ParseTuple(args, "szizp", &call.path, &call.params, &call.view, &call.lineage,
+                          &call.patterns))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    status = print_graph(&call, &text, &diag);
+    Py_END_ALLOW_THREADS;
     PyObject *result = status == TMK_OK ? py_text(text) : py_fail(status, &diag);
     free(text);
     return result;
@@ -62,9 +78,12 @@ PyObject *py_patterns(PyObject *self, PyObject *args) {
     struct tmk_diag diag = {0};
     if (!PyArg_ParseTuple(args, "sz", &path, &params))
         return NULL;
-    enum tmk_status status = tmk_model_open_params(path, params, false, &model, &diag);
+    enum tmk_status status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = tmk_model_open_params(path, params, false, &model, &diag);
     if (status == TMK_OK)
         status = list_patterns(model, &values, &nodes, &n, &diag);
+    Py_END_ALLOW_THREADS;
     PyObject *list = status == TMK_OK ? PyList_New(0) : py_fail(status, &diag);
     for (size_t i = 0; list && i < n; i++)
         if (!py_append(list,
@@ -98,9 +117,12 @@ PyObject *py_instrument(PyObject *self, PyObject *args) {
         return NULL;
     PyObject *result = NULL;
     if (py_take_options(settings, table, NULL, &observe, &held)) {
-        enum tmk_status status = tmk_model_open_params(path, params, true, &model, &diag);
+        enum tmk_status status;
+        Py_BEGIN_ALLOW_THREADS;
+        status = tmk_model_open_params(path, params, true, &model, &diag);
         if (status == TMK_OK)
             status = tmk_model_instrument(model, &observe, output, &observers, &diag);
+        Py_END_ALLOW_THREADS;
         result = status == TMK_OK ? PyLong_FromUnsignedLong(observers) : py_fail(status, &diag);
     }
     tmk_model_close(&model);
@@ -145,8 +167,6 @@ static enum tmk_status transform_model(const char *path, const char *params, con
         status = tmk_model_open_params(path, params, false, &model, diag);
     if (status == TMK_OK)
         status = tmk_model_transform(model, &call->options, output, out, report, diag);
-    if (status == TMK_OK && call->lineage)
-        status = tmk_lineage_record_write(*out, call->lineage, diag);
     tmk_model_close(&model);
     return status;
 }
@@ -181,6 +201,8 @@ PyObject *py_transform(PyObject *self, PyObject *args) {
         Py_BEGIN_ALLOW_THREADS;
         status = transform_model(path, params, output, &call, &record, &report, &diag);
         Py_END_ALLOW_THREADS;
+        if (status == TMK_OK && call.lineage)
+            status = py_write_lineage(record, call.lineage, &diag);
         if (status != TMK_OK)
             py_fail(status, &diag);
         else

@@ -71,6 +71,9 @@ class Transformed(NamedTuple):
     changed: bool
     after: list[AfterPass]  # with after=True
 
+    def __repr__(self) -> str:
+        return f"<tidemark.Transformed: {self.nodes_before} nodes became {self.nodes_after}; {len(self.fates)} values>"
+
 
 def transform(model: Model, output: Path, passes: Sequence[str] = ("all",), *, lineage: Path | None = None,
               profile: Profile | None = None, observers: str = "transparent", after: bool = False, params: Path | None = None,

@@ -261,7 +261,10 @@ static PyObject *read_profile(PyObject *type, PyObject *args) {
     struct tmk_diag diag = {0};
     if (!PyArg_ParseTuple(args, "s", &path))
         return NULL;
-    const enum tmk_status status = tmk_profile_read(path, &profile, &diag);
+    enum tmk_status status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = tmk_profile_read(path, &profile, &diag);
+    Py_END_ALLOW_THREADS;
     return status == TMK_OK ? py_wrap_profile(profile) : py_fail(status, &diag);
 }
 
@@ -270,7 +273,7 @@ static PyObject *write_profile(PyObject *self, PyObject *args) {
     struct tmk_diag diag = {0};
     if (!PyArg_ParseTuple(args, "s", &path))
         return NULL;
-    const enum tmk_status status = tmk_profile_write(of(self), path, &diag);
+    const enum tmk_status status = py_write_profile(of(self), path, &diag);
     if (status != TMK_OK)
         return py_fail(status, &diag);
     Py_RETURN_NONE;

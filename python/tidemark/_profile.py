@@ -175,7 +175,7 @@ class Profile(Mapping[str, Tensor]):
 
     def __init__(self, core: _core.Profile):
         self._core = core
-        self.run_report: RunReport | None = None  # of a profile that tidemark.profile made
+        self.run_report: RunReport | None = None  # of a profile that tidemark.profile or quantize made
         self.strata: dict[str, Profile] = {}      # of each label's samples, with strata=
         self._tensors = [Tensor(core, i) for i in range(len(core))]
         self._ids = {t.id: t for t in self._tensors}
@@ -197,12 +197,12 @@ class Profile(Mapping[str, Tensor]):
         """The format that keeps all of a profile, as an extension."""
         return "h5" if "hdf5" in _core.features().split() else "json"
 
-    def __reduce__(self) -> tuple[Callable[[bytes], Profile], tuple[bytes]]:
+    def __reduce__(self) -> tuple[Callable[[bytes], Profile], tuple[bytes], dict[str, object]]:
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, f"p.{self.kept_as()}")
             self.write(path)
             with open(path, "rb") as file:
-                return _profile_of, (file.read(),)
+                return _profile_of, (file.read(),), {"run_report": self.run_report, "strata": self.strata}
 
     def __getitem__(self, key: str) -> Tensor:
         return self._names[key] if key in self._names else self._ids[key]

@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
 from . import _core
@@ -13,7 +14,7 @@ from ._compare import Simulation, simulate
 from ._encodings import Encodings, Left
 from ._files import Model, Path, model_file, text
 from ._model import graph, transform
-from ._profile import Profile
+from ._profile import Profile, RunReport
 from ._run import Data, RunOptions, readable_again, run_settings
 
 if TYPE_CHECKING:
@@ -47,7 +48,14 @@ class Quantized(NamedTuple):
     @property
     def sqnr(self) -> float:
         """Decibels of the output that is worst; inf: no error."""
-        return min((value.sqnr for value in self.simulation.values if value.output), default=float("inf"))
+        return self.simulation.sqnr
+
+    def __repr__(self) -> str:
+        return (f"<tidemark.Quantized: {self.format}, {len(self.encodings)} encodings, outputs {self.sqnr:.1f} dB on "
+                f"{self.simulation.samples} samples that were {'not ' if self.held_out else 'also '}calibrated on>")
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(repr(self)[1:-1])}</p>{self.simulation._repr_html_()}"
 
 
 def targets() -> list[str]:
@@ -136,8 +144,9 @@ def quantize(model: Model, data: Data, output: Path, *, target: Path | None = No
         rest: RunOptions = {**run, "skip": skip + held_out, "limit": limit - held_out if limit else 0}
         first: RunOptions = {**run, "limit": held_out or limit}
         with run_settings(again, rest, method=method, config=text(config), target=text(target)) as settings:
-            made, found, chosen = _core.choose_method(path, text(run.get("params")), settings)
+            made, report, found, chosen = _core.choose_method(path, text(run.get("params")), settings)
         profiled, tried = Profile(made), [Tried(*one) for one in found]
+        profiled.run_report = RunReport(**report)
         best = tried[chosen].name if tried else None
         encodings = profiled.calibrate(best or method, config=config, target=target)
         simulation = simulate(path, encodings, again, labels=labels, **first)

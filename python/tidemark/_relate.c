@@ -35,8 +35,10 @@ PyObject *py_merge(PyObject *self, PyObject *args) {
     PyObject *result = NULL;
     if (PyArg_ParseTuple(args, "O!", &PyDict_Type, &settings) &&
         py_take_options(settings, table, NULL, &files, &held)) {
-        const enum tmk_status status =
-            tmk_profile_merge_files(files.items, files.n, &profile, &diag);
+        enum tmk_status status;
+        Py_BEGIN_ALLOW_THREADS;
+        status = tmk_profile_merge_files(files.items, files.n, &profile, &diag);
+        Py_END_ALLOW_THREADS;
         result = status == TMK_OK ? py_wrap_profile(profile) : py_fail(status, &diag);
     }
     py_finish_held(&held);
@@ -68,45 +70,54 @@ static PyObject *diff_of(const struct tmk_diff *diff) {
                 : NULL;
 }
 
-/* One side is a Profile, or the path of a consumer's file. */
-static bool read_ranges(PyObject *side, const char *format, struct tmk_ranges **out) {
-    struct tmk_diag diag = {0};
-    const char *path = py_utf8(side);
-    if (!path)
-        return false;
-    const enum tmk_status status = tmk_ranges_read(path, format, out, &diag);
-    return status == TMK_OK || py_fail(status, &diag);
+struct side {
+    const struct tmk_profile *profile; /* NULL: the path of a consumer's file */
+    const char *path;
+    struct tmk_ranges *ranges;
+};
+
+static bool take_side(PyObject *object, struct side *side) {
+    if (Py_TYPE(object) == py_profile_type)
+        side->profile = profile_of(object);
+    else
+        side->path = py_utf8(object);
+    return side->profile || side->path;
 }
 
-static enum tmk_status compare_sides(const struct tmk_profile *a, const struct tmk_profile *b,
-                                     const struct tmk_ranges *of_a, struct tmk_ranges **of_b,
+/* Without the GIL. */
+static enum tmk_status compare_sides(struct side *a, struct side *b, const char *format,
                                      struct tmk_diff **out, struct tmk_diag *diag) {
-    if (a && b)
-        return tmk_diff_profiles(a, b, out, diag);
-    if (a)
-        return tmk_diff_coverage(a, *of_b, out, diag);
-    const enum tmk_status status = b ? tmk_ranges_of_profile(b, of_b, diag) : TMK_OK;
-    return status == TMK_OK ? tmk_diff_ranges(of_a, *of_b, out, diag) : status;
+    enum tmk_status status = a->path ? tmk_ranges_read(a->path, NULL, &a->ranges, diag) : TMK_OK;
+    if (status == TMK_OK && b->path)
+        status = tmk_ranges_read(b->path, format, &b->ranges, diag);
+    if (status != TMK_OK)
+        return status;
+    if (a->profile)
+        return b->profile ? tmk_diff_profiles(a->profile, b->profile, out, diag)
+                          : tmk_diff_coverage(a->profile, b->ranges, out, diag);
+    if (b->profile)
+        status = tmk_ranges_of_profile(b->profile, &b->ranges, diag);
+    return status == TMK_OK ? tmk_diff_ranges(a->ranges, b->ranges, out, diag) : status;
 }
 
 PyObject *py_diff(PyObject *self, PyObject *args) {
     (void)self;
     PyObject *a, *b, *result = NULL;
     const char *format;
-    struct tmk_ranges *of_a = NULL, *of_b = NULL;
+    struct side left = {0}, right = {0};
     struct tmk_diff *diff = NULL;
     struct tmk_diag diag = {0};
-    if (!PyArg_ParseTuple(args, "OOz", &a, &b, &format))
+    enum tmk_status status;
+    if (!PyArg_ParseTuple(args, "OOz", &a, &b, &format) || !take_side(a, &left) ||
+        !take_side(b, &right))
         return NULL;
-    const struct tmk_profile *left = Py_TYPE(a) == py_profile_type ? profile_of(a) : NULL,
-                             *right = Py_TYPE(b) == py_profile_type ? profile_of(b) : NULL;
-    if ((left || read_ranges(a, NULL, &of_a)) && (right || read_ranges(b, format, &of_b))) {
-        const enum tmk_status status = compare_sides(left, right, of_a, &of_b, &diff, &diag);
-        result = status == TMK_OK ? diff_of(diff) : py_fail(status, &diag);
-    }
+    Py_BEGIN_ALLOW_THREADS;
+    status = compare_sides(&left, &right, format, &diff, &diag);
+    Py_END_ALLOW_THREADS;
+    result = status == TMK_OK ? diff_of(diff) : py_fail(status, &diag);
     tmk_diff_destroy(&diff);
-    tmk_ranges_destroy(&of_a);
-    tmk_ranges_destroy(&of_b);
+    tmk_ranges_destroy(&left.ranges);
+    tmk_ranges_destroy(&right.ranges);
     return result;
 }
 
@@ -116,7 +127,10 @@ PyObject *py_file_kind(PyObject *self, PyObject *args) {
     struct tmk_diag diag = {0};
     if (!PyArg_ParseTuple(args, "s", &path))
         return NULL;
-    const enum tmk_status status = tmk_ranges_detect_format(path, &kind, &diag);
+    enum tmk_status status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = tmk_ranges_detect_format(path, &kind, &diag);
+    Py_END_ALLOW_THREADS;
     return status == TMK_OK ? py_text(kind) : py_fail(status, &diag);
 }
 
@@ -130,10 +144,13 @@ PyObject *py_skeleton(PyObject *self, PyObject *args) {
     struct tmk_diag diag = {0};
     if (!PyArg_ParseTuple(args, "sz", &path, &params))
         return NULL;
-    enum tmk_status status = tmk_model_open_params(path, params, true, &model, &diag);
+    enum tmk_status status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = tmk_model_open_params(path, params, true, &model, &diag);
     if (status == TMK_OK)
         status = tmk_model_skeleton(model, &profile, &diag);
     tmk_model_close(&model);
+    Py_END_ALLOW_THREADS;
     return status == TMK_OK ? py_wrap_profile(profile) : py_fail(status, &diag);
 }
 
@@ -157,41 +174,42 @@ static PyObject *coverage_of(const struct tmk_range *range, const struct tmk_ran
                          c->compared ? range_of(&c->difference) : Py_NewRef(Py_None));
 }
 
-static PyObject *cover(const struct tmk_profile *profile, const struct tmk_ranges *ranges,
-                       const struct tmk_lineage_record *lineage, struct tmk_diag *diag) {
-    struct tmk_range_coverage *all = calloc((size_t)ranges->n + 1, sizeof *all);
-    PyObject *list = NULL;
-    if (!all)
-        return PyErr_NoMemory();
-    const enum tmk_status status = tmk_ranges_cover(ranges, profile, lineage, all, diag);
+/* Without the GIL; free *all. */
+static enum tmk_status cover(const struct tmk_profile *profile, const char *path,
+                             const char *lineage_path, struct tmk_ranges **ranges,
+                             struct tmk_range_coverage **all, struct tmk_diag *diag) {
+    struct tmk_lineage_record *lineage = NULL;
+    enum tmk_status status = tmk_ranges_read(path, NULL, ranges, diag);
+    if (status == TMK_OK && lineage_path)
+        status = tmk_lineage_record_read(lineage_path, &lineage, diag);
+    if (status == TMK_OK && !(*all = calloc((size_t)(*ranges)->n + 1, sizeof **all)))
+        status = TMK_NOMEM;
     if (status == TMK_OK)
-        list = PyList_New(0);
-    else
-        py_fail(status, diag);
-    for (uint32_t i = 0; list && i < ranges->n; i++)
-        if (!py_append(list, coverage_of(&ranges->items[i], &all[i])))
-            Py_CLEAR(list);
-    free(all);
-    return list;
+        status = tmk_ranges_cover(*ranges, profile, lineage, *all, diag);
+    tmk_lineage_record_destroy(&lineage);
+    return status;
 }
 
 PyObject *py_cover(PyObject *self, PyObject *args) {
     (void)self;
-    PyObject *profile, *result = NULL;
+    PyObject *profile;
     const char *path, *lineage_path;
     struct tmk_ranges *ranges = NULL;
-    struct tmk_lineage_record *lineage = NULL;
+    struct tmk_range_coverage *all = NULL;
     struct tmk_diag diag = {0};
+    enum tmk_status status;
     if (!PyArg_ParseTuple(args, "O!sz", py_profile_type, &profile, &path, &lineage_path))
         return NULL;
-    enum tmk_status status = tmk_ranges_read(path, NULL, &ranges, &diag);
-    if (status == TMK_OK && lineage_path)
-        status = tmk_lineage_record_read(lineage_path, &lineage, &diag);
-    result = status == TMK_OK ? cover(profile_of(profile), ranges, lineage, &diag)
-                              : py_fail(status, &diag);
-    tmk_lineage_record_destroy(&lineage);
+    Py_BEGIN_ALLOW_THREADS;
+    status = cover(profile_of(profile), path, lineage_path, &ranges, &all, &diag);
+    Py_END_ALLOW_THREADS;
+    PyObject *list = status == TMK_OK ? PyList_New(0) : py_fail(status, &diag);
+    for (uint32_t i = 0; list && i < ranges->n; i++)
+        if (!py_append(list, coverage_of(&ranges->items[i], &all[i])))
+            Py_CLEAR(list);
+    free(all);
     tmk_ranges_destroy(&ranges);
-    return result;
+    return list;
 }
 
 /* ---- lineages ---- */
@@ -217,7 +235,10 @@ PyObject *py_read_lineage(PyObject *self, PyObject *args) {
     struct tmk_diag diag = {0};
     if (!PyArg_ParseTuple(args, "s", &path))
         return NULL;
-    const enum tmk_status status = tmk_lineage_record_read(path, &record, &diag);
+    enum tmk_status status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = tmk_lineage_record_read(path, &record, &diag);
+    Py_END_ALLOW_THREADS;
     PyObject *list = status == TMK_OK ? py_lineage(record) : py_fail(status, &diag);
     tmk_lineage_record_destroy(&record);
     return list;
@@ -279,8 +300,6 @@ static enum tmk_status link_models(const struct link_call *call, const struct py
     if (status == TMK_OK)
         status = tmk_profile_transfer(profile_of(call->profile), l->link->record, false, l->to,
                                       &l->carried, diag);
-    if (status == TMK_OK && call->lineage_out)
-        status = tmk_lineage_record_write(l->link->record, call->lineage_out, diag);
     if (status == TMK_OK && call->report)
         status = tmk_link_write_report(l->link, call->report, diag);
     return status;
@@ -312,6 +331,8 @@ PyObject *py_link(PyObject *self, PyObject *args) {
         Py_BEGIN_ALLOW_THREADS;
         status = link_models(&call, &run, &l, &diag);
         Py_END_ALLOW_THREADS;
+        if (status == TMK_OK && call.lineage_out)
+            status = py_write_lineage(l.link->record, call.lineage_out, &diag);
         if (!py_run_failed(&run, status, &diag)) {
             result = Py_BuildValue("(NsdNN{sIsIsIsI})", py_wrap_profile(l.to), l.link->method,
                                    l.link->tolerance, py_lineage(l.link->record),

@@ -64,6 +64,10 @@ class Diff(NamedTuple):
     only_b: list[str]
     integers: int  # values in both that are not float in either: not compared
 
+    def __repr__(self) -> str:
+        return (f"<tidemark.Diff: {len(self.drifted)} of {len(self.values)} values differ; {len(self.only_a)} only in A, "
+                f"{len(self.only_b)} only in B>")
+
     @property
     def drifted(self) -> list[Difference]:
         """The values that differ by more than the limits."""
@@ -122,6 +126,9 @@ class Check(NamedTuple):
     wrong: str | None         # which count is wrong; None: all are right
     against: list[Covered]
     coverage: float           # share of `against` with a range
+
+    def __repr__(self) -> str:
+        return f"<tidemark.Check: {self.wrong or 'nothing is wrong'}; {self.coverage:.0%} of {len(self.against)} values have a range>"
 
     def __bool__(self) -> bool:
         return self.wrong is None and self.coverage >= 1
@@ -206,6 +213,10 @@ class Link(NamedTuple):
     fates: list[Fate]         # of each original
     evidence: list[Evidence]  # for each original
     carried: dict[str, int]   # records by where their statistics are from: own, same, derived, unknown
+
+    def __repr__(self) -> str:
+        found = ", ".join(f"{n} {source}" for source, n in self.carried.items() if n)
+        return f"<tidemark.Link by {self.method}: {len(self.profile)} values: {found}>"
 
 
 def link(profile: Profile, model: Model | None, *, lineage: Path | None = None, original: Model | None = None,

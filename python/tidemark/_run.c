@@ -152,6 +152,17 @@ static void handle_signals(void *context) {
     PyGILState_Release(held);
 }
 
+/* For calls between runs. */
+static bool signal_raised(void *context) {
+    struct py_run *run = context;
+    if (py_hear_stop(&run->heard)) {
+        PyGILState_STATE held = PyGILState_Ensure();
+        py_keep_exception(run);
+        PyGILState_Release(held);
+    }
+    return stop_requested(run);
+}
+
 static void report_remark(void *context, const char *text) {
     struct py_run *run = context;
     PyGILState_STATE held = PyGILState_Ensure();
@@ -173,7 +184,7 @@ static enum tmk_status write_stratum(void *context, const char *label,
     PyObject *path = name ? PyObject_CallFunctionObjArgs(run->stratum, name, NULL) : NULL;
     const char *text = path ? py_utf8(path) : NULL;
     if (text)
-        status = tmk_profile_write(profile, text, diag);
+        status = py_write_profile(profile, text, diag);
     else
         py_keep_exception(run);
     Py_XDECREF(path);
@@ -274,15 +285,17 @@ struct profile_call {
 static const struct py_option profile_table[] = {
     {"snapshots", PY_TEXT, offsetof(struct profile_call, snapshots)}, {0}};
 
+static PyObject *report_of(const struct tmk_run_report *report) {
+    return Py_BuildValue("{sKsKsdsdsIsIsN}", "samples", (unsigned long long)report->samples,
+                         "batches", (unsigned long long)report->batches, "seconds", report->seconds,
+                         "setup_seconds", report->setup_seconds, "threads", report->threads,
+                         "checkpoints", report->checkpoints, "stable",
+                         PyBool_FromLong(report->stable));
+}
+
 static PyObject *wrap_report(struct tmk_profile *profile, const struct tmk_run_report *report) {
     PyObject *wrapped = py_wrap_profile(profile);
-    return wrapped ? Py_BuildValue("(N{sKsKsdsdsIsIsN})", wrapped, "samples",
-                                   (unsigned long long)report->samples, "batches",
-                                   (unsigned long long)report->batches, "seconds", report->seconds,
-                                   "setup_seconds", report->setup_seconds, "threads",
-                                   report->threads, "checkpoints", report->checkpoints, "stable",
-                                   PyBool_FromLong(report->stable))
-                   : NULL;
+    return wrapped ? Py_BuildValue("(NN)", wrapped, report_of(report)) : NULL;
 }
 
 PyObject *py_run_profile(PyObject *self, PyObject *args) {
@@ -329,7 +342,8 @@ static const struct py_option choose_table[] = {
     {"target", PY_TEXT, offsetof(struct choose_call, target)},
     {0}};
 
-static PyObject *wrap_choice(struct tmk_profile *profile, const struct tmk_method_choice *choice) {
+static PyObject *wrap_choice(struct tmk_profile *profile, const struct tmk_run_report *report,
+                             const struct tmk_method_choice *choice) {
     PyObject *wrapped = py_wrap_profile(profile), *tried = PyList_New(0);
     bool good = wrapped && tried;
     for (uint32_t i = 0; good && i < choice->n; i++) {
@@ -338,7 +352,7 @@ static PyObject *wrap_choice(struct tmk_profile *profile, const struct tmk_metho
                                               one->half[1], one->sqnr));
     }
     if (good)
-        return Py_BuildValue("(NNI)", wrapped, tried, choice->chosen);
+        return Py_BuildValue("(NNNI)", wrapped, report_of(report), tried, choice->chosen);
     Py_XDECREF(wrapped);
     Py_XDECREF(tried);
     return NULL;
@@ -357,6 +371,7 @@ PyObject *py_choose_method(PyObject *self, PyObject *args) {
         struct tmk_target *target = NULL;
         struct tmk_profile *profile = NULL;
         struct tmk_method_choice choice;
+        struct tmk_run_report report = {0};
         struct tmk_diag diag = {0};
         enum tmk_status status;
         Py_BEGIN_ALLOW_THREADS;
@@ -367,16 +382,19 @@ PyObject *py_choose_method(PyObject *self, PyObject *args) {
                                                   .config = call.config,
                                                   .target = target,
                                                   .constant = model ? tmk_model_constant : NULL,
-                                                  .model = model};
+                                                  .model = model,
+                                                  .stop = signal_raised,
+                                                  .context = &run};
         if (status == TMK_OK)
-            status = tmk_model_choose_method(model, &run.options, &how, &profile, &choice, &diag);
+            status = tmk_model_choose_method(model, &run.options, &how, &profile, &choice, &report,
+                                             &diag);
         tmk_target_close(&target);
         tmk_model_close(&model);
         Py_END_ALLOW_THREADS;
         if (py_run_failed(&run, status, &diag))
             tmk_profile_destroy(&profile);
         else
-            result = wrap_choice(profile, &choice);
+            result = wrap_choice(profile, &report, &choice);
     }
     py_finish_run(&run);
     return result;

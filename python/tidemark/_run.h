@@ -26,6 +26,7 @@ struct py_run {
     struct tmk_strata *strata;
     PyObject *raised, *value, *traceback; /* by one of them */
     atomic_bool stop;
+    struct py_heard heard; /* only its next look */
 };
 
 /* Reads the options of a run; those of the other table (NULL: none) go to its target. False with an

@@ -2,7 +2,6 @@
 """Runs of a model over data: what people have as data becomes records for the library."""
 from __future__ import annotations
 
-import logging
 import os
 import tempfile
 import time
@@ -14,13 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from ._files import Model, Path, model_file, numbered, options, text
+from ._files import Model, Path, log, model_file, numbered, options, text
 from ._profile import Profile, RunReport
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
-_log = logging.getLogger("tidemark")
 
 
 class Reader(Protocol):
@@ -134,7 +131,7 @@ def run_settings(data: object, run: RunOptions, **more: object) -> Iterator[dict
         raise ValueError(f"on_bad_sample is 'stop' or 'skip', not {bad!r}")
     feedback = [f"{out}={into}" for out, into in (run.get("feedback") or {}).items()]
     with _progress(words.get("progress")) as progress:
-        words.update(more, progress=progress, remark=_log.warning, skip_bad=bad == "skip", feedback=feedback,
+        words.update(more, progress=progress, remark=log.warning, skip_bad=bad == "skip", feedback=feedback,
                      dims=numbered(run.get("dims")))
         paths = _paths(data)
         if paths is not None:

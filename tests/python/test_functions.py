@@ -190,11 +190,13 @@ def test_quantize_is_the_programs(folder):
     theirs = json.loads(program("quantize", DIGITS, "--data", PICTURES, "-o", folder / "theirs.onnx", "--json"))
     assert (folder / "ours.onnx").read_bytes() == (folder / "theirs.onnx").read_bytes()
     assert ours.held_out == 64 == theirs["judged_on"] and np.isclose(ours.sqnr, theirs["sqnr"])
+    assert ours.profile.run_report.samples == ours.profile.ledger["run"] == 1797 - 64 and ours.profile.run_report.seconds > 0
     few = tidemark.quantize(DIGITS, DATA[:4], folder / "few.onnx")
     assert ours.method in {one.name for one in ours.tried} and ours.tried[0].name == "auto" and not few.tried and few.method is None
     named = tidemark.quantize(DIGITS, PICTURES, folder / "named.onnx", method="minmax")
     assert named.method is None and {e.method for e in named.encodings.values() if e.role == "activation"} == {"minmax"}
-    assert few.held_out == 0 and few.simulation.samples == 4
+    assert few.held_out == 0 and few.simulation.samples == 4 == few.profile.run_report.samples
+    assert named.profile.run_report.samples == 1797 - 64 and "<table>" in few._repr_html_()
     assert "tensorrt" in tidemark.targets() and tidemark.check_target(ours.encodings, "ort-cpu", ours.profile) == []
     raises(tidemark.Error, "no-target", lambda: tidemark.quantize(DIGITS, DATA, folder / "x.onnx", target="no-target"))
     raises(ValueError, "feedback", lambda: tidemark.quantize(DIGITS, DATA, folder / "x.onnx", feedback={"a": "b"}))
@@ -276,11 +278,34 @@ def test_objects_are_shown_and_kept():
     assert "<svg" in PROFILE._repr_html_()
     again = pickle.loads(pickle.dumps(PROFILE))
     assert again.to_dict() == PROFILE.to_dict() and pickle.loads(pickle.dumps(PROFILE["image"])).max == PROFILE["image"].max
+    assert again.run_report == PROFILE.run_report and again.run_report.samples == 64
     assert pickle.loads(pickle.dumps(ENCODINGS)).to_dict() == ENCODINGS.to_dict()
     try:
         assert set(ENCODINGS.to_pandas()["dtype"]) >= {"uint8", "int8"}
     except ImportError:
         pass
+
+
+def test_results_are_short_and_kept(folder):
+    """What each function answers with has a line as its repr, however large the network, and can be pickled."""
+    labels = folder / "labels.csv"
+    labels.write_text("".join(f"{'ab'[i % 2]}\n" for i in range(64)))
+    small = folder / "small.onnx"
+    results = [
+        tidemark.profile(DIGITS, DATA, strata=labels), PROFILE["image"], ENCODINGS, next(iter(ENCODINGS.values())),
+        tidemark.simulate(DIGITS, ENCODINGS, DATA), tidemark.rank(DIGITS, ENCODINGS, DATA, most=2),
+        tidemark.search(DIGITS, ENCODINGS, PICTURES, profile=PROFILE, budget=1, limit=8), tidemark.diff(PROFILE, PROFILE),
+        tidemark.quantize(DIGITS, DATA[:4], folder / "few.onnx"), tidemark.check(PROFILE, against=DIGITS),
+        tidemark.transform(DIGITS, small, ["all"], lineage=folder / "l.json"), tidemark.read_lineage(folder / "l.json")[0],
+        tidemark.link(PROFILE, small, lineage=folder / "l.json"), *tidemark.bench(DIGITS, DATA[:2], figures=["bare"], repeat=1, seconds=0.01)]
+    classes = {getattr(tidemark, name) for name in tidemark.__all__ if isinstance(getattr(tidemark, name), type)}
+    assert classes - {tidemark.Error, tidemark.RunOptions, tidemark.Verdict} == set(map(type, results)), classes
+    for result in results:
+        assert type(result).__name__ in repr(result) and "\n" not in repr(result) and len(repr(result)) < 700, repr(result)
+        assert repr(pickle.loads(pickle.dumps(result))) == repr(result)
+    assert set(pickle.loads(pickle.dumps(results[0])).strata) == {"a", "b"}
+    error = pickle.loads(pickle.dumps(raises(tidemark.Error, "", lambda: tidemark.profile(folder / "none.onnx", DATA))))
+    assert error.code == "READ" and "none.onnx" in str(error)
 
 
 def test_prompts_are_decoded():

@@ -31,15 +31,30 @@ def zeros(name, shape):
 
 
 def slow_network(products=20):
-    """A sample takes a tenth of a second or more."""
+    """A sample takes a tenth of a second or more, for 20 products."""
     weight = numpy_helper.from_array(np.zeros(SHAPE[1:], np.float32), "w")
     names = ["x", *(f"v{i}" for i in range(1, products)), "y"]
     x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, SHAPE) for name in ("x", "y"))
     nodes = [helper.make_node("MatMul", [a, "w"], [b]) for a, b in zip(names, names[1:])]
     model = helper.make_model(helper.make_graph(nodes, "products", [x], [y], [weight]), opset_imports=[helper.make_opsetid("", 13)],
                               ir_version=8)
-    onnx.save(model, FOLDER / "slow.onnx")
-    return str(FOLDER / "slow.onnx")
+    path = FOLDER / f"slow-{products}.onnx"
+    onnx.save(model, path)
+    return str(path)
+
+
+def endless_network():
+    """A sample runs through more iterations than there is time for."""
+    value = helper.make_tensor_value_info
+    body = helper.make_graph(
+        [helper.make_node("Add", ["was", "was"], ["now"]), helper.make_node("Identity", ["goes"], ["goes_on"])], "body",
+        [value("i", TensorProto.INT64, []), value("goes", TensorProto.BOOL, []), value("was", TensorProto.FLOAT, [1, 4])],
+        [value("goes_on", TensorProto.BOOL, []), value("now", TensorProto.FLOAT, [1, 4])])
+    graph = helper.make_graph(
+        [helper.make_node("Loop", ["trips", "", "x"], ["y"], body=body)], "endless", [value("x", TensorProto.FLOAT, [1, 4])],
+        [value("y", TensorProto.FLOAT, [1, 4])], [helper.make_tensor("trips", TensorProto.INT64, [], [1 << 40])])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8), FOLDER / "endless.onnx")
+    return str(FOLDER / "endless.onnx")
 
 
 def interrupted(call, *args, **settings):
@@ -81,6 +96,12 @@ def test_profile():
     assert checkpoint.exists()  # what is done is kept
 
 
+def test_inside_a_batch():
+    sample = np.zeros((1, *SHAPE[1:]), np.float32)
+    interrupted(tidemark.profile, slow_network(10000), sample)
+    interrupted(tidemark.profile, endless_network(), np.zeros((1, 4), np.float32), max_iterations=1 << 41)
+
+
 def test_run():
     interrupted(tidemark.run, DIGITS, MANY, FOLDER / "out.npy")
     assert not (FOLDER / "out.npy").exists()
@@ -100,6 +121,20 @@ def test_comparisons():
 def test_quantize():
     interrupted(tidemark.quantize, DIGITS, MANY, FOLDER / "int8.onnx")
     assert not (FOLDER / "int8.onnx").exists()
+
+
+def test_calibrate():
+    """While the ranges of weights are searched."""
+    random = np.random.default_rng(1)
+    side = 4096
+    weights = [numpy_helper.from_array(random.standard_normal((side, side // 2)).astype(np.float32), f"w{i}") for i in range(2)]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, (1, n)) for name, n in (("x", side), ("y0", side // 2), ("y1", side // 2))]
+    nodes = [helper.make_node("MatMul", ["x", f"w{i}"], [f"y{i}"]) for i in range(2)]
+    model = helper.make_model(helper.make_graph(nodes, "weights", ends[:1], ends[1:], weights), ir_version=8,
+                              opset_imports=[helper.make_opsetid("", 13)])
+    onnx.save(model, FOLDER / "weights.onnx")
+    profile = tidemark.profile(FOLDER / "weights.onnx", np.zeros((1, side), np.float32))
+    interrupted(profile.calibrate, weights_method="mse", model=FOLDER / "weights.onnx")
 
 
 def test_link():
