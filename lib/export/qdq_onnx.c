@@ -119,6 +119,21 @@ static void remark_on_consumers(const struct tmk_export_job *job, int64_t from, 
                                "Runtime, QNN and TVM read it as it is meant");
 }
 
+/* Encodings of types that the format does not have are an error where there are no others. Where
+ * only no operator takes them, ONNX Runtime's quantizer gives the float model, and so does this. */
+static enum tmk_status check_written(const struct tmk_export_job *job, struct tmk_diag *diag) {
+    const uint32_t n = job->encodings->n_items;
+    for (uint32_t i = 0; i < n; i++)
+        if (tmk_export_is_written(job, &job->encodings->items[i]))
+            return TMK_OK;
+    if (n < job->given->n_items)
+        return tmk_export_ready(job, diag);
+    if (n)
+        tmk_export_remark(job, "no operator that ONNX Runtime quantizes has an encoding: the model "
+                               "is the float one, as quantize_static's is then");
+    return TMK_OK;
+}
+
 static enum tmk_status write_upgraded(const struct tmk_export_job *job, struct tmk_graph *graph,
                                       bool microsoft, struct tmk_diag *diag) {
     const struct tmk_quantize_options options = {.microsoft = microsoft,
@@ -127,7 +142,7 @@ static enum tmk_status write_upgraded(const struct tmk_export_job *job, struct t
                                                  .context = (void *)(uintptr_t)job};
     struct tmk_quantized_graph made = {0};
     TMK_TRY(tmk_quantize_graph(graph, job->encodings, &options, &made, diag));
-    enum tmk_status status = job->encodings->n_items ? tmk_export_ready(job, diag) : TMK_OK;
+    enum tmk_status status = check_written(job, diag);
     if (status == TMK_OK)
         status = tmk_onnx_save(made.graph, job->path, diag);
     if (status == TMK_OK)

@@ -49,6 +49,20 @@ def test_wrong_number_of_scales_is_refused(path):
     assert "out" not in files(path)
 
 
+def test_without_a_quantized_operator_the_model_is_the_float_one(path):
+    """As ONNX Runtime's quantizer gives it."""
+    nodes = [ob.node("Exp", ["x"], ["e"], "grow"), ob.node("Tanh", ["e"], ["y"], "end")]
+    (path / "m.onnx").write_bytes(ob.model(nodes, [ob.value("x", [1, 4])], [ob.value("y", [1, 4])], []))
+    (path / "x.npy").write_bytes(npy_bytes((1, 4), [-1.0, 0.0, 0.5, 1.0]))
+    tidemark("profile", path / "m.onnx", "--data", path / "x.npy", "--quiet", "-o", path / "p.json").expect(DONE)
+    words = ["export", path / "enc.json", "--model", path / "m.onnx", "-o", path / "out", "--to", "qdq"]
+    tidemark("calibrate", path / "p.json", "--sensitive=quantize", "-o", path / "enc.json", "--quiet").expect(DONE)
+    assert json.loads((path / "enc.json").read_text())["encodings"]
+    tidemark(*words).expect(DONE, "the float one", "left out")
+    tidemark("graph", path / "out", "--ops").expect(DONE, "Tanh")
+    assert b"QuantizeLinear" not in (path / "out").read_bytes()
+
+
 def test_cache_holds_the_arguments_of_quantize_static(path):
     words = start(path)
     tidemark(*words, "--to", "ort-cache").expect(DONE)
