@@ -33,21 +33,24 @@ static bool claims_npz(const struct tmk_source_probe *probe) {
             tmk_source_ends_in(probe->path, ".npz"));
 }
 
+/* NumPy's header takes 128 bytes, most often: one request is enough. */
 static enum tmk_status read_header(struct npz *npz, struct member *member, struct tmk_diag *diag) {
-    unsigned char preamble[TMK_NPY_PREAMBLE];
-    size_t have = member->size < sizeof preamble ? member->size : sizeof preamble, size = 0;
-    TMK_TRY(tmk_zip_read(npz->zip, member->index, preamble, have, false, diag));
-    TMK_TRY(tmk_npy_header_size(preamble, have, &size, diag));
+    enum { FIRST = 256 };
+    unsigned char start[FIRST];
+    const size_t have = member->size < FIRST ? member->size : FIRST;
+    size_t size = 0;
+    TMK_TRY(tmk_zip_read(npz->zip, member->index, start, have, false, diag));
+    TMK_TRY(tmk_npy_header_size(start, have, &size, diag));
     if (size > member->size)
         return tmk_fail(diag, TMK_FORMAT,
                         "the header takes %zu bytes, but the array ends after %zu", size,
                         member->size);
-    struct tmk_buf *buf = tmk_buf_create(size);
-    TMK_TRY_ALLOC(buf, diag);
+    struct tmk_buf *buf = size > have ? tmk_buf_create(size) : NULL;
+    TMK_TRY_ALLOC(buf || size <= have, diag);
     enum tmk_status status =
-        tmk_zip_read(npz->zip, member->index, tmk_buf_data(buf), size, false, diag);
+        buf ? tmk_zip_read(npz->zip, member->index, tmk_buf_data(buf), size, false, diag) : TMK_OK;
     if (status == TMK_OK)
-        status = tmk_npy_parse(tmk_buf_data(buf), size, &member->header, diag);
+        status = tmk_npy_parse(buf ? tmk_buf_data(buf) : start, size, &member->header, diag);
     if (status == TMK_OK)
         status = tmk_npy_check_size(&member->header, member->size, diag);
     tmk_buf_unref(&buf);
