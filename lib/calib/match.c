@@ -87,7 +87,7 @@ static bool is_worth_it(const struct tmk_match *m, uint32_t node) {
 
 static bool is_sensitive(const struct tmk_match *m, uint32_t node) {
     return m->config->quantize_sensitive != TMK_YES &&
-           (m->patterns->of[node] != TMK_PATTERN_NONE ||
+           (m->patterns->of[node] != TMK_PATTERN_NONE || m->wide[node] != 0 ||
             (!is_worth_it(m, node) && !is_follower(m, node) && !is_bias_add(m, node)));
 }
 

@@ -13,6 +13,7 @@ struct tmk_match {
     const bool *is_bias_add;            /* [n_nodes], or NULL: not known yet */
     bool *skipped_first, *skipped_last; /* [n_nodes], set by tmk_match_first_and_last */
     const struct tmk_patterns *patterns;
+    const float *wide;      /* [n_nodes], of tmk_find_wide */
     uint32_t *beside_float; /* [n_nodes], set by tmk_match_beside_float: the float node for which
                                this one is float, too; else TMK_NET_NONE */
     uint32_t *matched;      /* [config->n_rules], counts */

@@ -13,6 +13,7 @@
 #include "calib/item.h"
 #include "calib/match.h"
 #include "calib/net.h"
+#include "calib/wide.h"
 #include "traits/traits.h"
 
 /* Values inside of what a target computes in one step. */
@@ -298,6 +299,9 @@ static enum tmk_status say_default(struct select *s, uint32_t v, uint32_t node) 
                           n->op, n->name, s->net->nodes[beside].op, s->net->nodes[beside].name);
     if (tmk_match_default(&s->match, node) != TMK_NO)
         return set_reason(s, v, "float for %s '%s': left by the config's defaults", n->op, n->name);
+    if (s->match.wide[node] != 0)
+        return set_reason(s, v, "float for %s '%s': 8 bits leave %.1f dB of what it multiplies",
+                          n->op, n->name, (double)s->match.wide[node]);
     if (pattern != TMK_PATTERN_NONE)
         return set_reason(s, v, "float for %s '%s': pattern %s", n->op, n->name,
                           tmk_pattern_name(pattern));
@@ -525,13 +529,16 @@ enum tmk_status tmk_select(const struct tmk_net *net, const struct tmk_config *c
     bool *first = tmk_arena_array(arena, net->n_nodes, sizeof *first),
          *last = tmk_arena_array(arena, net->n_nodes, sizeof *last);
     uint32_t *beside = tmk_arena_array(arena, net->n_nodes, sizeof *beside);
+    float *wide = tmk_arena_array(arena, net->n_nodes, sizeof *wide);
     TMK_TRY_ALLOC(out->picks && out->general && out->use_pick && out->reason && out->bias_of &&
                       out->accumulates && out->matched && s.is_bias_add && s.unusable && s.role &&
-                      first && last && beside,
+                      first && last && beside && wide,
                   diag);
-    s.match = (struct tmk_match){net,  config,      s.is_bias_add, first,
-                                 last, &s.patterns, beside,        out->matched};
+    s.match = (struct tmk_match){net,         config, s.is_bias_add, first,       last,
+                                 &s.patterns, wide,   beside,        out->matched};
     enum tmk_status status = tmk_patterns_init(&s.patterns, net, diag);
+    if (status == TMK_OK)
+        status = tmk_find_wide(net, config, &s.patterns, wide, diag);
     if (status == TMK_OK)
         status = select_values(&s);
     tmk_patterns_finish(&s.patterns);

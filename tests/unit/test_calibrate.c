@@ -354,6 +354,55 @@ TEST(test_what_moves_or_clips_floats_stays_float) {
     tmk_profile_destroy(&p);
 }
 
+/* y = x * w, where one element of x is far larger than all others; v = u * w2 of n terms. */
+static struct tmk_profile *two_layers(int64_t n) {
+    enum { TERMS = 1024, MOST_TERMS = 8192 };
+    static float x[TERMS], u[MOST_TERMS];
+    const float w[] = {-0.5f, 0.25f};
+    struct tmk_profile *p = new_profile();
+    for (int i = 0; i < TERMS; i++)
+        x[i] = 0.1f * (float)(i % 7);
+    x[5] = 100;
+    for (int i = 0; i < MOST_TERMS; i++)
+        u[i] = 0.001f * (float)(i % 1000);
+    add(p, "x", TMK_PROFILE_INPUT, x, TERMS, -1);
+    add(p, "w", TMK_PROFILE_WEIGHT, w, 2, 0);
+    add(p, "y", TMK_PROFILE_OUTPUT, ramp, N, -1);
+    made_by(p, "a", "MatMul", (const uint32_t[]){0, 1}, 2);
+    add(p, "u", TMK_PROFILE_INPUT, u, n, -1);
+    add(p, "w2", TMK_PROFILE_WEIGHT, w, 2, 0);
+    add(p, "v", TMK_PROFILE_OUTPUT, ramp, N, -1);
+    made_by(p, "b", "MatMul", (const uint32_t[]){3, 4}, 2);
+    return p;
+}
+
+TEST(test_what_spans_more_than_8_bits_stays_float) {
+    const struct tmk_calibrate_options eight = {.sensitive = "float"},
+                                       sixteen = {.sensitive = "float",
+                                                  .activations.dtype = TMK_UINT16};
+    struct tmk_profile *p = two_layers(8192);
+    struct tmk_encodings *all = calibrated(p, &eight, NULL);
+    for (uint32_t id = 0; id < 2; id++)
+        assert_non_null(strstr(reason(all, id), "float for MatMul 'a': 8 bits leave 2"));
+    (void)item(all, 3);
+    (void)item(all, 4);
+    tmk_encodings_destroy(&all);
+    /* a rule has the last word, and wider codes hold it */
+    all = calibrated(p, &eight, "{\"rules\":[{\"match\":{\"node\":\"a\"},\"quantize\":true}]}");
+    (void)item(all, 0);
+    tmk_encodings_destroy(&all);
+    all = calibrated(p, &sixteen, NULL);
+    (void)item(all, 0);
+    tmk_encodings_destroy(&all);
+    tmk_profile_destroy(&p);
+    /* it is most of the network */
+    p = two_layers(512);
+    all = calibrated(p, &eight, NULL);
+    (void)item(all, 0);
+    tmk_encodings_destroy(&all);
+    tmk_profile_destroy(&p);
+}
+
 /* ---- weights and biases ---- */
 
 /* y = x * w (2 channels), and y + b where `add_bias`. */
