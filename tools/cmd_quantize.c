@@ -154,6 +154,7 @@ static enum tmk_status export_model(struct work *w, const struct quantize_args *
 struct verdict {
     double decibels; /* of the output that is worst */
     const struct tmk_simulated *worst;
+    bool none;          /* an output without finite numbers: nothing is known of it */
     uint32_t quantized; /* values with codes */
 };
 
@@ -172,6 +173,7 @@ static struct verdict judge_simulation(const struct work *w) {
         const struct tmk_simulated *value = &s->values[i];
         if (value->output && value->sqnr < v.decibels)
             v.decibels = value->sqnr;
+        v.none |= value->output && !value->elements;
         if (!value->output && !value->constant && (!v.worst || value->sqnr < v.worst->sqnr) &&
             !is_clipped_later(w->encodings, value->id))
             v.worst = value;
@@ -196,7 +198,9 @@ static double megabytes_of(const char *path) {
 static void print_verdict(const struct work *w, const struct quantize_args *args) {
     const struct tmk_simulation *s = w->simulation;
     const struct verdict v = judge_simulation(w);
-    if (isfinite(v.decibels))
+    if (v.none)
+        print_out("unknown: an output has no finite numbers");
+    else if (isfinite(v.decibels))
         print_out("%s: outputs %.1f dB", word_for(v.decibels), v.decibels);
     else
         print_out("exact: outputs equal");
@@ -204,7 +208,7 @@ static void print_verdict(const struct work *w, const struct quantize_args *args
         print_out(", accuracy %.2f%% (float %.2f%%)",
                   percent_of(s->right_quantized, s->predictions),
                   percent_of(s->right_float, s->predictions));
-    else if (s->predictions)
+    else if (s->predictions && !v.none)
         print_out(", same class %.2f%%", percent_of(s->agree, s->predictions));
     print_out(", on %llu samples that were %scalibrated on\n", (unsigned long long)s->samples,
               w->held_out ? "not " : "also ");
@@ -262,6 +266,11 @@ static enum tmk_status choose_format(struct work *w, const char *output, struct 
     const char *dot = strrchr(output, '.');
     const bool onnx = dot && strcmp(dot, ".onnx") == 0;
     w->format = "qdq";
+    if (!w->target && !onnx) {
+        snprintf(diag->text, sizeof diag->text,
+                 "%s: without --target an ONNX model is written, whose name ends in .onnx", output);
+        return diag->status = TMK_ARGUMENT;
+    }
     if (!w->target)
         return TMK_OK;
     for (size_t i = 0; tmk_target_export(w->target, i); i++)
@@ -312,6 +321,7 @@ static int quantize_model(const struct quantize_args *args, const char *path,
     tmk_encodings_destroy(&w.encodings);
     tmk_profile_destroy(&w.profile);
     tmk_model_close(&w.model);
+    name_original(&w.folded, path, &diag);
     finish_folded(&w.folded);
     tmk_target_close(&w.target);
     if (status == TMK_OK)

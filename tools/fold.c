@@ -64,6 +64,13 @@ enum tmk_status fold_model(struct tmk_model **model, const char *path, const cha
     return TMK_OK;
 }
 
+void name_original(const struct folded *folded, const char *path, struct tmk_diag *diag) {
+    const size_t n = strlen(folded->file);
+    struct tmk_diag was = *diag;
+    if (folded->folder[0] && strncmp(was.text, folded->file, n) == 0)
+        snprintf(diag->text, sizeof diag->text, "%s%s", path, was.text + n);
+}
+
 void finish_folded(struct folded *folded) {
     if (folded->folder[0]) {
         unlink(folded->file);

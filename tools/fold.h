@@ -17,6 +17,8 @@ struct folded {
 TMK_NODISCARD enum tmk_status fold_model(struct tmk_model **model, const char *path,
                                          const char *params, const char *keep, struct folded *out,
                                          struct tmk_diag *diag);
+/* Errors of the temporary file become those of the file that it was made of. */
+void name_original(const struct folded *folded, const char *path, struct tmk_diag *diag);
 /* Removes the temporary file. */
 void finish_folded(struct folded *folded);
 

@@ -62,6 +62,12 @@ static enum tmk_status map_file(const char *path, int fd, size_t size, struct tm
     return TMK_OK;
 }
 
+static enum tmk_status refuse_special(const char *path, const struct stat *st,
+                                      struct tmk_diag *diag) {
+    return tmk_fail(diag, TMK_READ, "%s: is %s", path,
+                    S_ISDIR(st->st_mode) ? "a folder, not a file" : "not a regular file");
+}
+
 enum tmk_status tmk_file_map(const char *path, struct tmk_buf **out, struct tmk_diag *diag) {
     int fd = open_to_read(path);
     if (fd < 0)
@@ -73,7 +79,7 @@ enum tmk_status tmk_file_map(const char *path, struct tmk_buf **out, struct tmk_
     if (fstat(fd, &st) != 0) {
         status = tmk_cannot_read(diag, path);
     } else if (!S_ISREG(st.st_mode)) {
-        status = tmk_fail(diag, TMK_READ, "%s: is not a regular file", path);
+        status = refuse_special(path, &st, diag);
     } else if (!tmk_input_add(&st, &input)) {
         status = tmk_nomem(diag);
     } else if (st.st_size == 0) {
@@ -100,7 +106,7 @@ enum tmk_status tmk_infile_open(const char *path, struct tmk_infile *out, struct
     }
     if (!S_ISREG(st.st_mode)) {
         close(fd);
-        return tmk_fail(diag, TMK_READ, "%s: is not a regular file", path);
+        return refuse_special(path, &st, diag);
     }
     *out = (struct tmk_infile){.fd = fd, .size = (uint64_t)st.st_size};
     if (tmk_input_add(&st, &out->input))
@@ -262,6 +268,20 @@ static enum tmk_file_kind kind_of_text(const char *text, size_t n) {
     return TMK_FILE_OTHER;
 }
 
+/* An archive of torch.save, torch.jit.save or torch.export.save: its first file is NAME/data.pkl or
+ * in NAME/data. */
+static bool is_torch(const char *bytes, size_t n) {
+    enum { HEADER = 30, LENGTH_AT = 26 };
+    if (n < HEADER || memcmp(bytes, "PK\x03\x04", 4) != 0)
+        return false;
+    const unsigned char *length = (const unsigned char *)bytes + LENGTH_AT;
+    const char *name = bytes + HEADER;
+    const size_t size = length[0] | (size_t)length[1] << 8;
+    const char *slash = size <= n - HEADER ? memchr(name, '/', size) : NULL;
+    return slash && begins_with(slash, size - (size_t)(slash - name), "/data", 5) &&
+           memcmp(name + size - 4, ".npy", 4) != 0;
+}
+
 enum tmk_file_kind tmk_file_kind_of(const char *bytes, size_t n) {
     static const struct {
         const char *magic;
@@ -272,7 +292,14 @@ enum tmk_file_kind tmk_file_kind_of(const char *bytes, size_t n) {
                   {"\x89HDF\r\n\x1a\n", 8, TMK_FILE_HDF5},
                   {"\x89PNG\r\n\x1a\n", 8, TMK_FILE_IMAGE},
                   {"\xff\xd8\xff", 3, TMK_FILE_IMAGE},
+                  {"version https://git-lfs", 23, TMK_FILE_POINTER},
+                  {"<!DOCTYPE html", 14, TMK_FILE_HTML},
+                  {"<!doctype html", 14, TMK_FILE_HTML},
+                  {"<html", 5, TMK_FILE_HTML},
+                  {"\x80\x02\x8a\x0al\xfc\x9c\x46\xf9", 9, TMK_FILE_TORCH}, /* before 1.6 */
                   {"\xb7\x9c\x04\x05\x4f\x8d\xe5\xf7", 8, TMK_FILE_PARAMS}};
+    if (is_torch(bytes, n))
+        return TMK_FILE_TORCH;
     for (size_t i = 0; i < TMK_COUNT(magics); i++)
         if (begins_with(bytes, n, magics[i].magic, magics[i].len))
             return magics[i].kind;

@@ -116,9 +116,12 @@ TMK_NODISCARD enum tmk_status tmk_files_write(const struct tmk_file_content *fil
     X(LINEAGE, "a lineage", "it goes with --lineage of `tidemark link`, `graph` or `check`")       \
     X(NPY, "a NumPy array", "it goes with --data")                                                 \
     X(ZIP, "a .npz or another .zip file", "NumPy's go with --data")                                \
+    X(TORCH, "a PyTorch file", "`torch.onnx.export(model, inputs, FILE)` writes an ONNX model")    \
     X(HDF5, "an HDF5 file", "its datasets go with --data FILE.h5:/path")                           \
     X(IMAGE, "an image", "it goes with --data")                                                    \
-    X(TFLITE, "a LiteRT model", "only ONNX models and Relay modules are read")
+    X(TFLITE, "a LiteRT model", "only ONNX models and Relay modules are read")                     \
+    X(POINTER, "a pointer of Git LFS", "`git lfs pull` fetches the file that it stands for")       \
+    X(HTML, "a page of HTML", "the download gave a page about the file, and not the file")
 
 enum tmk_file_kind {
     TMK_FILE_OTHER,

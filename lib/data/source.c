@@ -117,9 +117,14 @@ static enum tmk_status probe_path(struct tmk_source *source, struct tmk_source_p
 
 static enum tmk_status no_kind(const char *path, struct tmk_diag *diag) {
     struct tmk_text text = {0};
-    const char *is = tmk_file_kind_text(tmk_file_kind(path));
-    for (size_t i = 0; i < TMK_COUNT(kinds); i++)
-        tmk_text_printf(&text, "%s%s", i ? ", " : "", kinds[i]->takes);
+    struct stat st;
+    const bool folder = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+    const char *is = folder ? "a folder" : tmk_file_kind_text(tmk_file_kind(path));
+    for (size_t i = 0; i < TMK_COUNT(kinds); i++) { /* without what is in brackets */
+        const char *takes = kinds[i]->takes, *more = strstr(takes, " (");
+        tmk_text_printf(&text, "%s%.*s", i ? ", " : "",
+                        more ? (int)(more - takes) : (int)strlen(takes), takes);
+    }
     enum tmk_status status =
         text.failed ? tmk_nomem(diag)
                     : tmk_fail(diag, TMK_UNSUPPORTED,

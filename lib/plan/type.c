@@ -282,14 +282,15 @@ static const char *shape_hint(const struct tmk_shape *want, const struct tmk_sha
     if (want->rank != 4 || have->rank != 4)
         return out;
     const bool first = want->dim[1] > 0 && want->dim[1] <= 4;
+    const int64_t channels = want->dim[first ? 1 : 3], given = have->dim[first ? 1 : 3];
     const int64_t height = want->dim[first ? 2 : 1], width = want->dim[first ? 3 : 2];
     if (fits_moved(want, have, last, 1))
         snprintf(out, 128, "; its channels are last: transpose it, or for images say layout=nchw");
     else if (fits_moved(want, have, 1, last))
         snprintf(out, 128, "; its channels are first: transpose it, or for images say layout=nhwc");
-    else if (may_be(want->dim[first ? 1 : 3], have->dim[first ? 1 : 3]) && height > 0 && width > 0)
-        snprintf(out, 128, "; --image resize=%lldx%lld makes images of this size", (long long)width,
-                 (long long)height);
+    else if (height > 0 && width > 0 && (may_be(channels, given) || (channels == 1 && given == 3)))
+        snprintf(out, 128, "; images are made so by --image %sresize=%lldx%lld",
+                 may_be(channels, given) ? "" : "color=grey,", (long long)width, (long long)height);
     return out;
 }
 

@@ -69,6 +69,8 @@ def check_target(encodings: Encodings, target: Path, profile: Profile | None = N
 
 
 def _format(output: str, target: str | None) -> str:
+    if target is None and not output.endswith(".onnx"):
+        raise ValueError(f"{output}: without a target an ONNX model is written, whose name ends in .onnx")
     formats = ["qdq"] if target is None else _core.targets(target)
     if target is None or (output.endswith(".onnx") and "qdq" in formats):
         return "qdq"
@@ -116,10 +118,15 @@ def _folded(path: str, format: str, template: Path | None, params: object, keep:
     with tempfile.TemporaryDirectory(prefix="tidemark-") as folder:
         made = os.path.join(folder, ".folded".join(os.path.splitext(os.path.basename(path)))) if keep is None else os.fspath(keep)
         done = transform(path, made, _PASSES)
-        if done.nodes_after < done.nodes_before or keep is not None:
-            yield made, before - _norms(made)
-        else:
+        if keep is None and done.nodes_after >= done.nodes_before:
             yield path, 0
+            return
+        try:
+            yield made, before - _norms(made)
+        except _core.Error as error:  # of the file that the caller knows
+            if keep is None:
+                error.args = (str(error).replace(made, path),)
+            raise
 
 
 def quantize(model: Model, data: Data, output: Path, *, target: Path | None = None, config: Path | None = None,

@@ -147,7 +147,7 @@ def test_unknown_and_missing_inputs_are_reported():
 def test_shapes_of_images_get_a_hint():
     with inputs() as here:
         profile = ["profile", "m.onnx", "-o", "new.json", "--data"]
-        for shape, hint in (([2, 8, 8, 1], "layout=nchw"), ([2, 1, 10, 12], "resize=8x8"), ([2, 10, 12, 1], ""), ([2, 5, 8, 8], "")):
+        for shape, hint in (([2, 8, 8, 1], "layout=nchw"), ([2, 1, 10, 12], "--image resize=8x8"), ([2, 10, 12, 1], ""), ([2, 3, 10, 12], "color=grey,resize=8x8"), ([2, 5, 8, 8], "")):
             (here / "y.npy").write_bytes(npy_bytes(shape))
             done = tidemark(*profile, "y.npy", cwd=here).refuses(BAD_INPUT, "[?,1,8,8]", hint)
             assert hint or "; " not in done.err, done

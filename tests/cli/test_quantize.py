@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`tidemark quantize`: the result of the single steps, on samples of its own, with a verdict in two lines."""
 import json
+import math
 import os
 
-from cli import BAD_INPUT, BUNDLE, DIGITS, DONE, MACHINE, PICTURES, WRONG_CALL, main, tidemark
+from cli import BAD_INPUT, BUNDLE, DIGITS, DONE, MACHINE, PICTURES, WRONG_CALL, main, npy_bytes, tidemark
 
 
 def quantize(path, *words, model=DIGITS, data=PICTURES, out="q.onnx"):
@@ -129,12 +130,27 @@ def test_a_bad_result_is_called_poor(path):
     assert done.out.startswith("poor: outputs "), done
 
 
+def test_errors_name_the_file_that_was_given(path):
+    """Not the one that BatchNormalization was folded in."""
+    (path / "t.npy").write_bytes(npy_bytes([8, 1, 9, 9]))
+    assert quantize(path, data=path / "t.npy").refuses(BAD_INPUT, "sample").err.startswith(f"tidemark: {DIGITS}: sample ")
+
+
+def test_an_output_of_nan_has_no_verdict(path):
+    (path / "nan.npy").write_bytes(npy_bytes([8, 1, 8, 8], [math.nan] * 512))
+    said = quantize(path, data=path / "nan.npy").expect(DONE).out
+    assert said.startswith("unknown: an output has no finite numbers, on 2 samples"), said
+
+
 def test_what_it_cannot_do_is_said(path):
     quantize(path, "--feedback", "y=x").expect(WRONG_CALL, "--feedback")
     quantize(path, data="-").expect(WRONG_CALL, "pipe")
     tidemark("quantize", DIGITS, "--data", PICTURES).expect(WRONG_CALL, "where to?")
     tidemark("quantize").expect(WRONG_CALL, "which MODEL?")
     quantize(path, data=path / "none.npy").refuses(BAD_INPUT, "none.npy")
+    for name in ("q.tflite", "q"):
+        quantize(path, out=name).expect(WRONG_CALL, "ends in .onnx")
+        assert not (path / name).exists()
     (path / "c.json").write_text('{"rules": 1}')
     quantize(path, "--limit", 8, "--config", path / "c.json").refuses(BAD_INPUT, "rules")
     assert not (path / "q.onnx").exists()

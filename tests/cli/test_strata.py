@@ -281,7 +281,7 @@ def test_invalid_csv_is_refused_in_one_line(path):
         file.truncate((256 << 20) + 1)
     tidemark(*words).refuses(BAD_INPUT, "bytes of labels")
     (path / "l.csv").unlink()
-    tidemark(*words[:-3], path, "-o", path / "p.json").refuses(BAD_INPUT, "not a regular file")
+    tidemark(*words[:-3], path, "-o", path / "p.json").refuses(BAD_INPUT, "a folder, not a file")
     assert files(path) == []
 
 

@@ -168,7 +168,7 @@ def test_external_data_is_read_within_its_folder_only():
     assert "within the model's folder" in error("..")
     assert "within the model's folder" in error("")
     assert "cannot be read" in error("absent.bin")
-    assert "not a regular file" in error("sub")
+    assert "a folder, not a file" in error("sub")
     assert "the file has 32" in error("sub/w.bin", offset=9)
     assert "the file has 32" in error("sub/w.bin", offset=2**63)
     assert "is no size" in error("sub/w.bin", offset=2**64)
@@ -532,7 +532,7 @@ def test_files_of_other_kinds_are_refused_in_one_line():
     refused(onnx.ModelProto(graph=onnx.GraphProto()).SerializeToString(), "no IR version")
     with Folder() as folder:
         assert "cannot be read" in roundtrip(folder.path / "absent.onnx", folder.copy)
-        assert "not a regular file" in roundtrip(folder.path, folder.copy)
+        assert "a folder, not a file" in roundtrip(folder.path, folder.copy)
 
 
 def length_prefixed(field, content):

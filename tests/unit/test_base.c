@@ -107,6 +107,11 @@ TEST(the_nearest_name_is_guessed) {
     assert_null(guess.best);
 }
 
+/* Up to the name of an archive's first file, with the length of that. */
+#define ZIP_HEADER(length)                                                                         \
+    "PK\x03\x04"                                                                                   \
+    "0123456789012345678901" length "\0\0\0"
+
 TEST(files_are_known_by_their_first_bytes) {
     static const struct {
         const char *bytes;
@@ -119,6 +124,13 @@ TEST(files_are_known_by_their_first_bytes) {
         {"\x08\xff\xff", 3, TMK_FILE_OTHER},
         {"\x93NUMPY\x01", 7, TMK_FILE_NPY},
         {"PK\x03\x04", 4, TMK_FILE_ZIP},
+        {ZIP_HEADER("\x0a") "a/data.pkl", 40, TMK_FILE_TORCH},
+        {ZIP_HEADER("\x08") "b/data/0", 38, TMK_FILE_TORCH},
+        {ZIP_HEADER("\x0a") "a/data.npy", 40, TMK_FILE_ZIP},
+        {ZIP_HEADER("\x0b") "a/data.pkl", 40, TMK_FILE_ZIP}, /* the name is cut off */
+        {"\x80\x02\x8a\x0al\xfc\x9c\x46\xf9 j", 11, TMK_FILE_TORCH},
+        {"version https://git-lfs.github.com/spec/v1\n", 43, TMK_FILE_POINTER},
+        {"<!DOCTYPE html>", 15, TMK_FILE_HTML},
         {"PK\x03", 3, TMK_FILE_OTHER},
         {"{\"format\": \"tidemark-profile\"", 29, TMK_FILE_PROFILE},
         {"{\"format\": \"tidemark-encodings\"", 31, TMK_FILE_ENCODINGS},
@@ -250,7 +262,7 @@ TEST(files_appear_whole_or_not_at_all) {
     assert_memory_equal(tmk_buf_data(buf), "whole", 5);
     tmk_buf_unref(&buf);
     assert_int_equal(tmk_file_map(directory, &buf, &diag), TMK_READ);
-    assert_non_null(strstr(diag.text, "not a regular file"));
+    assert_non_null(strstr(diag.text, "a folder, not a file"));
     unlink(path);
     rmdir(directory);
     assert_int_equal(tmk_file_write(path, "x", 1, NULL), TMK_WRITE);
