@@ -155,7 +155,7 @@ class Figures(NamedTuple):
 class Samples(NamedTuple):
     """Samples that outputs are of."""
     first: int  # number in the data
-    count: int
+    count: int  # type: ignore[assignment]  # as tuple.count
     data: list[str]
 
 

@@ -12,6 +12,7 @@ class _Named(TypedDict):
     fingerprint: str
     path: str
     kind: str
+    inner: bool
     status: str
     dtype: str
     shape: tuple[int, ...] | None

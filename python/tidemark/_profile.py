@@ -277,7 +277,7 @@ class Profile(Mapping[str, Tensor]):
         `tidemark simulate --json`."""
         earlier = (since,) if isinstance(since, Profile) else tuple(since)
         _core.report(self._core, os.fspath(path), tuple(one._core for one in earlier),
-                     None if encodings is None else encodings._core, title, tuple(map(os.fspath, simulation)), text(model),
+                     None if encodings is None else encodings._core, title, tuple(os.fspath(file) for file in simulation), text(model),
                      text(params))
 
 

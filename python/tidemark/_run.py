@@ -2,6 +2,7 @@
 """Runs of a model over data: what people have as data becomes records for the library."""
 from __future__ import annotations
 
+import importlib
 import os
 import tempfile
 import time
@@ -110,11 +111,11 @@ def _progress(progress: object) -> Iterator[object]:
         yield progress or None
         return
     try:
-        from tqdm.auto import tqdm
+        tqdm = importlib.import_module("tqdm.auto")  # whose types not everybody has
     except ImportError:
         yield None
         return
-    with tqdm(unit=" samples") as bar:
+    with tqdm.tqdm(unit=" samples") as bar:
         def show(done: int, total: int) -> None:
             bar.total = total or None
             bar.update(done - bar.n)

@@ -13,8 +13,8 @@ build_packages=(
 optional_packages=(libopenmpi-dev openmpi-bin chromium python3-dev cppcheck libseccomp-dev)
 check_packages=(libcmocka-dev python3 python3-venv)
 # From PyPI, into a virtual environment: tests compare with them, tools/site makes the pages of the documentation.
-python_packages=(onnx onnxruntime numpy h5py jsonschema pillow sphinx myst-parser furo hypothesis)
-python_modules=(onnx onnxruntime numpy h5py jsonschema PIL sphinx myst_parser furo hypothesis)
+python_packages=(onnx onnxruntime numpy h5py jsonschema pillow sphinx myst-parser furo hypothesis mypy)
+python_modules=(onnx onnxruntime numpy h5py jsonschema PIL sphinx myst_parser furo hypothesis mypy)
 # Programs that read our exports, 600 MB: their tests run where these can be had, each for itself. tools/check-consumers has those
 # that are larger.
 consumer_packages=(openvino ncnn ai-edge-quantizer ai-edge-litert)
