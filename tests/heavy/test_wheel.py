@@ -7,10 +7,12 @@ PROGRAM is a build from source on this machine, with the oneDNN version of the w
 status 77 where there is no such wheel: `tools/wheel` makes it.
 """
 import argparse
+import struct
 import subprocess
 import sys
 import tempfile
 import time
+import zlib
 from pathlib import Path
 
 MOST_MEGABYTES = 15
@@ -27,10 +29,20 @@ def fastest(*words):
     return min(run(*words)[1] for _ in range(7))
 
 
-def profile_of(program, source, folder, name):
+def profile_of(program, source, folder, name, *data):
     out = Path(folder) / name
-    run(program, "profile", source / "bundle/digits.onnx", "--data", source / "bundle/digits.npy", "-o", out, "-q")
+    run(program, "profile", source / "bundle/digits.onnx", "--data", *(data or [source / "bundle/digits.npy"]), "-o", out, "-q")
     return out.read_bytes()
+
+
+def write_pictures(folder):
+    """Grey PNG files of 8 x 8 pixels, which a program of its own decodes."""
+    folder.mkdir()
+    for seed in range(16):
+        rows = b"".join(b"\0" + bytes((seed * 37 + row * 11 + x * 7) % 256 for x in range(8)) for row in range(8))
+        chunks = ((b"IHDR", struct.pack(">IIBBBBB", 8, 8, 8, 0, 0, 0, 0)), (b"IDAT", zlib.compress(rows)), (b"IEND", b""))
+        (folder / f"{seed}.png").write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(
+            struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data)) for name, data in chunks))
 
 
 def check(python, wheel, source, against):
@@ -42,16 +54,21 @@ def check(python, wheel, source, against):
         out = Path(folder) / "digits.int8.onnx"
         verdict, quantizing = run(program, "quantize", source / "bundle/digits.onnx", "--data", source / "bundle/digits.npy", "-o", out)
         assert verdict.startswith("good:") and out.stat().st_size > 0, verdict
-        run(program, "doctor")
-        for name in ("p.json", "p.h5"):
-            made = profile_of(program, source, folder, name)
-            run(program, "show", Path(folder) / name)  # HDF5 is read by a program of its own
+        told, _ = run(program, "doctor")
+        assert "self-test: passed" in told and all(f"reading {kind}: " in told for kind in ("hdf5", "images")), told
+        pictures = Path(folder) / "pictures"
+        write_pictures(pictures)
+        images = ("p-images.json", pictures, "--image", "color=grey")
+        for name, *data in (("p.json",), ("p.h5",), images):
+            made = profile_of(program, source, folder, name, *data)
+            run(program, "show", Path(folder) / name)  # HDF5 is read by a program of its own, too
             if against:
-                assert made == profile_of(against, source, folder, "other-" + name), f"{name} differs"
+                assert made == profile_of(against, source, folder, "other-" + name, *data), f"{name} differs"
         by_python = Path(folder) / "by-python.json"
-        run(inside, "-c", f"import tidemark; tidemark.profile({str(source / 'bundle/digits.onnx')!r}, {str(source / 'bundle/digits.npy')!r})"
-            f".write({str(by_python)!r})", cwd=folder)
-        assert by_python.stat().st_size > 0
+        for data in (f"{str(source / 'bundle/digits.npy')!r}", f"{str(pictures)!r}, image='color=grey'"):
+            run(inside, "-c", f"import tidemark; tidemark.profile({str(source / 'bundle/digits.onnx')!r}, {data}).write({str(by_python)!r})",
+                cwd=folder)
+        assert by_python.read_bytes() == (Path(folder) / "p-images.json").read_bytes()
         run(inside, "-m", "tidemark", "--version", cwd=folder)
         bare, whole = fastest(inside, "-c", "import numpy"), fastest(inside, "-c", "import tidemark")
         print(f"{run(inside, '--version')[0].strip()}: install {installing:.1f} s, quantize {quantizing:.2f} s, --version "
