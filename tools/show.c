@@ -260,9 +260,10 @@ static void print_statistics(const struct tmk_stats *stats) {
                         s.std_hi);
         print_entry("sum", "%.17g", s.sum);
     }
-    print_entry("zeros", "%llu (%llu of them -0), %llu negative, %llu denormal",
+    print_entry("zeros", "%llu (%llu of them -0)%s%llu negative, %llu denormal",
                 (unsigned long long)s.zeros, (unsigned long long)s.negative_zeros,
-                (unsigned long long)s.negatives, (unsigned long long)s.denormals);
+                s.share ? "; of those in the histogram " : ", ", (unsigned long long)s.negatives,
+                (unsigned long long)s.denormals);
     print_entry("not finite", "%llu NaN, %llu +inf, %llu -inf", (unsigned long long)s.nan,
                 (unsigned long long)s.posinf, (unsigned long long)s.neginf);
     if (s.excluded)
