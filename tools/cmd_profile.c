@@ -125,7 +125,8 @@ static enum tmk_status make_profile(const char *model_path, const struct profile
     struct tmk_profile *profile = NULL;
     struct tmk_run_report report = {0};
     enum tmk_status status =
-        tmk_model_open_params(model_path, args->run.params, false, &model, diag);
+        args->plan ? tmk_model_open_to_plan(model_path, args->run.params, &model, diag)
+                   : tmk_model_open_params(model_path, args->run.params, false, &model, diag);
     for (size_t i = 0; leads && status == TMK_OK && i < args->outputs.n; i++)
         status = tmk_profile_can_write(args->outputs.items[i], diag);
     if (leads && status == TMK_OK && args->snapshots)

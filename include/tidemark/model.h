@@ -40,6 +40,11 @@ TMK_API TMK_NODISCARD enum tmk_status tmk_model_open_params(const char *path, co
                                                             bool keep_unknown,
                                                             struct tmk_model **out,
                                                             struct tmk_diag *diag);
+/* The same without reading weights, for tmk_model_plan_memory: no file is hashed, and values have
+ * no fingerprints of contents, so no profile can be made (TMK_ARGUMENT). */
+TMK_API TMK_NODISCARD enum tmk_status tmk_model_open_to_plan(const char *path, const char *params,
+                                                             struct tmk_model **out,
+                                                             struct tmk_diag *diag);
 /* NULL is allowed. */
 TMK_API void tmk_model_close(struct tmk_model **model);
 

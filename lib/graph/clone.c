@@ -112,6 +112,7 @@ static enum tmk_status clone_graph(const struct tmk_graph *graph, bool lazy, str
         status = tmk_graph_set_opset(copy, graph->opsets[i].domain, graph->opsets[i].version, diag);
     if (status == TMK_OK) {
         copy->lazy = lazy;
+        copy->structure_only = graph->structure_only;
         copy->ir_version = graph->ir_version;
         copy->producer_name = tmk_arena_strdup(copy->arena, graph->producer_name);
         status = copy->producer_name ? clone_into(&c, graph, copy) : tmk_nomem(diag);

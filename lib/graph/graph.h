@@ -150,6 +150,9 @@ struct tmk_graph {
     /* Root only: it is to be run, and weights may be lazy (tensor/elements.h); those of its clones,
      * too. */
     bool lazy;
+    /* Root only: bytes of weights are in no `content`, also of its clones; and IDs of values that
+     * no output needs may be in another order. For plans of memory, which read no weights. */
+    bool structure_only;
 };
 
 /* ---- making and unmaking ---- */

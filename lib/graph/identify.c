@@ -16,6 +16,7 @@
 /* Two hashes in step: the structure alone, and the structure with the bytes of weights. */
 struct print {
     uint64_t structure, content;
+    bool structure_only; /* weights are left out of the content */
 };
 
 /* Tags keep different things with equal parts apart. */
@@ -71,6 +72,8 @@ static void mix_weight(struct print *p, const struct tmk_tensor *tensor) {
     mix_number(p, tensor->origin);
     mix_number(p, tensor->shape.rank);
     mix_bytes(p, tensor->shape.dim, (size_t)tensor->shape.rank * sizeof tensor->shape.dim[0]);
+    if (p->structure_only)
+        return;
     p->content = hash_elements(tensor, p->content);
     tmk_elements_rest(tensor, 0, tmk_tensor_count(tensor));
 }
@@ -143,16 +146,17 @@ static void set_print(struct tmk_value *value, struct print p) {
     value->content = p.content;
 }
 
-static enum tmk_status print_node(const struct tmk_node *node, struct tmk_diag *diag) {
+static enum tmk_status print_node(const struct tmk_node *node, bool structure_only,
+                                  struct tmk_diag *diag) {
     const struct tmk_attr *constant = tmk_node_attr(node, "value");
     if (tmk_node_is(node, TMK_DOMAIN_ONNX, "Constant") && node->n_outputs && node->outputs[0] &&
         constant && constant->kind == TMK_ATTR_TENSOR) {
-        struct print weight = {0, 0};
+        struct print weight = {0, 0, structure_only};
         mix_weight(&weight, constant->tensors);
         set_print(node->outputs[0], weight);
         return TMK_OK;
     }
-    struct print p = {0, 0};
+    struct print p = {0, 0, structure_only};
     mix_number(&p, TAG_NODE);
     mix_string(&p, node->domain);
     mix_string(&p, node->op);
@@ -179,6 +183,7 @@ static enum tmk_status print_node(const struct tmk_node *node, struct tmk_diag *
 }
 
 struct fingerprinting {
+    bool structure_only;
     struct tmk_diag *diag;
     enum tmk_status status;
     int64_t depth;
@@ -187,7 +192,7 @@ struct fingerprinting {
 static void print_graph(struct tmk_graph *graph, void *context) {
     struct fingerprinting *f = context;
     for (uint32_t i = 0; i < graph->n_inputs; i++) {
-        struct print p = {0, 0};
+        struct print p = {0, 0, f->structure_only};
         mix_number(&p, TAG_INPUT);
         mix_number(&p, f->depth);
         mix_number(&p, i);
@@ -196,7 +201,7 @@ static void print_graph(struct tmk_graph *graph, void *context) {
     }
     for (uint32_t i = 0; i < graph->n_values; i++)
         if (graph->values[i]->kind == TMK_VALUE_INITIALIZER) {
-            struct print p = {0, 0};
+            struct print p = {0, 0, f->structure_only};
             mix_weight(&p, &graph->values[i]->data);
             set_print(graph->values[i], p);
         }
@@ -204,7 +209,7 @@ static void print_graph(struct tmk_graph *graph, void *context) {
     for (struct tmk_node *node = graph->first; node && f->status == TMK_OK; node = node->next) {
         tmk_node_each_graph(node, print_graph, f);
         if (f->status == TMK_OK)
-            f->status = print_node(node, f->diag);
+            f->status = print_node(node, f->structure_only, f->diag);
     }
     f->depth--;
 }
@@ -340,7 +345,7 @@ static int by_print_then_id(const void *a, const void *b) {
 
 enum tmk_status tmk_graph_identify(struct tmk_graph *graph, uint32_t *n_ids,
                                    struct tmk_diag *diag) {
-    struct fingerprinting f = {diag, TMK_OK, 0};
+    struct fingerprinting f = {graph->structure_only, diag, TMK_OK, 0};
     print_graph(graph, &f);
     TMK_TRY(f.status);
 

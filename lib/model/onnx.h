@@ -31,8 +31,9 @@
 enum { TMK_ONNX_NEWEST = 28 };
 
 struct tmk_onnx_options {
-    bool keep_unknown; /* take operators that have no row, for listing or instrumenting */
-    bool lazy;         /* large initializers may be lazy (tensor/elements.h) */
+    bool keep_unknown;   /* take operators that have no row, for listing or instrumenting */
+    bool lazy;           /* large initializers may be lazy (tensor/elements.h) */
+    bool structure_only; /* weights are not read: see graph/graph.h */
 };
 
 /* Imports, inlines, sorts, binds rows (tmk_ops_bind), gives profile IDs (tmk_graph_identify) and

@@ -281,10 +281,12 @@ enum tmk_status tmk_onnx_load(const char *path, const struct tmk_onnx_options *o
     if (model)
         tmk_pb__model__free_unpacked(model, &memory.allocator);
     tmk_wire_memory_end(&memory);
-    if (status == TMK_OK)
+    if (status == TMK_OK) {
+        b.root->structure_only = options && options->structure_only;
         status = tmk_model_finish(b.root, options && options->keep_unknown, diag);
-    tmk_onnx_file_rest(
-        &file); /* all of it was read, for fingerprints and for what is not aligned */
+    }
+    /* all of it was read, for fingerprints and for what is not aligned */
+    tmk_onnx_file_rest(&file);
     tmk_onnx_file_finish(&file);
     if (status == TMK_OK)
         *out = b.root;

@@ -33,6 +33,8 @@ enum tmk_status tmk_describe_model(struct tmk_profile *profile, const struct tmk
                                    const struct tmk_graph *original, struct tmk_diag *diag) {
     bool ok = true;
     const struct tmk_graph *graph = model->graph;
+    if (graph->structure_only)
+        return tmk_fail(diag, TMK_ARGUMENT, "%s was opened for plans only", model->path);
     profile->producer.name = copy_text(profile, "tidemark", &ok);
     profile->producer.version = copy_text(profile, TMK_VERSION, &ok);
     profile->producer.isa = copy_text(profile, cpu_isa(), &ok);

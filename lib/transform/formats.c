@@ -14,18 +14,30 @@
 
 enum { BEGINNING = 65536 };
 
-static enum tmk_status load_onnx(const char *path, const char *params_path, bool keep_unknown,
-                                 struct tmk_graph **out, struct tmk_diag *diag) {
+static enum tmk_status load_onnx_with(const char *path, const char *params_path,
+                                      const struct tmk_onnx_options *options,
+                                      struct tmk_graph **out, struct tmk_diag *diag) {
     if (params_path)
         return tmk_fail(diag, TMK_ARGUMENT,
                         "%s is an ONNX model, which has its weights in it; params belong to Relay",
                         path);
-    return tmk_onnx_load(
-        path, &(struct tmk_onnx_options){.keep_unknown = keep_unknown, .lazy = true}, out, diag);
+    return tmk_onnx_load(path, options, out, diag);
 }
 
-static const struct tmk_model_reader onnx_reader = {"onnx", load_onnx};
-static const struct tmk_model_reader relay_reader = {"relay", tmk_relay_load};
+static enum tmk_status load_onnx(const char *path, const char *params_path, bool keep_unknown,
+                                 struct tmk_graph **out, struct tmk_diag *diag) {
+    const struct tmk_onnx_options options = {.keep_unknown = keep_unknown, .lazy = true};
+    return load_onnx_with(path, params_path, &options, out, diag);
+}
+
+static enum tmk_status load_onnx_structure(const char *path, const char *params_path,
+                                           struct tmk_graph **out, struct tmk_diag *diag) {
+    const struct tmk_onnx_options options = {.lazy = true, .structure_only = true};
+    return load_onnx_with(path, params_path, &options, out, diag);
+}
+
+static const struct tmk_model_reader onnx_reader = {"onnx", load_onnx, load_onnx_structure};
+static const struct tmk_model_reader relay_reader = {"relay", tmk_relay_load, NULL};
 
 /* Past blanks and comments; `text` is terminated. */
 static const char *first_word(const char *text) {

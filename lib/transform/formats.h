@@ -12,6 +12,10 @@ struct tmk_model_reader {
     TMK_NODISCARD enum tmk_status (*load)(const char *path, const char *params_path,
                                           bool keep_unknown, struct tmk_graph **out,
                                           struct tmk_diag *diag);
+    /* The same without operators that are not known, and the graph may be structure_only; NULL: as
+     * load. */
+    TMK_NODISCARD enum tmk_status (*load_structure)(const char *path, const char *params_path,
+                                                    struct tmk_graph **out, struct tmk_diag *diag);
 };
 
 /* The reader for a file, by how it begins, or else by the end of its name; ONNX's where neither

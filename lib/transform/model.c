@@ -44,21 +44,30 @@ enum tmk_status tmk_model_open(const char *path, bool keep_unknown, struct tmk_m
     return tmk_model_open_params(path, NULL, keep_unknown, out, diag);
 }
 
-enum tmk_status tmk_model_open_params(const char *path, const char *params, bool keep_unknown,
-                                      struct tmk_model **out, struct tmk_diag *diag) {
+static enum tmk_status load_graph(const struct tmk_model_reader *reader,
+                                  const struct tmk_model *model, bool keep_unknown, bool to_plan,
+                                  struct tmk_graph **out, struct tmk_diag *diag) {
+    return to_plan && reader->load_structure
+               ? reader->load_structure(model->path, model->params, out, diag)
+               : reader->load(model->path, model->params, keep_unknown, out, diag);
+}
+
+static enum tmk_status open_model_file(const char *path, const char *params, bool keep_unknown,
+                                       bool to_plan, struct tmk_model **out,
+                                       struct tmk_diag *diag) {
     const struct tmk_model_reader *reader = NULL;
     struct tmk_model *model = calloc(1, sizeof *model);
     TMK_TRY_ALLOC(model, diag);
     model->path = strdup(path);
     model->params = params ? strdup(params) : NULL;
     enum tmk_status status = model->path && (model->params || !params) ? TMK_OK : tmk_nomem(diag);
-    if (status == TMK_OK)
+    if (status == TMK_OK && !to_plan)
         status = tmk_model_sha256(path, params, model->sha256, diag);
     if (status == TMK_OK)
         status = tmk_model_reader_find(path, &reader, diag);
     if (status == TMK_OK)
         status = tmk_explain_file_kind(
-            diag, reader->load(path, params, keep_unknown, &model->graph, diag), path,
+            diag, load_graph(reader, model, keep_unknown, to_plan, &model->graph, diag), path,
             TMK_FILE_MODEL);
     if (status == TMK_OK)
         model->format = reader->name;
@@ -67,6 +76,16 @@ enum tmk_status tmk_model_open_params(const char *path, const char *params, bool
     else
         tmk_model_close(&model);
     return status;
+}
+
+enum tmk_status tmk_model_open_params(const char *path, const char *params, bool keep_unknown,
+                                      struct tmk_model **out, struct tmk_diag *diag) {
+    return open_model_file(path, params, keep_unknown, false, out, diag);
+}
+
+enum tmk_status tmk_model_open_to_plan(const char *path, const char *params, struct tmk_model **out,
+                                       struct tmk_diag *diag) {
+    return open_model_file(path, params, false, true, out, diag);
 }
 
 void tmk_model_close(struct tmk_model **slot) {

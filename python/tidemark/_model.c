@@ -256,7 +256,8 @@ static PyObject *run_model(struct py_run *run, const struct run_call *call, cons
     enum tmk_status status;
     PyObject *result = NULL;
     Py_BEGIN_ALLOW_THREADS;
-    status = tmk_model_open_params(path, params, false, &model, &diag);
+    status = call->memory ? tmk_model_open_to_plan(path, params, &model, &diag)
+                          : tmk_model_open_params(path, params, false, &model, &diag);
     if (status == TMK_OK)
         status = call->costs ? tmk_model_costs(model, &run->options, observe, &costs, &diag)
                  : call->memory

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Peak memory of models that are mostly weights: these are there once, whatever their type in the file."""
+"""Peak memory of models that are mostly weights: these are there once, whatever their type in the file. Plans read none of them."""
+import ctypes
+import mmap
+import os
 import re
 import struct
 
@@ -48,6 +51,33 @@ def test_float32_weights_are_there_once(here):
 
 def test_half_weights_are_widened_once(here):
     check_peak(here, onnx.FLOAT16, 2, 2)
+
+
+def cached_share(path):
+    """Of a file's pages those that are in memory, whoever reads them."""
+    size, page = os.path.getsize(path), mmap.PAGESIZE
+    with open(path, "r+b") as file, mmap.mmap(file.fileno(), size) as there:
+        start, pages = ctypes.c_char.from_buffer(there), (ctypes.c_ubyte * (size // page))()
+        if ctypes.CDLL(None, use_errno=True).mincore(ctypes.byref(start), ctypes.c_size_t(size), pages):
+            skip(f"mincore: {os.strerror(ctypes.get_errno())}")
+        del start
+        return sum(one & 1 for one in pages) / len(pages)
+
+
+def test_plans_read_no_weights(here):
+    chain(here, onnx.FLOAT, 4)
+    run = ["profile", here / "m.onnx", "--data", here / "x.npy", "--threads", 2, "-o", here / "p.json"]
+    total = float(tidemark(*run, "--plan").expect(DONE).out.split()[-2])
+    size = os.path.getsize(here / "w.bin")
+    (here / "w.bin").unlink()
+    with open(here / "w.bin", "wb") as file:  # one hole
+        file.truncate(size)
+    again = float(tidemark(*run, "--plan").expect(DONE).out.split()[-2])
+    assert abs(again - total) < 8, (again, total)
+    share = cached_share(here / "w.bin")
+    assert share < 0.02, share
+    tidemark(*run, "-q").expect(DONE)
+    assert cached_share(here / "w.bin") > 0.9
 
 
 main()
