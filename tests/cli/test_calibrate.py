@@ -262,6 +262,20 @@ def test_requantizations_are_exact_multipliers(path):
 
 # ---- the config ----
 
+def test_the_schema_has_the_keys_that_are_taken(path):
+    schema = json.loads((SOURCE / "docs/config.schema.json").read_text())
+    rule = schema["$defs"]["rule"]["properties"]
+    places = [(schema["properties"], lambda it: it), (schema["properties"]["defaults"]["properties"], lambda it: {"defaults": it}),
+              (schema["$defs"]["settings"]["properties"], lambda it: {"defaults": {"weight": it}}),
+              (rule, lambda it: {"rules": [{"match": {}, **it}]}), (rule["match"]["properties"], lambda it: {"rules": [{"match": it}]})]
+    every = {key for properties, _ in places for key in properties} | {"none"}
+    for properties, wrap in places:
+        for key in sorted(every):
+            (path / "c.json").write_text(json.dumps(wrap({key: {}})))
+            done = tidemark("calibrate", digits(), "-o", path / "enc.json", "--config", path / "c.json")
+            assert ("unknown key" in done.err) == (key not in properties), (key, sorted(properties), done.err)
+
+
 def test_operator_left_float_has_float_inputs_and_outputs(path):
     enc = Encodings(digits(), path, config={"rules": [{"match": {"op": "dense"}, "quantize": False}]})
     usual = by_default(path)
