@@ -344,9 +344,10 @@ static bool check_arguments(const struct command *command, struct calibrate_args
                                       i ? "weights-" : "", schemes[i]);
             return false;
         }
-    if (w->method && strcmp(w->method, "minmax") != 0 && strcmp(w->method, "mse") != 0 &&
-        strcmp(w->method, "l4") != 0) {
-        *exit_status = wrong_call(command, "--weights-method %s: minmax, mse or l4", w->method);
+    if (w->method && strcmp(w->method, "auto") != 0 && strcmp(w->method, "minmax") != 0 &&
+        strcmp(w->method, "mse") != 0 && strcmp(w->method, "l4") != 0) {
+        *exit_status =
+            wrong_call(command, "--weights-method %s: auto, minmax, mse or l4", w->method);
         return false;
     }
     if (args->block == 1 || args->block > MOST_BLOCK) {
@@ -403,16 +404,18 @@ static int run_calibrate(const struct command *command, int argc, char **argv) {
         {"dtype", 0, OPTION_TEXT, "TYPE", "of activations: uint8, int8, uint16, int16, int4 ...",
          &args.dtype},
         {"weights-method", 0, OPTION_TEXT, "NAME",
-         "how ranges of weights are found: minmax; mse, l4 the range with the least squared error, "
-         "with the least fourth power of the error, searched over the weights themselves",
+         "how ranges of weights are found: auto the range with the least error of the sums that they "
+         "are multiplied into, the default where --model names the weights; minmax; mse, l4 the "
+         "range with the least squared error, with the least fourth power of the error",
          &args.options.weights.method},
         {"weights-block", 0, OPTION_COUNT, "N",
          "weights of matrix products get a scale for each N terms of a sum, such as 32 (and all "
          "weights ranges by mse, unless --weights-method says otherwise)",
          &args.block},
         {"model", 0, OPTION_INPUT, "FILE",
-         "where the weights are that --weights-method, --weights-block and the config ask for; "
-         "without it the profile's model, beside the profile",
+         "where the weights are, which then have ranges by auto, or as --weights-method, "
+         "--weights-block and the config ask for; without it what these ask for is looked for in "
+         "the profile's model, beside the profile",
          &args.model},
         PARAMS_OPTION_ROW(args.params),
         {"weights-dtype", 0, OPTION_TEXT, "TYPE", "of weights: int8, int4, int16 ...",

@@ -87,6 +87,8 @@ static struct tmk_calibrate_options calibrate_options(const struct work *w,
     return (struct tmk_calibrate_options){
         .activations.method =
             w->methods.n ? w->methods.tried[w->methods.chosen].name : args->method,
+        .weights.method =
+            w->methods.n_weights ? w->methods.weights[w->methods.chosen_weights].name : NULL,
         .config = args->config,
         .target = w->target,
         .constant = tmk_model_constant,
@@ -216,6 +218,9 @@ static void print_verdict(const struct work *w, const struct quantize_args *args
               megabytes_of(args->output), megabytes_of(w->path), v.quantized, w->encodings->n_left);
     if (w->methods.n)
         print_out("; ranges by %s", w->methods.tried[w->methods.chosen].name);
+    if (w->methods.n_weights)
+        print_out("%s of weights by %s", w->methods.n ? "," : "; ranges",
+                  w->methods.weights[w->methods.chosen_weights].name);
     if (v.worst && isfinite(v.worst->sqnr))
         print_out("; worst is p%u '%s' with %.1f dB", v.worst->id, v.worst->name, v.worst->sqnr);
     print_out("\n");
@@ -231,6 +236,14 @@ static void put_methods(const struct tmk_method_choice *methods) {
         put_member("first_half", tried->half[0]);
         put_member("second_half", tried->half[1]);
         put_member("sqnr", tried->sqnr);
+        print_out("}");
+    }
+    print_out("],\"weights\":[");
+    for (uint32_t i = 0; i < methods->n_weights; i++) {
+        const struct tmk_weights_tried *tried = &methods->weights[i];
+        print_out("%s{\"method\":\"%s\",\"chosen\":%s", i ? "," : "", tried->name,
+                  i == methods->chosen_weights ? "true" : "false");
+        put_member("typical", tried->typical);
         print_out("}");
     }
     print_out("]");

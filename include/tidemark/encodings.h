@@ -202,8 +202,9 @@ struct tmk_calibrate_choice {
 
 struct tmk_target;
 
-/* Zero-initialised is the default: int8 weights by channel, symmetric; uint8 activations,
- * asymmetric, by mse; int32 biases; single_half_up. */
+/* Zero-initialised is the default: int8 weights by channel, symmetric, by auto where `constant`
+ * gives their numbers, else by minmax; uint8 activations, asymmetric, by auto; int32 biases;
+ * single_half_up. */
 struct tmk_calibrate_options {
     struct tmk_calibrate_choice activations, weights;
     enum tmk_rounding rounding;
@@ -214,7 +215,7 @@ struct tmk_calibrate_options {
     const char *sensitive;
     /* Its table holds under the config (tidemark/target.h). NULL: none. */
     const struct tmk_target *target;
-    /* The numbers of constants, which the weights' methods mse and l4 and scales by block need; of
+    /* The numbers of constants, which the weights' methods auto, mse and l4 and scales by block need; of
      * float32, unchanged during the call; NULL: it is no such constant. tmk_model_constant is such
      * a function. NULL: none are known, and weights have their min and max. */
     const struct tmk_tensor *(*constant)(void *model, uint32_t id);

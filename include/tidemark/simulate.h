@@ -104,15 +104,22 @@ TMK_API void tmk_ranking_destroy(struct tmk_ranking **ranking);
 /* ---- which method ---- */
 
 /* A method of activations, judged by cross-validation in two folds: each half of the samples judges
- * encodings that were made of the other half. Decibels of the outputs, or, where these are results
- * of a Softmax, of what it reads: */
+ * encodings that were made of the other half. What is worse than the default on the first half is
+ * not judged on the second: NAN, but for half[0]. Decibels of the outputs, or, where these are
+ * results of a Softmax, of what it reads: */
 struct tmk_method_tried {
     const char *name;
     double typical, half[2]; /* of the samples' noise, as a geometric mean: of all, of each half */
     double sqnr;             /* of all samples together */
 };
 
-enum { TMK_METHODS_TRIED = 5, TMK_METHODS_SAMPLES = 64 };
+/* A method of weights, judged on the first samples; of activations by the default. */
+struct tmk_weights_tried {
+    const char *name;
+    double typical;
+};
+
+enum { TMK_METHODS_TRIED = 5, TMK_METHODS_SAMPLES = 64, TMK_WEIGHTS_TRIED = 3 };
 
 struct tmk_method_choice {
     struct tmk_method_tried tried[TMK_METHODS_TRIED]; /* the default first */
@@ -120,13 +127,16 @@ struct tmk_method_choice {
                          are fewer than 32 samples */
     uint32_t chosen;  /* of tried */
     uint64_t samples; /* that judged, at most TMK_METHODS_SAMPLES */
+    struct tmk_weights_tried weights[TMK_WEIGHTS_TRIED]; /* the default first */
+    uint32_t n_weights;      /* 0: none was tried, since `calibrate` or its config names a method */
+    uint32_t chosen_weights; /* of weights */
 };
 
-/* tmk_model_profile, with nothing but its defaults observed; where no method is given, in two
- * halves whose merge *profile is. And which method of activations is best for encodings made of it:
- * the default, unless mse, minmax, percentile or entropy is better by 0.5 dB and worse by none of
- * these measures. End *profile with tmk_profile_destroy. report (may be NULL): of the runs that
- * *profile is of. */
+/* tmk_model_profile, with nothing but its defaults observed; where no method of activations is
+ * given, in two halves whose merge *profile is. And which methods are best for encodings made of
+ * it. Of weights: the one with the least noise. Of activations: the default, unless mse, minmax,
+ * percentile or entropy is better by 0.5 dB and worse by none of these measures. End *profile with
+ * tmk_profile_destroy. report (may be NULL): of the runs that *profile is of. */
 TMK_API TMK_NODISCARD enum tmk_status
 tmk_model_choose_method(struct tmk_model *model, const struct tmk_run_options *run,
                         const struct tmk_calibrate_options *calibrate, struct tmk_profile **profile,

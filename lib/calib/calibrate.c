@@ -28,8 +28,8 @@ struct calibrate {
     struct tmk_diag *diag;
 };
 
-/* The defaults: uint8 activations, asymmetric, by the first method; int8
- * weights by channel, symmetric, of their own extremes. */
+/* The defaults: uint8 activations, asymmetric; int8 weights by channel, symmetric; both by the
+ * first method, but for weights that are not known, which have their extremes. */
 static enum tmk_status set_defaults(struct calibrate *c) {
     const struct tmk_calibrate_choice *choices[] = {
         [TMK_ENCODING_ACTIVATION] = &c->options->activations,
@@ -42,8 +42,9 @@ static enum tmk_status set_defaults(struct calibrate *c) {
                                               .channels = weight ? TMK_YES : TMK_NO,
                                               .pow2 = TMK_NO,
                                               .dtype = weight ? TMK_INT8 : TMK_UINT8,
-                                              .method = weight ? tmk_method_find("minmax")
-                                                               : tmk_method_list()[0]};
+                                              .method = weight && !c->options->constant
+                                                            ? tmk_method_find("minmax")
+                                                            : tmk_method_list()[0]};
         struct tmk_quant_settings given = {.by = 0};
         if (!bias)
             TMK_TRY(tmk_quant_settings_of_choice(choices[role], &given, c->diag));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Weights become encodings by their own numbers: ranges that minimise the squared error or its
- * square, a scale for each channel, for each block, or for all. */
+/* Weights become encodings by their own numbers: ranges that minimise the error of what they are
+ * multiplied into, the squared error or its square; a scale for each channel, for each block, or
+ * for all. */
 #include "calib/weights.h"
 
 #include <inttypes.h>
@@ -28,6 +29,8 @@ enum {
 /* Ranges are tried from `widest` times the extremes to `evenly`, then, each `ratio` times as long
  * as the one before, to `narrowest`. */
 static const double evenly = 0.2, ratio = 0.9, narrowest = 1.0 / 64;
+/* How much wider and narrower than the extremes ranges are tried for sums. */
+static const double wider = 0.12, narrower = -0.15;
 
 /* In codes, |x| at most 2^22: adding this rounds to nearest even. */
 static const float rounder = 0x1.8p23f;
@@ -163,8 +166,65 @@ void tmk_weight_search(const float *x, size_t n, const struct tmk_grid *grid, in
     }
 }
 
+/* ---- the error of a sum of products ----
+ *
+ * sum(w x) of n products, where the x have the mean m and the variance v and do not depend on each
+ * other, is off by v sum(d^2) + m^2 sum(d)^2 on average, d being the weights' errors. Behind a Relu
+ * m^2 is as large as v, so that the second part is half of it, the same in all samples and at all
+ * places: means over places do not make it smaller. It jumps from one scale to the next, so that
+ * one of a few hundred scales has hardly any of it, and no larger a first part. */
+
+/* Of the weights' errors, in steps of the scale. */
+struct code_errors {
+    double square, sum;
+};
+
+static struct code_errors errors_of_codes(const float *x, size_t n, float scale, float most) {
+    struct code_errors all = {0, 0};
+    const float inverse = 1 / scale;
+    for (size_t first = 0; first < n; first += CHUNK) {
+        float square[LANES] = {0}, sum[LANES] = {0};
+        const size_t end = n - first < CHUNK ? n - first : CHUNK;
+        for (size_t i = 0; i < end; i++) {
+            const float real = x[first + i] * inverse;
+            const float code = fminf(fmaxf((real + rounder) - rounder, -most), most);
+            square[i % LANES] += (code - real) * (code - real);
+            sum[i % LANES] += code - real;
+        }
+        for (size_t l = 0; l < LANES; l++) {
+            all.square += (double)square[l];
+            all.sum += (double)sum[l];
+        }
+    }
+    return all;
+}
+
+void tmk_weight_search_sums(const float *x, size_t n, const struct tmk_grid *grid, double mean,
+                            double variance, uint32_t tries, float *high) {
+    const double most = (double)*high;
+    double least = HUGE_VAL;
+    int32_t lowest, highest, zero;
+    float scale;
+    if (!tmk_grid_codes(grid, &lowest, &highest))
+        return;
+    for (uint32_t i = 0; i <= tries; i++) {
+        /* from the extremes outwards and inwards: of equal ones the first */
+        const double part = 1 + (i % 2 ? wider : narrower) * ((i + 1) / 2) / (tries / 2.0);
+        if (tmk_grid_fit(grid, (float)(-most * part), (float)(most * part), &scale, &zero, NULL) !=
+            TMK_OK)
+            continue;
+        const struct code_errors errors = errors_of_codes(x, n, scale, (float)(highest - zero));
+        const double cost = (double)scale * (double)scale *
+                            (variance * errors.square + mean * mean * errors.sum * errors.sum);
+        if (cost < least) {
+            least = cost;
+            *high = (float)(most * part);
+        }
+    }
+}
+
 /* Ranges that are tried for each scale: more of small weights, where the error jumps more. */
-enum { FEWEST_TRIES = 64, MOST_TRIES = 1024, NUMBERS = 1 << 22 };
+enum { FEWEST_TRIES = 64, MOST_TRIES = 1024, MOST_SUMS = 256, NUMBERS = 1 << 22 };
 
 static enum tmk_status refuse_values(const struct tmk_spread *spread, const struct tmk_grid *grid,
                                      double parameter, struct tmk_clip_choice *out,
@@ -186,6 +246,10 @@ const struct tmk_method tmk_method_l4 = {
 /* The power of the error that the method minimises; 0: it is for histograms. */
 static int power_of(const struct tmk_method *method) {
     return method == &tmk_method_l4 ? 4 : strcmp(method->name, "mse") == 0 ? 2 : 0;
+}
+
+static bool is_for_sums(const struct tmk_method *method) {
+    return strcmp(method->name, "auto") == 0;
 }
 
 /* ---- which scales ---- */
@@ -226,6 +290,7 @@ static int32_t block_axis(const struct tmk_make *make, uint32_t pick, const stru
 
 struct weight {
     const struct tmk_tensor *real;
+    double mean, variance; /* of what it is multiplied by, for sums */
     struct tmk_scale_layout layout;
     float *numbers; /* the finite ones under one scale; room for all */
     size_t n;
@@ -238,6 +303,30 @@ static void add_number(struct weight *w, float x) {
     w->low = w->n && w->low < x ? w->low : x;
     w->high = w->n && w->high > x ? w->high : x;
     w->numbers[w->n++] = x;
+}
+
+/* Mean and variance of the elements that the pick's first reader multiplies by it; false: they are
+ * not known, or its sums are not those of the channels. */
+static bool find_factors(const struct tmk_make *make, uint32_t pick, struct weight *w) {
+    const struct tmk_selection *s = make->selection;
+    const struct tmk_net *net = s->net;
+    const uint32_t v = s->picks[pick].value;
+    struct tmk_summary facts;
+    uint32_t k = net->first_use[v];
+    while (k < net->first_use[v + 1] && s->use_pick[k] != pick)
+        k++;
+    if (k == net->first_use[v + 1] || net->uses[k].input != 1)
+        return false;
+    const struct tmk_net_node *node = &net->nodes[net->uses[k].node];
+    const struct tmk_traits *traits = tmk_traits_of(node->domain, node->op);
+    const uint32_t x = tmk_net_input(net, net->uses[k].node, 0);
+    if (traits->class != TMK_OP_MACC || traits->product == TMK_PRODUCT_CONV_TRANSPOSED ||
+        x == TMK_NET_NONE || !net->profile->tensors[x].stats)
+        return false;
+    tmk_stats_summary(net->profile->tensors[x].stats, &facts);
+    w->mean = facts.mean;
+    w->variance = facts.sumsq_est / (double)facts.finite - facts.mean * facts.mean;
+    return facts.finite && isfinite(w->variance) && w->variance > 0;
 }
 
 /* Those under the i-th scale. */
@@ -270,7 +359,16 @@ static enum tmk_status choose_ranges(const struct tmk_make *make, uint32_t pick,
     for (uint32_t i = 0; i < e->n; i++) {
         TMK_TRY(tmk_make_goes_on(make));
         gather_numbers(w, e, i);
-        if (power && w->n)
+        if (is_for_sums(make->selection->picks[pick].terms.method)) {
+            w->high = fmaxf(w->high, -w->low);
+            if (w->high > 0)
+                tmk_weight_search_sums(w->numbers, w->n, &grid, w->mean, w->variance,
+                                       tries < FEWEST_TRIES ? FEWEST_TRIES
+                                       : tries < MOST_SUMS  ? (uint32_t)tries
+                                                            : MOST_SUMS,
+                                       &w->high);
+            w->low = -w->high;
+        } else if (power && w->n)
             tmk_weight_search(w->numbers, w->n, &grid, power,
                               tries < FEWEST_TRIES ? FEWEST_TRIES
                               : tries < MOST_TRIES ? (uint32_t)tries
@@ -327,7 +425,7 @@ static enum tmk_status begin_scales(struct tmk_make *make, uint32_t pick,
     const bool channels = terms->channels && facts->channels > 0 && facts->channel_axis >= 0;
     const int32_t axis =
         terms->block ? block_axis(make, pick, &real->shape, facts->channel_axis) : -1;
-    const bool searched = power_of(terms->method) != 0;
+    const bool searched = power_of(terms->method) || is_for_sums(terms->method);
     size_t n = channels ? (size_t)facts->channels : 1;
     if (axis >= 0) {
         const size_t dim = (size_t)real->shape.dim[axis], block = terms->block;
@@ -352,21 +450,27 @@ enum tmk_status tmk_make_weight(struct tmk_make *make, uint32_t pick, bool *done
     const struct tmk_terms *terms = &make->selection->picks[pick].terms;
     const struct tmk_profile_tensor *t = tmk_make_tensor(make, pick);
     struct tmk_summary facts;
-    if (terms->has_range || (!power_of(terms->method) && !terms->block))
+    const bool sums = is_for_sums(terms->method);
+    if (terms->has_range || (!power_of(terms->method) && !terms->block && !sums))
         return TMK_OK;
     if (!make->constant && terms->block)
         return tmk_fail(make->diag, TMK_ARGUMENT,
                         "p%" PRIu32 " '%s': scales by block need the model that the weights are in",
                         t->id, t->name);
-    struct weight w = {.real = make->constant ? make->constant(make->model, t->id) : NULL};
-    if (make->constant && !w.real)
+    struct weight w = {.real = NULL};
+    tmk_stats_quick_summary(t->stats, &facts);
+    if (sums && (!terms->channels || !facts.channels || facts.channel_axis < 0 || !make->constant ||
+                 !terms->grid.symmetric || tmk_dtype_bits(terms->grid.dtype) != 8 ||
+                 !tmk_dtype_is_integer(terms->grid.dtype) || !find_factors(make, pick, &w)))
+        return TMK_OK;
+    w.real = make->constant ? make->constant(make->model, t->id) : NULL;
+    if (make->constant && !w.real && !sums)
         tmk_make_remark(make,
                         "p%" PRIu32 " '%s' is no constant of the model that could be read: its "
                         "range is the profile's",
                         t->id, t->name);
     if (!w.real)
         return TMK_OK;
-    tmk_stats_quick_summary(t->stats, &facts);
     TMK_TRY(check_constant(make, pick, w.real, &facts));
     TMK_TRY(tmk_in(make->diag, begin_scales(make, pick, w.real, &facts), "p%" PRIu32 " '%s'", t->id,
                    t->name));

@@ -17,5 +17,10 @@ double tmk_weight_error(const float *x, size_t n, const struct tmk_grid *grid, i
  * never worse than the min and max of the numbers, which *low and *high must be. */
 void tmk_weight_search(const float *x, size_t n, const struct tmk_grid *grid, int power,
                        uint32_t tries, float *low, float *high);
+/* The largest magnitude whose range, under the symmetric integer grid, has the least mean squared
+ * error of the sum of n products by factors of this mean and variance: of `tries` ranges around
+ * *high, which must be that of the numbers. */
+void tmk_weight_search_sums(const float *x, size_t n, const struct tmk_grid *grid, double mean,
+                            double variance, uint32_t tries, float *high);
 
 #endif

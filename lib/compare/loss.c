@@ -11,7 +11,7 @@
 #include "ops/ops.h"
 #include "transform/model.h"
 
-enum { AT_A_TIME = 4 };
+enum { AT_A_TIME = 5 };
 
 /* What one run is made of: graph 0 is the float network, 1 ... n are the candidates. */
 struct measuring {

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which method of activations is best for a network: each half of the samples judges encodings that
- * were made of the other half. */
+/* Which methods are best for a network. Of activations: each half of the samples judges encodings
+ * that were made of the other half. Of weights, whose ranges hardly depend on samples: any of them
+ * judge. */
 #include <math.h>
 
 #include "base/diag.h"
 #include "calib/config.h"
 #include "compare/simulate.h"
+#include "session/running.h"
 #include "transform/model.h"
 
 /* Samples: below, what is better on one half is luck; a part of them that halves may differ by. */
-enum { FEWEST = 32, EVEN = 4 };
+enum { FEWEST = 32, EVEN = 4, FOR_WEIGHTS = 8 };
 
 /* Decibels that another method than the default must be better by in the mean. */
 static const double least_method_gain = 0.5;
@@ -22,8 +24,9 @@ struct choosing {
     bool enough; /* samples */
     struct tmk_profile_range range[2];
     struct tmk_graph *graph;
-    struct tmk_encodings *made[2][TMK_METHODS_TRIED]; /* of either half */
-    struct tmk_loss losses[2][TMK_METHODS_TRIED];     /* on either half, by those of the other */
+    uint32_t left[TMK_METHODS_TRIED], n_left;         /* that may still be taken */
+    struct tmk_encodings *made[2][TMK_METHODS_TRIED]; /* for either half, of the other one */
+    struct tmk_loss losses[2][TMK_METHODS_TRIED];     /* on either half */
     struct tmk_method_choice *out;
     struct tmk_run_report *report; /* of the runs that `whole` is of; NULL: it is not asked for */
     struct tmk_diag *diag;
@@ -55,10 +58,51 @@ static enum tmk_status merge_halves(struct choosing *c) {
     return TMK_OK;
 }
 
-/* The run in two shards. They are cut between batches: where few batches make uneven halves, each
- * is run once more by itself. */
+/* By how many samples halves differ, of which the first has so many. */
+static uint64_t unevenness(uint64_t all, uint64_t first) {
+    return 2 * first > all ? 2 * first - all : all - 2 * first;
+}
+
+/* Two shards are cut between batches, which begin at multiples of their size. The size that makes
+ * the most even ones: more than half of the run's, unless only smaller ones will do. */
+static uint32_t even_batch(const struct tmk_feed_plan *plan, uint64_t skip) {
+    uint64_t best = plan->batch, least = plan->run;
+    for (uint64_t batch = plan->batch;
+         batch > 0 && (2 * batch > plan->batch || least > plan->run / EVEN); batch--) {
+        const uint64_t from = skip / batch, end = (skip + plan->run - 1) / batch + 1,
+                       middle = (from + (end - from) / 2) * batch,
+                       differ = unevenness(plan->run, middle > skip ? middle - skip : 0);
+        if (differ < least) {
+            least = differ;
+            best = batch;
+        }
+    }
+    return (uint32_t)best;
+}
+
+/* *all: the samples that are to run. */
+static enum tmk_status plan_halves(struct choosing *c, struct tmk_run_options *run, uint64_t *all) {
+    struct tmk_running probe = {.options = c->run};
+    const enum tmk_status status = tmk_running_open(&probe, c->graph, c->diag);
+    if (status == TMK_OK) {
+        const struct tmk_feed_plan plan = tmk_feed_plan(probe.feed);
+        *all = plan.run;
+        if (plan.free && plan.run > 0)
+            run->data.batch = even_batch(&plan, run->data.skip);
+    }
+    tmk_running_finish(&probe);
+    return status;
+}
+
+/* The run in two shards; where few batches of fixed size make uneven ones, each half is run once
+ * more by itself. */
 static enum tmk_status profile_halves(struct choosing *c) {
     struct tmk_run_options run = *c->run;
+    uint64_t all = 0;
+    TMK_TRY(plan_halves(c, &run, &all));
+    c->enough = all >= FEWEST;
+    if (!c->enough)
+        return profile(c, c->run, &c->whole, c->report);
     for (uint32_t i = 0; i < 2; i++) {
         run.shard = (struct tmk_shard_options){i + 1, 2};
         struct tmk_run_report report = {0};
@@ -68,10 +112,9 @@ static enum tmk_status profile_halves(struct choosing *c) {
         if (!tmk_profile_range(c->half[i], 0, &c->range[i]))
             c->range[i] = (struct tmk_profile_range){run.data.skip, run.data.skip};
     }
-    const uint64_t n[] = {c->range[0].end - c->range[0].begin, c->range[1].end - c->range[1].begin},
-                   all = n[0] + n[1], differ = n[0] > n[1] ? n[0] - n[1] : n[1] - n[0];
-    c->enough = all >= FEWEST;
-    if (differ <= all / EVEN || !c->enough)
+    const uint64_t first = c->range[0].end - c->range[0].begin;
+    all = first + c->range[1].end - c->range[1].begin;
+    if (unevenness(all, first) <= all / EVEN)
         return TMK_OK;
     TMK_TRY(merge_halves(c));
     run.shard = (struct tmk_shard_options){0};
@@ -86,63 +129,118 @@ static enum tmk_status profile_halves(struct choosing *c) {
     return TMK_OK;
 }
 
-/* Does the config say by which method? */
-static enum tmk_status is_given(const struct choosing *c, bool *out) {
+/* Do the options or the config say by which methods? */
+static enum tmk_status find_given(const struct choosing *c, bool *activations, bool *weights) {
     struct tmk_config config;
     const enum tmk_status status = tmk_config_init(&config, c->how.config, c->diag);
-    *out = c->how.activations.method || config.defaults[TMK_ENCODING_ACTIVATION].method;
+    *activations = c->how.activations.method || config.defaults[TMK_ENCODING_ACTIVATION].method;
+    *weights = c->how.weights.method || c->how.weights.block || !c->how.constant ||
+               config.defaults[TMK_ENCODING_WEIGHT].method ||
+               config.defaults[TMK_ENCODING_WEIGHT].block;
     tmk_config_finish(&config);
     return status;
 }
 
-/* Of either half. The default comes first. */
-static enum tmk_status make_encodings(struct choosing *c) {
-    const char *const names[TMK_METHODS_TRIED] = {(*tmk_method_list())->name, "mse", "minmax",
-                                                  "percentile", "entropy"};
-    for (uint32_t m = 0; m < TMK_METHODS_TRIED; m++) {
-        c->how.activations.method = names[m];
-        c->out->tried[m] = (struct tmk_method_tried){.name = names[m]};
-        for (uint32_t i = 0; i < 2; i++)
-            TMK_TRY(tmk_calibrate(c->half[i], &c->how, &c->made[i][m], c->diag));
+static const struct tmk_quantize_options qdq_form = {0};
+
+/* Sums of many products have noise of their own by every method; the least of three is taken. */
+static enum tmk_status choose_weights(struct choosing *c) {
+    static const char *const names[TMK_WEIGHTS_TRIED] = {"auto", "minmax", "mse"};
+    const struct tmk_profile *known = c->whole ? c->whole : c->half[0];
+    struct tmk_run_options run = *c->run;
+    struct tmk_judge judge = {
+        .graph = c->graph, .how = &qdq_form, .run = &run, .before_softmax = true};
+    struct tmk_encodings *made[TMK_WEIGHTS_TRIED] = {NULL};
+    struct tmk_loss losses[TMK_WEIGHTS_TRIED];
+    enum tmk_status status = TMK_OK;
+    for (uint32_t i = 0; i < TMK_WEIGHTS_TRIED && status == TMK_OK; i++) {
+        c->how.weights.method = names[i];
+        status = tmk_calibrate(known, &c->how, &made[i], c->diag);
     }
-    c->out->n = TMK_METHODS_TRIED;
+    run.events.progress = NULL;
+    if (!run.data.limit || run.data.limit > FOR_WEIGHTS)
+        run.data.limit = FOR_WEIGHTS;
+    if (status == TMK_OK)
+        status = tmk_losses(&judge, (const struct tmk_encodings *const *)made, TMK_WEIGHTS_TRIED,
+                            losses, c->diag);
+    for (uint32_t i = 0; i < TMK_WEIGHTS_TRIED; i++)
+        tmk_encodings_destroy(&made[i]);
+    TMK_TRY(status);
+    c->out->n_weights = TMK_WEIGHTS_TRIED;
+    for (uint32_t i = 0; i < TMK_WEIGHTS_TRIED; i++) {
+        c->out->weights[i] =
+            (struct tmk_weights_tried){names[i], tmk_noise_sqnr(losses[i].typical)};
+        if (losses[i].typical < losses[c->out->chosen_weights].typical)
+            c->out->chosen_weights = i;
+    }
+    c->how.weights.method = names[c->out->chosen_weights];
     return TMK_OK;
 }
 
-/* The samples next to where the halves meet. */
-static enum tmk_status judge_halves(struct choosing *c) {
-    static const struct tmk_quantize_options qdq = {0};
-    TMK_TRY(tmk_original(c->model, &c->graph, c->diag));
-    tmk_graph_number(c->graph);
-    for (uint32_t i = 0; i < 2; i++) {
-        struct tmk_run_options run = *c->run;
-        struct tmk_judge judge = {
-            .graph = c->graph, .how = &qdq, .run = &run, .before_softmax = true};
-        const uint64_t all = c->range[i].end - c->range[i].begin, most = TMK_METHODS_SAMPLES / 2,
-                       n = all < most ? all : most;
-        run.events.progress = NULL;
-        run.data.skip = i ? c->range[i].begin : c->range[i].end - n;
-        run.data.limit = n;
-        TMK_TRY(tmk_losses(&judge, (const struct tmk_encodings *const *)c->made[1 - i], c->out->n,
-                           c->losses[i], c->diag));
-        c->out->samples += n;
+/* Judges the methods that are left on a half, by encodings made of the other one: on the samples
+ * next to where the halves meet. */
+static enum tmk_status judge_half(struct choosing *c, uint32_t half) {
+    struct tmk_run_options run = *c->run;
+    struct tmk_judge judge = {
+        .graph = c->graph, .how = &qdq_form, .run = &run, .before_softmax = true};
+    const struct tmk_profile_range *range = &c->range[half];
+    const uint64_t all = range->end - range->begin, most = TMK_METHODS_SAMPLES / 2,
+                   n = all < most ? all : most;
+    const struct tmk_encodings *made[TMK_METHODS_TRIED];
+    struct tmk_loss losses[TMK_METHODS_TRIED];
+    for (uint32_t i = 0; i < c->n_left; i++) {
+        struct tmk_encodings **slot = &c->made[half][c->left[i]];
+        c->how.activations.method = c->out->tried[c->left[i]].name;
+        TMK_TRY(tmk_calibrate(c->half[1 - half], &c->how, slot, c->diag));
+        made[i] = *slot;
     }
+    run.events.progress = NULL;
+    run.data.skip = half ? range->begin : range->end - n;
+    run.data.limit = n;
+    TMK_TRY(tmk_losses(&judge, made, c->n_left, losses, c->diag));
+    for (uint32_t i = 0; i < c->n_left; i++) {
+        c->losses[half][c->left[i]] = losses[i];
+        c->out->tried[c->left[i]].half[half] = tmk_noise_sqnr(losses[i].typical);
+    }
+    c->out->samples += n;
     return TMK_OK;
+}
+
+/* What is worse than the default on the first half is not taken, whatever the second one says. */
+static void leave_worse(struct choosing *c) {
+    uint32_t n = 1;
+    for (uint32_t i = 1; i < c->n_left; i++)
+        if (c->out->tried[c->left[i]].half[0] >= c->out->tried[0].half[0])
+            c->left[n++] = c->left[i];
+    c->n_left = n;
+}
+
+/* The default comes first. */
+static enum tmk_status judge_halves(struct choosing *c) {
+    const char *const names[TMK_METHODS_TRIED] = {(*tmk_method_list())->name, "mse", "minmax",
+                                                  "percentile", "entropy"};
+    c->out->n = c->n_left = TMK_METHODS_TRIED;
+    for (uint32_t i = 0; i < TMK_METHODS_TRIED; i++) {
+        c->left[i] = i;
+        c->out->tried[i] = (struct tmk_method_tried){
+            .name = names[i], .typical = NAN, .half = {NAN, NAN}, .sqnr = NAN};
+    }
+    TMK_TRY(judge_half(c, 0));
+    leave_worse(c);
+    return c->n_left > 1 ? judge_half(c, 1) : TMK_OK;
 }
 
 /* Geometric means of the halves' samples are of the same weight. */
 static void fill_tried(const struct choosing *c) {
-    for (uint32_t i = 0; i < c->out->n; i++) {
-        struct tmk_method_tried *tried = &c->out->tried[i];
-        const struct tmk_loss *a = &c->losses[0][i], *b = &c->losses[1][i];
-        for (uint32_t k = 0; k < 2; k++)
-            tried->half[k] = tmk_noise_sqnr(c->losses[k][i].typical);
+    for (uint32_t i = 0; c->n_left > 1 && i < c->n_left; i++) {
+        struct tmk_method_tried *tried = &c->out->tried[c->left[i]];
+        const struct tmk_loss *a = &c->losses[0][c->left[i]], *b = &c->losses[1][c->left[i]];
         tried->typical = tmk_noise_sqnr(sqrt(a->typical * b->typical));
         tried->sqnr = tmk_noise_sqnr((a->noise + b->noise) / 2);
     }
 }
 
-/* The best one that is not worse than the default by any measure. */
+/* The best one that is not worse than the default by any measure; what is NAN is not better. */
 static uint32_t best_method(const struct tmk_method_tried *tried, uint32_t n) {
     uint32_t best = 0;
     for (uint32_t i = 1; i < n; i++)
@@ -155,13 +253,14 @@ static uint32_t best_method(const struct tmk_method_tried *tried, uint32_t n) {
 }
 
 static enum tmk_status choose_method(struct choosing *c) {
-    bool given = false;
-    TMK_TRY(is_given(c, &given));
-    if (given)
-        return profile(c, c->run, &c->whole, c->report);
-    TMK_TRY(profile_halves(c));
+    bool activations = false, weights = false;
+    TMK_TRY(find_given(c, &activations, &weights));
+    TMK_TRY(tmk_original(c->model, &c->graph, c->diag));
+    tmk_graph_number(c->graph);
+    TMK_TRY(activations ? profile(c, c->run, &c->whole, c->report) : profile_halves(c));
+    if (!weights)
+        TMK_TRY(choose_weights(c));
     if (c->enough) {
-        TMK_TRY(make_encodings(c));
         TMK_TRY(judge_halves(c));
         fill_tried(c);
         c->out->chosen = best_method(c->out->tried, c->out->n);

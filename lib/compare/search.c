@@ -51,7 +51,8 @@ static bool knew_weights(const struct tmk_encodings *e) {
     for (uint32_t i = 0; i < e->n_items; i++) {
         const struct tmk_encoding *item = &e->items[i];
         if (item->role == TMK_ENCODING_WEIGHT && !item->expected.known &&
-            (item->block || strcmp(item->method, "mse") == 0 || strcmp(item->method, "l4") == 0))
+            (item->block || strcmp(item->method, "auto") == 0 || strcmp(item->method, "mse") == 0 ||
+             strcmp(item->method, "l4") == 0))
             return true;
     }
     return false;

@@ -260,8 +260,8 @@ class Profile(Mapping[str, Tensor]):
                   model: str | os.PathLike[str] | None = None, params: str | os.PathLike[str] | None = None) -> Encodings:
         """Encodings by `method` (tidemark.calibration_methods()): see `tidemark calibrate --help`. target: as --target.
 
-        model: the file that the weights are read from for weights_method="mse" or "l4" and for weights_block; without it
-        weights have their min and max."""
+        model: the file that the weights are read from, for weights_method "auto" (the default with it), "mse" or "l4" and for
+        weights_block; without it weights have their min and max."""
         remarks: list[str] = []
         core = _core.calibrate(self._core, method=method, parameter=parameter, dtype=dtype, scheme=scheme, scales=scales, pow2=pow2,
                                weights_method=weights_method, weights_dtype=weights_dtype, weights_scheme=weights_scheme,

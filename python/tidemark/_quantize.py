@@ -25,7 +25,8 @@ _FEWEST, _SHARE, _MOST = 8, 4, 64  # as the program
 
 class Tried(NamedTuple):
     """A method of activations, judged in two folds: each half of the samples judges encodings made of the other half. Decibels of the
-    outputs, or, where these are results of a Softmax, of what it reads."""
+    outputs, or, where these are results of a Softmax, of what it reads; NaN: it was worse than the first on the first half, and not judged
+    on the second."""
     name: str
     typical: float      # of the samples' noise, as a geometric mean
     first_half: float   # the same, of each half
@@ -44,6 +45,7 @@ class Quantized(NamedTuple):
     folded: int           # BatchNormalizations
     method: str | None    # of tried, which is better; None: a method was given, or there are fewer than 32 samples
     tried: list[Tried]
+    weights: str | None   # the method of weights with the least noise; None: the config names one
 
     @property
     def sqnr(self) -> float:
@@ -151,11 +153,12 @@ def quantize(model: Model, data: Data, output: Path, *, target: Path | None = No
         rest: RunOptions = {**run, "skip": skip + held_out, "limit": limit - held_out if limit else 0}
         first: RunOptions = {**run, "limit": held_out or limit}
         with run_settings(again, rest, method=method, config=text(config), target=text(target)) as settings:
-            made, report, found, chosen = _core.choose_method(path, text(run.get("params")), settings)
+            made, report, found, chosen, weights = _core.choose_method(path, text(run.get("params")), settings)
         profiled, tried = Profile(made), [Tried(*one) for one in found]
         profiled.run_report = RunReport(**report)
         best = tried[chosen].name if tried else None
-        encodings = profiled.calibrate(best or method, config=config, target=target)
+        encodings = profiled.calibrate(best or method, config=config, target=target, weights_method=weights, model=path,
+                                       params=run.get("params"))
         simulation = simulate(path, encodings, again, labels=labels, **first)
         left_out = encodings.export(format, output, model=path, params=run.get("params"), template=template, target=target)
-    return Quantized(profiled, encodings, simulation, held_out, format, left_out, n_folded, best, tried)
+    return Quantized(profiled, encodings, simulation, held_out, format, left_out, n_folded, best, tried, weights)

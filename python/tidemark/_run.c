@@ -352,7 +352,9 @@ static PyObject *wrap_choice(struct tmk_profile *profile, const struct tmk_run_r
                                               one->half[1], one->sqnr));
     }
     if (good)
-        return Py_BuildValue("(NNNI)", wrapped, report_of(report), tried, choice->chosen);
+        return Py_BuildValue("(NNNIz)", wrapped, report_of(report), tried, choice->chosen,
+                             choice->n_weights ? choice->weights[choice->chosen_weights].name
+                                               : NULL);
     Py_XDECREF(wrapped);
     Py_XDECREF(tried);
     return NULL;

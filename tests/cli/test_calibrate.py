@@ -173,14 +173,15 @@ def test_options_set_types_methods_and_grids(path):
 
 def test_ranges_of_weights_are_searched_over_the_weights(path):
     plain = by_default(path)
-    for method in ("mse", "l4"):
+    for method in ("auto", "mse", "l4"):
         enc = Encodings(digits(), path, "--weights-method", method, "--model", DIGITS)
         assert enc.file["settings"]["weights-method"] == method
         for name in enc.quantized("weight"):
             made, before = enc[name], plain[name]
-            assert made["method"] == method and before["method"] == "minmax"
+            searched = method != "auto" or name.startswith(("conv", "dense"))  # those that sum products
+            assert made["method"] == (method if searched else "minmax") and before["method"] == "minmax", name
             assert made["axis"] == before["axis"] and len(made["scale"]) == len(before["scale"])
-            assert made["scale"] != before["scale"], name
+            assert (made["scale"] != before["scale"]) == searched, name
         for name in enc.quantized("activation"):
             assert enc.items[name] == plain.items[name], name
     one = Encodings(digits(), path, "--weights-method", "mse", "--weights-per-tensor", "--model", DIGITS)["conv1.weight"]
@@ -371,7 +372,7 @@ def test_wrong_calls_are_refused_in_one_line(path):
     call = ["calibrate", digits(), "-o", path / "enc.json"]
     for words, says in ((["--method", "best"], "mse"), (["--dtype", "int9"], "int9"), (["--scheme", "x"], "symmetric"),
                         (["--percentile", 20], "above 50"), (["--percentile", 99, "--method", "mse"], "--method mse"),
-                        (["--rounding", "up"], "single_half_up"), (["--weights-method", "entropy"], "minmax, mse or l4")):
+                        (["--rounding", "up"], "single_half_up"), (["--weights-method", "entropy"], "auto, minmax, mse or l4")):
         tidemark(*call, *words).refuses(WRONG_CALL, says)
     tidemark("calibrate", digits()).refuses(WRONG_CALL, "-o")
     tidemark("calibrate", digits(), digits(), "-o", path / "e").refuses(WRONG_CALL, "one PROFILE")

@@ -128,6 +128,49 @@ TEST(test_the_search_is_nearly_as_good_as_brute_force) {
     assert_true(exp(sum / (double)cases) <= 1.02);
 }
 
+/* Of a sum of products by factors of this mean and variance. */
+static double sums_error(const float *x, size_t n, const struct tmk_grid *grid, double mean,
+                         double variance, float high) {
+    int32_t lowest = 0, highest = 0, zero;
+    float scale;
+    double square = 0, sum = 0;
+    struct tmk_diag diag = {0};
+    assert_true(tmk_grid_codes(grid, &lowest, &highest));
+    assert_ok(tmk_grid_fit(grid, -high, high, &scale, &zero, &diag), &diag);
+    for (size_t i = 0; i < n; i++) {
+        const double off =
+            (double)scale * (tmk_grid_code(x[i], scale, zero, lowest, highest) - zero) -
+            (double)x[i];
+        square += off * off;
+        sum += off;
+    }
+    return variance * square + mean * mean * sum * sum;
+}
+
+TEST(test_sums_of_products_have_less_error) {
+    enum { TRIES = 60 };
+    static const struct tmk_grid grid = {TMK_INT8, true, true, false};
+    static const double means[] = {0, 1, -3};
+    float x[MOST];
+    for (size_t m = 0; m < TMK_COUNT(means); m++)
+        for (size_t n = 9; n <= MOST; n += MOST - 9) {
+            double all = 0, all_before = 0;
+            for (int i = 0; i < TRIES; i++) {
+                float low, high;
+                draw_numbers(0, n, x, &low, &high);
+                high = low = fmaxf(high, -low);
+                tmk_weight_search_sums(x, n, &grid, means[m], 1, 256, &high);
+                const double made = sums_error(x, n, &grid, means[m], 1, high),
+                             before = sums_error(x, n, &grid, means[m], 1, low);
+                assert_true(made <= before * 1.001);
+                all += made / (double)(low * low);
+                all_before += before / (double)(low * low);
+            }
+            /* 1 / (1 + m^2) is what the squares alone are of it */
+            assert_true(all <= 1.3 * all_before / (1 + means[m] * means[m]));
+        }
+}
+
 TEST(test_a_range_that_is_exact_is_kept) {
     const float x[] = {-1, 0.5f, 0.25f, 1};
     const struct tmk_grid grid = {TMK_INT8, true, true, false};
