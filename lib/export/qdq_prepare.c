@@ -185,7 +185,8 @@ static enum tmk_status merge_bias(struct tmk_qdq *q, struct tmk_node *product, s
 static bool becomes_gemm(const struct tmk_node *product, const struct tmk_tensor *bias) {
     const struct tmk_type *x = &product->inputs[0]->type, *w = &product->inputs[1]->type;
     return tmk_node_is(product, TMK_DOMAIN_ONNX, "MatMul") && x->has_shape && x->shape.rank > 2 &&
-           w->has_shape && w->shape.rank == 2 && bias->shape.rank == 1 && bias->shape.dim[0] > 1;
+           w->has_shape && w->shape.rank == 2 && bias->shape.rank == 1 &&
+           (w->shape.dim[1] < 0 || w->shape.dim[1] == bias->shape.dim[0]);
 }
 
 static enum tmk_status keep_apart(struct tmk_qdq *q, const struct tmk_node *product,

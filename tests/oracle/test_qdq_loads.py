@@ -73,6 +73,14 @@ def dense_of_four(net):
     return (1, 2, 7, 6), ["y"]
 
 
+def dense_to_one(net):
+    """One result a position; and biases that are rows, or one number for all channels."""
+    at = net("Relu", net("Add", net("MatMul", "x", net.weight(6, 16)), net.bias((1, 16))))
+    at = net("Relu", net("Add", net("MatMul", at, net.weight(16, 8)), net.bias(1)))
+    net("Add", net("MatMul", at, net.weight(8, 1)), net.bias(1), out="y")
+    return (1, 7, 6), ["y"]
+
+
 def matrices(net):
     at = net("Relu", net("Add", net("MatMul", "x", net.weight(6, 16)), net.bias(16)))
     net("Gemm", at, net.weight(16, 5), net.bias(5), out="y")
@@ -101,7 +109,7 @@ def normalized(net):
     return (1, 3, 9, 9), ["y"]
 
 
-NETWORKS = (dense, dense_of_four, matrices, convolutions, returned)
+NETWORKS = (dense, dense_of_four, dense_to_one, matrices, convolutions, returned)
 
 
 def make(path, network, dtype, opset):
