@@ -129,10 +129,18 @@ TARGET static void update_columns(const tmk_loose_bits *x, size_t rows, size_t s
     }
 }
 
+/* Sums of 16 columns. */
 struct lanes {
     __m512d low, high;
     __m512 least; /* magnitudes but zero */
 };
+
+TARGET static inline void lanes_store(const struct lanes *a, const struct lanes *b, double *sums) {
+    _mm512_storeu_pd(sums, a->low);
+    _mm512_storeu_pd(sums + 8, a->high);
+    _mm512_storeu_pd(sums + 16, b->low);
+    _mm512_storeu_pd(sums + 24, b->high);
+}
 
 /* The instruction for the smaller magnitude, without its sign. Under a mode in which denormals are
  * zeros it may answer 0, which is as well: they are not added up here. */
@@ -157,12 +165,41 @@ TARGET static uint32_t sum(const tmk_loose_bits *x, size_t n, double *sums) {
         const __mmask16 some = (__mmask16)(n - i < TMK_LANES ? (1u << (n - i)) - 1 : 0xffffu);
         lanes_add(half ? &b : &a, _mm512_maskz_loadu_ps(some, (const void *)(x + i)), some);
     }
-    _mm512_storeu_pd(sums, a.low);
-    _mm512_storeu_pd(sums + 8, a.high);
-    _mm512_storeu_pd(sums + 16, b.low);
-    _mm512_storeu_pd(sums + 24, b.high);
+    lanes_store(&a, &b, sums);
     return _mm512_reduce_min_epu32(
         _mm512_min_epu32(_mm512_castps_si512(a.least), _mm512_castps_si512(b.least)));
+}
+
+/* from, to - from: of each column; *below: the largest magnitudes below. */
+TARGET static inline void lanes_add_window(struct lanes *l, __m512i v, __m512i from, __m512i span,
+                                           __m512i *below) {
+    const __m512i magnitude = _mm512_and_si512(v, _mm512_set1_epi32(0x7fffffff));
+    const __mmask16 less = _mm512_cmplt_epu32_mask(magnitude, from),
+                    in = _mm512_cmplt_epu32_mask(_mm512_sub_epi32(magnitude, from), span);
+    const __m512 x = _mm512_maskz_mov_ps(in, _mm512_castsi512_ps(v));
+    *below = _mm512_mask_max_epu32(*below, less, *below, magnitude);
+    l->low = _mm512_add_pd(l->low, _mm512_cvtps_pd(_mm512_castps512_ps256(x)));
+    l->high = _mm512_add_pd(l->high, _mm512_cvtps_pd(_mm512_extractf32x8_ps(x, 1)));
+}
+
+TARGET static uint32_t sum_window(const tmk_loose_bits *x, size_t n, uint32_t from, uint32_t to,
+                                  double *sums) {
+    const __m512i first = _mm512_set1_epi32((int)from), span = _mm512_set1_epi32((int)(to - from));
+    struct lanes a = {_mm512_setzero_pd(), _mm512_setzero_pd(), _mm512_setzero_ps()}, b = a;
+    __m512i below = _mm512_setzero_si512();
+    size_t i = 0;
+    for (; i + 2 * TMK_LANES <= n; i += 2 * TMK_LANES) {
+        lanes_add_window(&a, _mm512_loadu_si512((const void *)(x + i)), first, span, &below);
+        lanes_add_window(&b, _mm512_loadu_si512((const void *)(x + i + TMK_LANES)), first, span,
+                         &below);
+    }
+    for (int half = 0; half < 2 && i < n; half++, i += TMK_LANES) {
+        const __mmask16 some = (__mmask16)(n - i < TMK_LANES ? (1u << (n - i)) - 1 : 0xffffu);
+        lanes_add_window(half ? &b : &a, _mm512_maskz_loadu_epi32(some, (const void *)(x + i)),
+                         first, span, &below);
+    }
+    lanes_store(&a, &b, sums);
+    return _mm512_reduce_max_epu32(below);
 }
 
 #define OWN_MINMAX_ADD_ALL

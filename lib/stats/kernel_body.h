@@ -237,8 +237,6 @@ TARGET static uint32_t sum(const tmk_loose_bits *x, size_t n, double *sums) {
     memcpy(sums, lane, sizeof lane);
     return all + 1; /* 0: there is none */
 }
-#endif
-
 TARGET static uint32_t sum_window(const tmk_loose_bits *x, size_t n, uint32_t from, uint32_t to,
                                   double *sums) {
     const uint32_t span = to - from;
@@ -263,6 +261,7 @@ TARGET static uint32_t sum_window(const tmk_loose_bits *x, size_t n, uint32_t fr
     memcpy(sums, lane, sizeof lane);
     return all;
 }
+#endif
 
 /* Extremes of keys, column by column, four rows for one round trip of min and max. */
 #define COLUMNS(name, RANGE)                                                                       \

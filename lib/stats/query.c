@@ -79,9 +79,11 @@ static uint64_t count_bins(const struct tmk_stats *stats) {
     uint64_t sum = 0;
     if (!tmk_stats_is_thinned(stats))
         return tmk_stats_finite(stats) - stats->zeros - stats->negative_zeros;
-    for (unsigned o = 0; o < TMK_OCTAVES; o++)
-        for (unsigned i = 0; tmk_stats_octave(stats, o, &octave) && i < TMK_OCTAVE; i++)
+    for (unsigned o = 0; o < TMK_OCTAVES; o++) {
+        const bool used = tmk_stats_octave(stats, o, &octave);
+        for (unsigned i = 0; used && i < TMK_OCTAVE; i++)
             sum += octave.count[i];
+    }
     return sum;
 }
 

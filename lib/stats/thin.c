@@ -17,12 +17,22 @@ static uint64_t mix(uint64_t x) {
 struct part {
     uint64_t hash; /* of the value and the sample */
     uint32_t share;
-    bool whole; /* all are counted */
+    uint32_t reciprocal; /* 2^32 / share, rounded up */
+    bool whole;          /* all are counted */
 };
 
 static struct part part_of(const struct tmk_stats *stats, uint64_t sample, size_t elements) {
     return (struct part){mix(mix(stats->key) + sample), stats->share,
+                         (uint32_t)(((UINT64_C(1) << 32) + stats->share - 1) / stats->share),
                          elements <= (size_t)stats->share * TMK_RUN};
+}
+
+/* Of the group that the element is in. A product instead of a division: exact for runs below 2^32 /
+ * share, since the reciprocal is off by less than 1. */
+static size_t group_of(const struct part *part, size_t element) {
+    const size_t run = element / TMK_RUN;
+    return run < UINT32_MAX / TMK_STATS_MOST_THINNED ? run * part->reciprocal >> 32
+                                                     : run / part->share;
 }
 
 /* Elements [first, first + n) of the part, `stride` apart at x. */
@@ -35,7 +45,8 @@ static size_t gather(const struct part *part, const tmk_loose_bits *x, size_t st
             kept[m] = x[m * stride];
         return m;
     }
-    for (size_t group = first / length, at = group * length; at < end; group++, at += length) {
+    for (size_t group = group_of(part, first), at = group * length; at < end;
+         group++, at += length) {
         const uint64_t chosen = (mix(part->hash + group) >> 32) * part->share >> 32;
         const size_t run = at + (size_t)chosen * TMK_RUN, from = run > first ? run : first,
                      to = run + TMK_RUN < end ? run + TMK_RUN : end;
@@ -66,8 +77,10 @@ static size_t drop_specials(uint32_t *x, size_t n) {
  * does, whose places are of the whole batch. */
 static size_t part_length(const struct tmk_stats_pass *pass) {
     const uint64_t samples = pass->at.samples;
-    const bool divides = !pass->at.whole && samples > 1 && pass->elements % samples == 0;
-    return pass->part == pass->elements && divides ? pass->elements / (size_t)samples : pass->part;
+    return pass->part == pass->elements && !pass->at.whole && samples > 1 &&
+                   pass->elements % samples == 0
+               ? pass->elements / (size_t)samples
+               : pass->part;
 }
 
 size_t tmk_thin_gather(const struct tmk_stats_pass *pass, const struct tmk_tile *tile,

@@ -161,6 +161,10 @@ static enum tmk_status take_thinned(struct tmk_stats_pass *pass, const struct tm
     if (!stats->table)
         return take_few(stats, kept, n, diag);
     TMK_TRY(reserve_counters(stats, n, diag));
+    if (!summary->zeros && !summary->negative_zeros) {
+        stats->kernel->scatter(kept, n, summary, stats->table);
+        return TMK_OK;
+    }
     stats->kernel->tile(kept, n, stats->sparse, NULL, stats->table, &of_kept);
     stats->in_table -= of_kept.zeros + of_kept.negative_zeros;
     return TMK_OK;
