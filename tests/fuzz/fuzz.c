@@ -9,6 +9,7 @@
 #include "../unit/remove.h"
 
 bool fuzz_ran_out;
+unsigned long fuzz_successes, fuzz_outcomes;
 
 static char folder[256];
 
@@ -52,6 +53,8 @@ void fuzz_fail(const char *file, int line, const char *what, const struct tmk_di
 bool fuzz_ok(enum tmk_status status, const struct tmk_diag *diag) {
     fuzz_check(status != TMK_NOMEM || fuzz_ran_out, diag);
     fuzz_check(status == TMK_OK || (diag->status != TMK_OK && *diag->text), diag);
+    fuzz_outcomes++;
+    fuzz_successes += status == TMK_OK;
     return status == TMK_OK;
 }
 

@@ -36,6 +36,8 @@ _Noreturn void fuzz_fail(const char *file, int line, const char *what, const str
 /* An outcome: a failure must have a text, in this very diag; a lack of memory is none of
  * hostile bytes' business, unless fuzz_ran_out. */
 bool fuzz_ok(enum tmk_status status, const struct tmk_diag *diag);
+/* How many were successes, and in all. */
+extern unsigned long fuzz_successes, fuzz_outcomes;
 /* An outcome that has no other reason to be a failure. */
 bool fuzz_done(enum tmk_status status, const struct tmk_diag *diag);
 

@@ -67,7 +67,7 @@ class Outcome:
         elif self.status == MACHINE:
             found += ["status 4 and not memory"] if "memory" not in self.err else self._message(None)
         elif self.status == ANSWER_NO:
-            found += [] if self.verb in ANSWERS else ["status 1"]
+            found += [] if self.verb in ANSWERS or "guard" in self.words else ["status 1"]  # a guard answers, too: there is a NaN
         elif self.status == WRONG_CALL and WANTS_DATA.search(self.err):
             pass  # the damaged model has an input for which this call brings nothing
         elif self.status != DONE:
