@@ -304,9 +304,7 @@ static void add_child(struct job *job, const struct place *at) {
     const cJSON *known = cJSON_GetObjectItemCaseSensitive(at->schema, "properties"), *each;
     if (cJSON_IsArray(at->item)) {
         const cJSON *items = cJSON_GetObjectItemCaseSensitive(at->schema, "items");
-        cJSON_InsertItemInArray(at->item,
-                                (int)draw(job, (uint64_t)cJSON_GetArraySize(at->item) + 1),
-                                make_value(job, items, 1));
+        cJSON_AddItemToArray(at->item, make_value(job, items, 1));
         return;
     }
     if (!cJSON_IsObject(at->item) || !known || !cJSON_GetArraySize(known))
@@ -447,7 +445,7 @@ size_t fuzz_mutate(const char *target, uint8_t *data, size_t size, size_t most, 
         cJSON_Delete(root);
         root = make_value(&job, job.root_schema, 0);
     }
-    for (uint64_t n = 1 + draw(&job, MOST_STEPS); n && root; n--)
+    for (uint64_t n = 1 + (one_in(&job, 3) ? draw(&job, MOST_STEPS) : 0); n && root; n--)
         take_step(&job, &root);
     char *text = root ? cJSON_PrintUnformatted(root) : NULL;
     cJSON_Delete(root);

@@ -19,7 +19,7 @@
 
 enum {
     MOST = 200000,
-    CHAIN = 4 /* a mutant in so many begins with the file itself */,
+    CHAIN = 2 /* a mutant in so many begins with the file itself */,
     CHOICES = 48
 };
 
