@@ -179,18 +179,26 @@ struct code_errors {
     double square, sum;
 };
 
+static inline void add_code_error(float real, float most, float *square, float *sum) {
+    float code = real < -most ? -most : real;
+    code = code > most ? most : code;
+    const float off = ((code + rounder) - rounder) - real;
+    *square += off * off;
+    *sum += off;
+}
+
 static struct code_errors errors_of_codes(const float *x, size_t n, float scale, float most) {
     struct code_errors all = {0, 0};
     const float inverse = 1 / scale;
     for (size_t first = 0; first < n; first += CHUNK) {
         float square[LANES] = {0}, sum[LANES] = {0};
         const size_t end = n - first < CHUNK ? n - first : CHUNK;
-        for (size_t i = 0; i < end; i++) {
-            const float real = x[first + i] * inverse;
-            const float code = fminf(fmaxf((real + rounder) - rounder, -most), most);
-            square[i % LANES] += (code - real) * (code - real);
-            sum[i % LANES] += code - real;
-        }
+        size_t i = 0;
+        for (; i + LANES <= end; i += LANES)
+            for (size_t l = 0; l < LANES; l++)
+                add_code_error(x[first + i + l] * inverse, most, &square[l], &sum[l]);
+        for (; i < end; i++)
+            add_code_error(x[first + i] * inverse, most, &square[0], &sum[0]);
         for (size_t l = 0; l < LANES; l++) {
             all.square += (double)square[l];
             all.sum += (double)sum[l];
@@ -224,7 +232,7 @@ void tmk_weight_search_sums(const float *x, size_t n, const struct tmk_grid *gri
 }
 
 /* Ranges that are tried for each scale: more of small weights, where the error jumps more. */
-enum { FEWEST_TRIES = 64, MOST_TRIES = 1024, MOST_SUMS = 256, NUMBERS = 1 << 22 };
+enum { FEWEST_TRIES = 64, MOST_TRIES = 1024, MOST_SUMS = 128, NUMBERS = 1 << 22 };
 
 static enum tmk_status refuse_values(const struct tmk_spread *spread, const struct tmk_grid *grid,
                                      double parameter, struct tmk_clip_choice *out,

@@ -11,7 +11,7 @@
 #include "transform/model.h"
 
 /* Samples: below, what is better on one half is luck; a part of them that halves may differ by. */
-enum { FEWEST = 32, EVEN = 4, FOR_WEIGHTS = 8 };
+enum { FEWEST = 32, EVEN = 4, A_FEW = 8 };
 
 /* Decibels that another method than the default must be better by in the mean. */
 static const double least_method_gain = 0.5;
@@ -27,6 +27,7 @@ struct choosing {
     uint32_t left[TMK_METHODS_TRIED], n_left;         /* that may still be taken */
     struct tmk_encodings *made[2][TMK_METHODS_TRIED]; /* for either half, of the other one */
     struct tmk_loss losses[2][TMK_METHODS_TRIED];     /* on either half */
+    uint64_t judged;                                  /* samples, by the last run */
     struct tmk_method_choice *out;
     struct tmk_run_report *report; /* of the runs that `whole` is of; NULL: it is not asked for */
     struct tmk_diag *diag;
@@ -158,8 +159,8 @@ static enum tmk_status choose_weights(struct choosing *c) {
         status = tmk_calibrate(known, &c->how, &made[i], c->diag);
     }
     run.events.progress = NULL;
-    if (!run.data.limit || run.data.limit > FOR_WEIGHTS)
-        run.data.limit = FOR_WEIGHTS;
+    if (!run.data.limit || run.data.limit > A_FEW)
+        run.data.limit = A_FEW;
     if (status == TMK_OK)
         status = tmk_losses(&judge, (const struct tmk_encodings *const *)made, TMK_WEIGHTS_TRIED,
                             losses, c->diag);
@@ -177,21 +178,21 @@ static enum tmk_status choose_weights(struct choosing *c) {
     return TMK_OK;
 }
 
-/* Judges the methods that are left on a half, by encodings made of the other one: on the samples
- * next to where the halves meet. */
-static enum tmk_status judge_half(struct choosing *c, uint32_t half) {
+/* Judges the methods that are left on a half, by encodings made of the other one: on so many
+ * samples next to where the halves meet. */
+static enum tmk_status judge_half(struct choosing *c, uint32_t half, uint64_t most) {
     struct tmk_run_options run = *c->run;
     struct tmk_judge judge = {
         .graph = c->graph, .how = &qdq_form, .run = &run, .before_softmax = true};
     const struct tmk_profile_range *range = &c->range[half];
-    const uint64_t all = range->end - range->begin, most = TMK_METHODS_SAMPLES / 2,
-                   n = all < most ? all : most;
+    const uint64_t all = range->end - range->begin, n = all < most ? all : most;
     const struct tmk_encodings *made[TMK_METHODS_TRIED];
     struct tmk_loss losses[TMK_METHODS_TRIED];
     for (uint32_t i = 0; i < c->n_left; i++) {
         struct tmk_encodings **slot = &c->made[half][c->left[i]];
         c->how.activations.method = c->out->tried[c->left[i]].name;
-        TMK_TRY(tmk_calibrate(c->half[1 - half], &c->how, slot, c->diag));
+        if (!*slot)
+            TMK_TRY(tmk_calibrate(c->half[1 - half], &c->how, slot, c->diag));
         made[i] = *slot;
     }
     run.events.progress = NULL;
@@ -202,17 +203,19 @@ static enum tmk_status judge_half(struct choosing *c, uint32_t half) {
         c->losses[half][c->left[i]] = losses[i];
         c->out->tried[c->left[i]].half[half] = tmk_noise_sqnr(losses[i].typical);
     }
-    c->out->samples += n;
+    c->judged = n;
     return TMK_OK;
 }
 
-/* What is worse than the default on the first half is not taken, whatever the second one says. */
-static void leave_worse(struct choosing *c) {
+/* What is worse than the default on the first half is not taken, whatever the second one says;
+ * true: something is left. */
+static bool leave_worse(struct choosing *c) {
     uint32_t n = 1;
     for (uint32_t i = 1; i < c->n_left; i++)
         if (c->out->tried[c->left[i]].half[0] >= c->out->tried[0].half[0])
             c->left[n++] = c->left[i];
     c->n_left = n;
+    return n > 1;
 }
 
 /* The default comes first. */
@@ -225,9 +228,15 @@ static enum tmk_status judge_halves(struct choosing *c) {
         c->out->tried[i] = (struct tmk_method_tried){
             .name = names[i], .typical = NAN, .half = {NAN, NAN}, .sqnr = NAN};
     }
-    TMK_TRY(judge_half(c, 0));
-    leave_worse(c);
-    return c->n_left > 1 ? judge_half(c, 1) : TMK_OK;
+    for (uint64_t most = A_FEW; most <= TMK_METHODS_SAMPLES / 2; most *= 4) {
+        TMK_TRY(judge_half(c, 0, most));
+        c->out->samples = c->judged;
+        if (!leave_worse(c))
+            return TMK_OK;
+    }
+    TMK_TRY(judge_half(c, 1, TMK_METHODS_SAMPLES / 2));
+    c->out->samples += c->judged;
+    return TMK_OK;
 }
 
 /* Geometric means of the halves' samples are of the same weight. */
