@@ -119,7 +119,7 @@ struct tmk_weights_tried {
     double typical;
 };
 
-enum { TMK_METHODS_TRIED = 5, TMK_METHODS_SAMPLES = 64, TMK_WEIGHTS_TRIED = 3 };
+enum { TMK_METHODS_TRIED = 5, TMK_METHODS_SAMPLES = 64, TMK_WEIGHTS_TRIED = 2 };
 
 struct tmk_method_choice {
     struct tmk_method_tried tried[TMK_METHODS_TRIED]; /* the default first */

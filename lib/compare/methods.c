@@ -144,9 +144,10 @@ static enum tmk_status find_given(const struct choosing *c, bool *activations, b
 
 static const struct tmk_quantize_options qdq_form = {0};
 
-/* Sums of many products have noise of their own by every method; the least of three is taken. */
+/* What ranges by sums leave is luck, which differs by network: now and then the extremes have less.
+ */
 static enum tmk_status choose_weights(struct choosing *c) {
-    static const char *const names[TMK_WEIGHTS_TRIED] = {"auto", "minmax", "mse"};
+    static const char *const names[TMK_WEIGHTS_TRIED] = {"auto", "minmax"};
     const struct tmk_profile *known = c->whole ? c->whole : c->half[0];
     struct tmk_run_options run = *c->run;
     struct tmk_judge judge = {
