@@ -458,6 +458,57 @@ static enum tmk_status place_bias(struct tmk_qdq *q, struct tmk_qdq_mark *bias) 
     return why ? TMK_OK : place_bias_codes(q, bias, scale, w->n);
 }
 
+/* ---- int8 codes of operator set 21 ---- */
+
+/* Optimised ONNX Runtime (1.32) lets codes pass these operators, by a pair of its own behind them.
+ */
+static bool lets_codes_pass(const struct tmk_node *node) {
+    static const char *const ops[] = {"MaxPool", "Reshape",   "Slice",
+                                      "Squeeze", "Transpose", "Unsqueeze"};
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+        if (tmk_node_is(node, TMK_DOMAIN_ONNX, ops[i]))
+            return true;
+    return false;
+}
+
+static bool is_int8(const struct tmk_value *value) {
+    return (value->kind == TMK_VALUE_INITIALIZER ? value->data.dtype : value->type.dtype) ==
+           TMK_INT8;
+}
+
+/* A pair that changes no number, behind an operator that moves codes and has float readers. */
+static enum tmk_status place_behind(struct tmk_qdq *q, const struct tmk_node *node) {
+    const struct tmk_encoding grid = {.dtype = TMK_INT8, .axis = -1, .n = 1};
+    const struct tmk_node *from = node->inputs[0] ? node->inputs[0]->producer : NULL;
+    struct tmk_value *moved = node->outputs[0], *codes, *real;
+    bool read = false;
+    if (!from || !tmk_node_is(from, TMK_DOMAIN_ONNX, "DequantizeLinear") ||
+        !is_int8(from->inputs[0]) || from->inputs[1]->data.shape.rank)
+        return TMK_OK;
+    for (uint32_t i = 0; i < moved->n_uses; i++)
+        read = read || strcmp(moved->uses[i].node->op, "QuantizeLinear") != 0;
+    if (!read)
+        return TMK_OK;
+    TMK_TRY(add_quantize(q, moved->name, "_moved", moved, &grid, from->inputs[1], from->inputs[2],
+                         &codes));
+    TMK_TRY(add_dequantize(q, moved->name, "_moved", codes, &grid, from->inputs[1], from->inputs[2],
+                           NULL, &real));
+    return tmk_value_replace(moved, real, codes->producer, false, q->diag);
+}
+
+/* The pair that ONNX Runtime would place there declares int8, and from operator set 21 on the file
+ * does not load after it has changed the codes to uint8, as it does on x86. */
+static enum tmk_status place_behind_all(struct tmk_qdq *q) {
+    if (q->options->microsoft || tmk_graph_opset(q->graph, TMK_DOMAIN_ONNX) < 21)
+        return TMK_OK;
+    for (struct tmk_node *node = q->graph->first, *next; node; node = next) {
+        next = node->next;
+        if (lets_codes_pass(node))
+            TMK_TRY(place_behind(q, node));
+    }
+    return TMK_OK;
+}
+
 /* ---- all ---- */
 
 static bool is_constant(const struct tmk_qdq_mark *mark) {
@@ -479,5 +530,5 @@ enum tmk_status tmk_qdq_place_all(struct tmk_qdq *q) {
     for (uint32_t i = 0; i < q->n_marks; i++)
         if (q->marks[i]->is_bias)
             TMK_TRY(place_bias(q, q->marks[i]));
-    return TMK_OK;
+    return place_behind_all(q);
 }

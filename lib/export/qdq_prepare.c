@@ -10,6 +10,7 @@
 
 #include "base/diag.h"
 #include "export/qdq.h"
+#include "graph/rewrite.h"
 #include "ops/ops.h"
 
 /* ---- identities ---- */
@@ -135,14 +136,23 @@ static bool bias_fits(const struct tmk_node *product, const struct tmk_tensor *b
            is_along_channels(&bias->shape, 2, 1, shape->dim[1]);
 }
 
+/* Of an initializer, also behind Identity, which exporters share equal weights by; NULL: neither.
+ */
+static const struct tmk_tensor *data_of(const struct tmk_value *value) {
+    while (value && value->producer && tmk_node_is(value->producer, TMK_DOMAIN_ONNX, "Identity"))
+        value = value->producer->inputs[0];
+    return value ? tmk_value_constant(value) : NULL;
+}
+
 /* [C] behind axes of size 1, under the bias's name where that is free. */
 static enum tmk_status reshape_bias(struct tmk_qdq *q, struct tmk_value *bias, int32_t rank,
                                     struct tmk_value **out) {
+    const struct tmk_tensor *data = data_of(bias);
     struct tmk_tensor made = {0};
-    tmk_tensor_share(&made, &bias->data);
+    tmk_tensor_share(&made, data);
     made.shape = (struct tmk_shape){.rank = rank};
     for (int32_t i = 0; i < rank; i++)
-        made.shape.dim[i] = i == rank - 1 ? (int64_t)tmk_tensor_count(&bias->data) : 1;
+        made.shape.dim[i] = i == rank - 1 ? (int64_t)tmk_tensor_count(data) : 1;
     enum tmk_status status = tmk_graph_add_initializer(q->graph, bias->name, &made, out, q->diag);
     tmk_tensor_finish(&made);
     TMK_TRY(status);
@@ -152,7 +162,7 @@ static enum tmk_status reshape_bias(struct tmk_qdq *q, struct tmk_value *bias, i
 }
 
 static void drop_if_unused(struct tmk_value *value) {
-    if (!value->n_uses && !value->n_graph_outputs)
+    if (value->kind == TMK_VALUE_INITIALIZER && !value->n_uses && !value->n_graph_outputs)
         tmk_graph_drop_initializer(value);
 }
 
@@ -202,13 +212,15 @@ static enum tmk_status join_bias(struct tmk_qdq *q, struct tmk_node *add) {
     for (uint32_t at = 0; at < 2; at++) {
         struct tmk_value *bias = add->inputs[at];
         struct tmk_node *product = product_of(q, add->inputs[1 - at]);
-        if (!product || !bias || bias->kind != TMK_VALUE_INITIALIZER || bias->profile_id < 0)
+        const struct tmk_tensor *data = product ? data_of(bias) : NULL;
+        if (!data || bias->profile_id < 0)
             continue;
         const struct tmk_qdq_mark asked = {.value = bias, .id = bias->profile_id};
         const struct tmk_encoding *e = tmk_qdq_encoding(q, &asked, add, at);
-        if (e && e->dtype == TMK_INT32 && bias_fits(product, &bias->data))
+        if (e && e->dtype == TMK_INT32 && bias->kind == TMK_VALUE_INITIALIZER &&
+            bias_fits(product, data))
             return merge_bias(q, product, add, at, e);
-        if (becomes_gemm(product, &bias->data))
+        if (becomes_gemm(product, data))
             return keep_apart(q, product, add, at);
     }
     return TMK_OK;

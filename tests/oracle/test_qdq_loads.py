@@ -5,6 +5,7 @@ outputs of the same names and types as the model that was profiled. The latter h
 test_qdq_loads.py PROGRAM SOURCE_ROOT FEATURES
 """
 import itertools
+import json
 
 from oracle import execute, folder, main, model_names, model_of, profile, samples, session, sources, tidemark
 
@@ -81,6 +82,23 @@ def dense_to_one(net):
     return (1, 7, 6), ["y"]
 
 
+def shared_biases(net):
+    """Two layers have one bias, which the second reads behind an Identity, as exporters write it."""
+    bias = net.bias(6)
+    at = net("Relu", net("Add", net("MatMul", "x", net.weight(6, 6)), bias))
+    net("Add", net("MatMul", at, net.weight(6, 6)), net("Identity", bias), out="y")
+    return (1, 7, 6), ["y"]
+
+
+def moved(net):
+    """What moves codes, for readers in float."""
+    at = net("MaxPool", net("Conv", "x", net.weight(8, 3, 3, 3), net.bias(8), pads=[1, 1, 1, 1]), kernel_shape=[3, 3])
+    at = net("Transpose", net("Reshape", at, net.const([0, 0, -1], np.int64)), perm=[0, 2, 1])
+    at = net("Unsqueeze", net("Slice", at, *(net.const([n], np.int64) for n in (0, 6, 2))), net.const([1], np.int64))
+    net("Exp", net("Squeeze", at, net.const([1], np.int64)), out="y")
+    return (1, 3, 9, 9), ["y"]
+
+
 def matrices(net):
     at = net("Relu", net("Add", net("MatMul", "x", net.weight(6, 16)), net.bias(16)))
     net("Gemm", at, net.weight(16, 5), net.bias(5), out="y")
@@ -109,7 +127,7 @@ def normalized(net):
     return (1, 3, 9, 9), ["y"]
 
 
-NETWORKS = (dense, dense_of_four, dense_to_one, matrices, convolutions, returned)
+NETWORKS = (dense, dense_of_four, dense_to_one, shared_biases, matrices, convolutions, returned)
 
 
 def make(path, network, dtype, opset):
@@ -182,6 +200,35 @@ def test_networks_of_all_types():
                 worst[name] = f"{min(found):.1f}"
                 assert min(found) > LEAST, f"{label}: {found} dB"
             print(f"{network.__name__} {dtype}, operator set {opset}: {worst} dB")
+
+
+def check_rules(path, feeds, matches, label):
+    """What matches stays float, everything else gets int8."""
+    (path / "config.json").write_text(json.dumps({"rules": [{"match": match, "quantize": False} for match in matches]}))
+    words = ["--dtype", "int8", "--sensitive=quantize", "--config", path / "config.json"]
+    found = check(path, path / "model.onnx", feeds, words, label)
+    assert min(found) > LEAST, f"{label}: {found} dB"
+
+
+def test_codes_pass_to_float_readers():
+    """With int8, ONNX Runtime's own pairs behind such operators keep a file of operator set 21 from loading."""
+    for opset in (13, 21):
+        with folder() as path:
+            feeds = make(path, moved, "float32", opset)
+            profile(path / "model.onnx", path / "data.npz", path / "profile.json")
+            nodes = [node for node in onnx.load(path / "model.onnx").graph.node if node.op_type not in ("Conv", "Exp")]
+            for count in range(len(nodes) + 1):  # the first are quantized
+                matches = [{"name": node.output[0]} for node in nodes[count:]]
+                check_rules(path, feeds, matches, f"{count} moved, operator set {opset}")
+
+
+def test_float_additions_behind_products():
+    """Of which it would make a Gemm, and move codes to it."""
+    for network, opset in itertools.product((dense, dense_to_one, shared_biases), (13, 21)):
+        with folder() as path:
+            feeds = make(path, network, "float32", opset)
+            profile(path / "model.onnx", path / "data.npz", path / "profile.json")
+            check_rules(path, feeds, [{"op": "Add"}], f"{network.__name__}, operator set {opset}")
 
 
 def test_quantize_keeps_types():
