@@ -313,7 +313,7 @@ static int run_profile(const struct command *command, int argc, char **argv) {
          "about 20 bytes a value (10,000 samples, 300 values: 60 MB)",
          &args.per_sample},
         {"histogram-share", 0, OPTION_TEXT, "1/K",
-         "histograms of inputs and activations count one run of 64 elements in K, which is "
+         "histograms of inputs and activations count one run of 64 elements in K, which can be "
          "quicker; "
          "extremes, counts, zeros and sums stay those of all elements",
          &args.share},

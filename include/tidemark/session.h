@@ -31,8 +31,8 @@ TMK_API TMK_NODISCARD enum tmk_status
 tmk_model_skeleton(const struct tmk_model *model, struct tmk_profile **out, struct tmk_diag *diag);
 
 /* What holds the helper program that reads "archives", "hdf5" or "images" (the latter are names of
- * tmk_features), which is started for it: "seccomp, Landlock 4, limits", or less. TMK_UNSUPPORTED: this build has none;
- * TMK_MACHINE: it cannot be started. */
+ * tmk_features), which is started for it: "seccomp, Landlock 4, limits", or less. TMK_UNSUPPORTED:
+ * this build has none; TMK_MACHINE: it cannot be started. */
 enum { TMK_CONFINEMENT_SIZE = 64 };
 TMK_API TMK_NODISCARD enum tmk_status
 tmk_helper_confinement(const char *reads, char text[TMK_CONFINEMENT_SIZE], struct tmk_diag *diag);
@@ -68,9 +68,10 @@ struct tmk_statistics_options {
      * to count prompts and positions; others keep all elements, and notices.remark tells how many
      * values those are. NULL: nothing is padding. */
     const char *exclude_padding;
-    /* Histograms of inputs and activations count one run of 64 elements in so many, which is
-     * quicker (tmk_stats_thin): 2 to 64; 0 and 1: all elements. Of histograms (TMK_ARGUMENT). A
-     * setting of the profile. Not with limits.stream_layers. */
+    /* Histograms of inputs and activations count one run of 64 elements in so many, which can be
+     * quicker (tmk_stats_thin): 2 to 64; 0 and 1: all elements. Values before a Relu or Clip, and
+     * behind it, are counted whole. Of histograms (TMK_ARGUMENT). A setting of the profile. Not
+     * with limits.stream_layers. */
     uint32_t histogram_share;
 };
 

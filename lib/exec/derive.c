@@ -61,8 +61,7 @@ static uint32_t source_of(const struct deriving *d, uint32_t slot,
     const struct tmk_value *value = tmk_value_source(operand);
     size_t source = (size_t)tmk_ptrmap_get(&d->slots, value);
     if (!source || source > slot || !tmk_ptrmap_get(&d->varies, value) ||
-        d->configs[source - 1].level != d->configs[slot].level ||
-        d->configs[source - 1].share != d->configs[slot].share)
+        d->configs[source - 1].level != d->configs[slot].level)
         return UINT32_MAX;
     return (uint32_t)source - 1;
 }
@@ -89,9 +88,8 @@ static enum tmk_status set_rule(struct deriving *d, uint32_t slot, enum tmk_deri
 static enum tmk_status derive_clamp(struct deriving *d, uint32_t slot, const struct tmk_node *node,
                                     const struct tmk_clamp *clamp) {
     struct tmk_slot_config *config = &d->configs[slot];
-    /* what is left out of the operand is a number like others in the result; and what is clamped is
-     * known of elements in bins only */
-    if (!tmk_clamp_follows(clamp, config->level) || config->n_exclude || config->share)
+    /* what is left out of the operand is a number like others in the result */
+    if (!tmk_clamp_follows(clamp, config->level) || config->n_exclude)
         return TMK_OK;
     uint32_t source = source_of(d, slot, node->inputs[0]);
     /* a source has one shadow; and a shadow is made while its source is looked at */
@@ -102,6 +100,10 @@ static enum tmk_status derive_clamp(struct deriving *d, uint32_t slot, const str
     config->clamp = *clamp;
     d->configs[source].shadowed = config->rule == TMK_DERIVE_CLAMP;
     d->configs[source].shadow = *clamp;
+    /* what is clamped is known of elements in bins only; and a histogram of all elements, which
+     * gives two values, costs no more than two thinned ones */
+    if (config->rule == TMK_DERIVE_CLAMP)
+        config->share = d->configs[source].share = 0;
     return TMK_OK;
 }
 
@@ -215,6 +217,23 @@ static bool find_varying(struct deriving *d, const struct tmk_graph *graph) {
     return ok;
 }
 
+/* That of what the slot's numbers come from. */
+static uint32_t share_of(const struct tmk_slot_config *configs, uint32_t slot) {
+    while (configs[slot].rule != TMK_DERIVE_NONE)
+        slot = configs[slot].sources[0];
+    return configs[slot].share;
+}
+
+/* Histograms of which some are thinned do not add up. */
+static void drop_mixed(struct tmk_slot_config *configs, uint32_t slot) {
+    struct tmk_slot_config *config = &configs[slot];
+    bool mixed = false;
+    for (uint32_t i = 1; config->rule == TMK_DERIVE_CONCAT && i < config->n_sources; i++)
+        mixed |= share_of(configs, config->sources[i]) != share_of(configs, config->sources[0]);
+    if (mixed)
+        config->rule = TMK_DERIVE_NONE;
+}
+
 enum tmk_status tmk_derive_rules(const struct tmk_graph *graph,
                                  const struct tmk_observer *observers,
                                  struct tmk_slot_config *configs, uint32_t n,
@@ -229,6 +248,8 @@ enum tmk_status tmk_derive_rules(const struct tmk_graph *graph,
     enum tmk_status status = ok ? TMK_OK : tmk_nomem(diag);
     for (uint32_t s = 0; status == TMK_OK && s < n; s++)
         status = derive_one(&d, s);
+    for (uint32_t s = 0; status == TMK_OK && s < n; s++)
+        drop_mixed(configs, s);
     tmk_ptrmap_finish(&d.slots);
     tmk_ptrmap_finish(&d.varies);
     return status;

@@ -48,7 +48,7 @@ enum tmk_status tmk_stats_thin(struct tmk_stats *stats, uint32_t share, uint64_t
 void tmk_stats_thin_as(struct tmk_stats *stats, const struct tmk_stats *other) {
     stats->share = other->share;
     stats->key = other->key;
-    stats->coarse |= tmk_stats_is_thinned(other);
+    stats->coarse = tmk_stats_is_thinned(other) || stats->level != TMK_STATS_HISTOGRAM;
 }
 
 void tmk_stats_destroy(struct tmk_stats **stats) {

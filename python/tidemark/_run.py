@@ -188,7 +188,7 @@ def profile(model: Model, data: Data, *, observe: Sequence[str] = (), kind: str 
         remove it when the profile is written.
     until_stable: ends the run once no threshold moved by more than this share of its range, such as 0.005.
     snapshots: a .json file for how far thresholds moved between 1, 2, 4, 8, ... samples.
-    histogram_share: 1/K, such as 1/8: histograms of inputs and activations count one run of 64 elements in K, which is
+    histogram_share: 1/K, such as 1/8: histograms of inputs and activations count one run of 64 elements in K, which can be
         quicker; extremes, counts, zeros and sums stay those of all elements.
     round_half: rounds inputs and results to float16 or bfloat16 where the model has these types; else they are float32.
     generate: after each sample, a prompt, so many greedy steps of decoding; see docs/data.md. A pair of `feedback` with the

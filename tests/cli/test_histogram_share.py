@@ -29,6 +29,9 @@ def test_all_but_the_histogram_is_of_all_elements(path):
             assert "thinned" not in value and value.get("histogram") == expected.get("histogram"), name
             continue
         others = expected["count"] - expected["zeros"]
+        if "thinned" not in value:  # a Relu follows from it, or from what it follows from
+            assert value["histogram"] == expected["histogram"], name
+            continue
         counted = sum(value["histogram"]["counts"])
         assert value["thinned"]["share"] == 3 and int(value["thinned"]["sum"], 16) / 2**149 == value["sum"], name
         assert counted == others if value["count"] <= 64 * 3 * 64 else counted < 0.5 * others, (name, counted, others)
@@ -36,7 +39,8 @@ def test_all_but_the_histogram_is_of_all_elements(path):
         bracket = value.get("std_bracket", {"low": value["std"], "high": value["std"]})
         assert bracket["low"] <= expected["std"] * (1 + 1e-6) and expected["std"] <= bracket["high"] * (1 + 1e-6), name
         assert abs(value["std"] - expected["std"]) <= 0.1 * expected["std"], name
-    assert some >= 4, some
+    assert some >= 2, some
+    assert thinned["relu1_out"] == whole["relu1_out"] and whole["relu1_out"]["status"] == "derived"
 
 
 def test_threads_shards_and_checkpoints_do_not_change_a_byte(path):
