@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds the fuzz targets with clang and runs them one after the other; prints a table.
 
-usage: run.py BUILD [--seconds N] [--alloc] [TARGET...]
+usage: run.py BUILD [--seconds N] [--alloc] [--merge] [TARGET...]
 
 --alloc: each target with allocations that fail (alloc.c).
+--merge: instead, inputs found that reach what the seeds do not become seeds, found-HASH in corpus/TARGET.
 
 What was found stays in BUILD: fuzz-corpus/TARGET (inputs that reach new edges) and fuzz-crashes/TARGET. Exit status 1
 when there is a crash, a leak or a hang.
@@ -12,6 +13,7 @@ when there is a crash, a leak or a hang.
 import argparse
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -21,11 +23,12 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 GOLDEN = {"profile", "encodings"}
 # HDF5 itself leaks when a file is damaged.
-LEAKY = {"hdf5_data", "lineage", "onert", "profile"}
+LEAKY = {"hdf5_data", "hdf5_edits", "lineage", "onert", "profile"}
 ALLOC = "alloc_"  # before a target: allocations fail, too
 NO_ALLOC = {"graphs"}  # checks far more than outcomes
 MEMORY = "/dev/shm"
 MOST_BYTES = 80_000  # larger than any seed
+MOST_SEED, MOST_FILES = 8_000, 40  # bytes of a seed that was found; of a target's
 
 
 def plain(target):
@@ -79,18 +82,46 @@ def run(folder, target, seconds):
             "corpus": len(list(found.iterdir())), "bad": bool(new or done.returncode), "new": new}
 
 
+def merge(folder, target):
+    """How many inputs became seeds, and their bytes."""
+    corpus = HERE / "corpus" / target
+    for old in corpus.glob("found-*"):
+        old.unlink()
+    with tempfile.TemporaryDirectory(prefix="tidemark-merge-", dir=MEMORY if os.access(MEMORY, os.W_OK) else None) as name:
+        kept = Path(name) / "kept"
+        corpus.mkdir(exist_ok=True)
+        shutil.copytree(corpus, kept)
+        for each in (HERE / "regressions" / target, *([ROOT / "tests/golden"] if target in GOLDEN else [])):
+            for path in each.iterdir() if each.is_dir() else []:
+                shutil.copy(path, kept / f"{each.name}-{path.name}")
+        before = {path.name for path in kept.iterdir()}
+        subprocess.run([folder / f"tests/fuzz/fuzz_{target}", "-set_cover_merge=1", kept, folder / "fuzz-corpus" / target, f"-max_len={MOST_SEED}",
+                        "-rss_limit_mb=2048", "-timeout=10", "-detect_leaks=0"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                       stderr=subprocess.DEVNULL, check=True, env=os.environ | {"TMPDIR": name, "ASAN_OPTIONS": "detect_leaks=0"})
+        new = sorted((path for path in kept.iterdir() if path.name not in before and path.stat().st_size <= MOST_SEED), key=lambda path: path.stat().st_size)
+        chosen = new[::-(len(new) // MOST_FILES + 1)]  # of all sizes
+        for path in chosen:
+            shutil.copy(path, corpus / f"found-{path.name[:12]}")
+        return len(chosen), sum(path.stat().st_size for path in chosen)
+
+
 def main():
-    parser = argparse.ArgumentParser(usage="run.py BUILD [--seconds N] [--alloc] [TARGET...]")
+    parser = argparse.ArgumentParser(usage="run.py BUILD [--seconds N] [--alloc] [--merge] [TARGET...]")
     parser.add_argument("build", type=Path)
     parser.add_argument("targets", nargs="*")
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--alloc", action="store_true")
+    parser.add_argument("--merge", action="store_true")
     asked = parser.parse_intermixed_args()
     targets = asked.targets or sorted(path.stem[len("fuzz_"):] for path in HERE.glob("fuzz_*.c"))
     if asked.alloc:
         targets = [ALLOC + target for target in targets if target not in NO_ALLOC]
     folder = asked.build.resolve()
     build(folder, targets)
+    if asked.merge:
+        for target in targets:
+            print("{}: {} seeds of {} bytes".format(target, *merge(folder, target)), flush=True)
+        return
     print(f"{'target':<18}{'executions':>12}{'a second':>10}{'edges':>8}{'of':>8}{'corpus':>8}  crashes", flush=True)
     bad = False
     for target in targets:
