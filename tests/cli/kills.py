@@ -6,7 +6,7 @@ import signal
 import time
 
 from cli import DONE, SECONDS, files
-from runs import FORMS, assert_equal, outputs, profile, start
+from runs import assert_equal, outputs, profile, start, strata_of
 
 class Kills:
     """Of one run, again and again, at random moments; and whether the profile is always the same in the end."""
@@ -55,14 +55,15 @@ class Kills:
 
     def until_its_end(self, most):
         """A run that is killed up to so many times, and is resumed each time."""
-        for form in FORMS:
-            (self.path / f"p.{form}").unlink(missing_ok=True)
+        for left in self.path.glob("p.*"):
+            left.unlink()
         killed = 0
         while self.one_run(kill=killed < most):
             killed += 1
             for left in self.path.glob(".tidemark-*"):  # it was killed in the instant between two names
                 left.unlink()
-        assert_equal(self.path / "p", self.path / "whole")
+        for label in ("", *(f".{name}" for name in strata_of(self.path / "whole"))):
+            assert_equal(self.path / f"p{label}", self.path / f"whole{label}")
         assert not (self.path / "c").exists(), "the checkpoint is still there"
         self.killed += killed
         self.profiles += 1

@@ -4,6 +4,7 @@ import os
 import shutil
 import struct
 import subprocess
+import zipfile
 
 import onnx_bytes as onnx
 from cli import FEATURES, PICTURES, npy_bytes, skip
@@ -34,6 +35,14 @@ def fortran(path):
     values = struct.unpack(f"<{len(floats) // 4}f", floats)
     entry = len(values) // shape[0]
     path.write_bytes(npy_bytes(shape, [value for k in range(entry) for value in values[k::entry]], fortran=True))
+    return path
+
+
+def npz(path, times=1):
+    """An archive with one packed member, for the input of the bundled model."""
+    shape, floats = read_floats(PICTURES)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("image.npy", npy_bytes([shape[0] * times, *shape[1:]], data=floats * times))
     return path
 
 

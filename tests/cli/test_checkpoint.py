@@ -15,7 +15,7 @@ import sources
 from cli import (BAD_INPUT, DIGITS, DONE, FEATURES, PICTURES, PROGRAM, SECONDS, WRONG_CALL, files, folder, main, needs,
                  skip, tidemark)
 from kills import Kills
-from runs import FORMS, assert_equal, ledger, merge, outputs, profile, start, wait_for
+from runs import FORMS, assert_equal, labels_file, ledger, merge, outputs, profile, start, wait_for
 
 KILLS = int(sys.argv[sys.argv.index("--kills") + 1]) if "--kills" in sys.argv else 16 if "sanitized" in FEATURES else 70
 SLOW = 10 if "sanitized" in FEATURES else 1
@@ -66,7 +66,7 @@ def test_killed_runs_resume_to_equal_profiles():
 
 def test_killed_runs_resume_for_every_data_source():
     done = []
-    kinds = [(sources.raw, "x.bin"), (sources.hdf5, "x.h5") if sources.HAS_HDF5 else (sources.npy, "x.npy")]
+    kinds = [(sources.raw, "x.bin"), (sources.npz, "x.npz"), (sources.hdf5, "x.h5") if sources.HAS_HDF5 else (sources.npy, "x.npy")]
     for seed, (write, name) in enumerate(kinds):
         with folder() as path:
             data = write(path / name, 6)
@@ -74,6 +74,12 @@ def test_killed_runs_resume_for_every_data_source():
     with folder() as path:
         done.append(Kills(path, [DIGITS, "--data", sources.sets(path / "sets", 1500)], 2, BOTH).go(kills_of(10)))
     return total(done)
+
+
+def test_killed_runs_with_strata_resume_to_equal_profiles(path):
+    labels = labels_file(path / "l.csv", [sample % 5 for sample in range(1797 * 6)])
+    words = [DIGITS, "--data", sources.npy(path / "x.npy", 6), "--strata", labels]
+    return total([Kills(path, words, 0, BOTH).go(kills_of(12))])
 
 
 def test_stopped_runs_resume_to_equal_profiles():
