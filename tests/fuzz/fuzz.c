@@ -55,6 +55,8 @@ bool fuzz_ok(enum tmk_status status, const struct tmk_diag *diag) {
     fuzz_check(status == TMK_OK || (diag->status != TMK_OK && *diag->text), diag);
     fuzz_outcomes++;
     fuzz_successes += status == TMK_OK;
+    if (status != TMK_OK && getenv("TIDEMARK_FUZZ_SAY"))
+        fprintf(stderr, "%s\n", diag->text);
     return status == TMK_OK;
 }
 

@@ -4,8 +4,7 @@
 usage: seeds.py FOLDER      needs numpy, onnx, h5py and Pillow
 
 Not made here: the lineages (`tidemark transform --passes all` of onnx/conv and onnx/quantized without their first
-byte, the latter's as HDF5 too)
-and the checkpoint (of tests/golden/profile-1.4.json).
+byte, the latter's as HDF5 too).
 """
 import ast
 import hashlib
@@ -212,6 +211,11 @@ def params():
     put("params", "none", magic + u(0) + u(0))
 
 
+def checkpoints():
+    newest = max((ROOT / "tests/golden").glob("checkpoint-*.ckpt"))
+    put("checkpoint", "golden", b"\1" + newest.read_bytes())
+
+
 def json_files():
     put("config", "all", re.search(r"```json\n(.*?)```", (ROOT / "docs/calibrate.md").read_text(), re.S)[1])
     for name, names in (("ids", {"p0": "a", "p1": "b"}), ("many", {"x": ["a", "b"], "p2": "c", "stranger": "d"})):
@@ -232,5 +236,5 @@ def graphs():
         put("graphs", f"{seed:02}", bytes(made[:24 + (state >> 33) % (most - 24)]))
 
 
-for make in (relay, onnx_models, arrays, hdf5, hdf5_answers, pictures, consumers, params, json_files, graphs):
+for make in (relay, onnx_models, arrays, hdf5, hdf5_answers, pictures, consumers, params, checkpoints, json_files, graphs):
     make()
