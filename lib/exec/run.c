@@ -410,6 +410,8 @@ static void run_threads(struct tmk_exec *exec) {
         pthread_join(loader, NULL);
     for (uint32_t i = 0; i < started; i++)
         pthread_join(exec->runners[i].thread, NULL);
+    if (options->progress && exec->status == TMK_OK)
+        options->progress(options->progress_context, exec->samples);
 }
 
 /* ---- setting up ---- */

@@ -58,8 +58,8 @@ struct tmk_exec_options {
     struct tmk_statistics_config observe; /* of the first graph; no slots: nothing is counted */
     struct tmk_sink sink;                 /* in addition; zero-initialised: none */
     struct tmk_control control;
-    /* Called now and then by the thread that called tmk_exec_segment, with the samples of all
-     * segments; NULL: never. */
+    /* Called at the beginning, now and then, and when all is done, by the thread that called
+     * tmk_exec_segment, with the samples of all segments; NULL: never. */
     void (*progress)(void *context, uint64_t samples_done);
     void *progress_context;
     /* Called by the same thread, once, where threads could not be started; why is an errno. The

@@ -135,8 +135,8 @@ def test_thinned_histograms_are_the_programs(folder):
 
 def test_progress_is_shown_by_tqdm():
     seen = []
-    tidemark.profile(DIGITS, DATA, progress=lambda done, total: seen.append((done, total)))
-    assert seen and seen[0][0] == 0
+    tidemark.profile(DIGITS, PICTURES, limit=64, progress=lambda done, total: seen.append((done, total)))
+    assert seen[0] == (0, 64) and seen[-1] == (64, 64), seen
     tidemark.profile(DIGITS, DATA[:8], progress=True)
 
 
