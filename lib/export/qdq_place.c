@@ -476,24 +476,33 @@ static bool is_int8(const struct tmk_value *value) {
            TMK_INT8;
 }
 
-/* A pair that changes no number, behind an operator that moves codes and has float readers. */
+/* A pair that changes no number, behind an operator that moves codes to float readers, or to
+ * the outputs of the model. */
 static enum tmk_status place_behind(struct tmk_qdq *q, const struct tmk_node *node) {
     const struct tmk_encoding grid = {.dtype = TMK_INT8, .axis = -1, .n = 1};
     const struct tmk_node *from = node->inputs[0] ? node->inputs[0]->producer : NULL;
     struct tmk_value *moved = node->outputs[0], *codes, *real;
-    bool read = false;
-    if (!from || !tmk_node_is(from, TMK_DOMAIN_ONNX, "DequantizeLinear") ||
-        !is_int8(from->inputs[0]) || from->inputs[1]->data.shape.rank)
+    const char *name = moved->name, *before = join_name(q, name, "_QuantizeLinear_Input", "");
+    const bool returned = moved->n_graph_outputs;
+    bool read = returned;
+    TMK_TRY_ALLOC(before, q->diag);
+    if (!from || !tmk_node_is(from, TMK_DOMAIN_ONNX, "DequantizeLinear") || from->n_inputs < 3 ||
+        !from->inputs[2] || !is_int8(from->inputs[0]) ||
+        from->inputs[1]->kind != TMK_VALUE_INITIALIZER || from->inputs[1]->data.shape.rank)
         return TMK_OK;
     for (uint32_t i = 0; i < moved->n_uses; i++)
         read = read || strcmp(moved->uses[i].node->op, "QuantizeLinear") != 0;
     if (!read)
         return TMK_OK;
-    TMK_TRY(add_quantize(q, moved->name, "_moved", moved, &grid, from->inputs[1], from->inputs[2],
-                         &codes));
-    TMK_TRY(add_dequantize(q, moved->name, "_moved", codes, &grid, from->inputs[1], from->inputs[2],
-                           NULL, &real));
-    return tmk_value_replace(moved, real, codes->producer, false, q->diag);
+    if (returned)
+        TMK_TRY(tmk_value_rename(moved, before, q->diag));
+    TMK_TRY(
+        add_quantize(q, name, "_moved", moved, &grid, from->inputs[1], from->inputs[2], &codes));
+    TMK_TRY(add_dequantize(q, name, "_moved", codes, &grid, from->inputs[1], from->inputs[2],
+                           returned ? name : NULL, &real));
+    if (returned)
+        real->type.origin = moved->type.origin;
+    return tmk_value_replace(moved, real, codes->producer, returned, q->diag);
 }
 
 /* The pair that ONNX Runtime would place there declares int8, and from operator set 21 on the file
