@@ -7,7 +7,6 @@ import argparse
 import contextlib
 import inspect
 import io
-import os
 import sys
 import traceback
 import warnings
@@ -16,12 +15,12 @@ from pathlib import Path
 import numpy as np
 import onnx
 
+import architectures
 import cases
 import hand_made
 from cases import halves, inputs_of, smooth
+from torch_parts import MOST, images, made, plain, spread, timm_model
 
-os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", HF_HUB_DISABLE_TELEMETRY="1")
-MOST = 16  # samples to calibrate on, and as many to check with
 
 
 # ---- real models: every folder with a model.onnx, with inputs*.npz, samples_u8.npz or test_data_set_N ----
@@ -55,33 +54,6 @@ def shared_feeds(folder):
 
 
 # ---- PyTorch ----
-
-def spread(module, seed):
-    """Seeds are set before a model is made; here its normalizations get statistics and scales as a trained one has them."""
-    import torch
-    generator = torch.Generator().manual_seed(seed)
-    def uniform(tensor, low, high):
-        tensor.data.copy_(low + (high - low) * torch.rand(tensor.shape, generator=generator))
-    for part in module.modules():
-        if isinstance(part, torch.nn.modules.batchnorm._BatchNorm):
-            uniform(part.running_mean, -.2, .2)
-            uniform(part.running_var, .5, 1.5)
-        if isinstance(part, (torch.nn.modules.batchnorm._BatchNorm, torch.nn.LayerNorm)) and part.weight is not None:
-            uniform(part.weight, .7, 1.3)
-            uniform(part.bias, -.2, .2)
-    return module.eval()
-
-
-def images(rng, size, channels=3, name="x"):
-    return [{name: smooth(rng, 1, channels, size)} for _ in range(2 * MOST)]
-
-
-def timm_model(name, size, **more):
-    import timm
-    import torch
-    torch.manual_seed(7)
-    return spread(timm.create_model(name, pretrained=False, num_classes=20, **more), 7), images(np.random.default_rng(7), size), {}
-
 
 def vit():
     return timm_model("vit_tiny_patch16_224", 64, img_size=64, depth=4)
@@ -126,32 +98,6 @@ def mixer():
     model = MlpMixer(20, 64, patch_size=16, num_blocks=2, embed_dim=64)
     torch.nn.init.normal_(model.head.weight, 0, .1)  # zeros otherwise
     return spread(model, 7), images(np.random.default_rng(7), 64), {}
-
-
-def made(config, kind, **more):
-    """A model of transformers from a configuration."""
-    import torch
-    import transformers
-    torch.manual_seed(7)
-    if not isinstance(config, transformers.PretrainedConfig):
-        config = getattr(transformers, config)(**more)
-    config._attn_implementation = "eager"
-    return spread(getattr(transformers, kind)(config), 7)
-
-
-def plain(model, names):
-    """A module whose forward takes arrays by position and answers with a tensor, which is what exporters like."""
-    import torch
-
-    class Plain(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.inner = model
-
-        def forward(self, *values):
-            out = self.inner(**dict(zip(names, values)))
-            return out.logits if hasattr(out, "logits") else out.last_hidden_state
-    return Plain().eval()
 
 
 def bert():
@@ -540,16 +486,25 @@ EXPORTS = {maker.__name__: maker for maker in (vit, convnext, swin, efficientnet
                                                selective_scan, conditional)}
 
 
-def export(maker, dynamo):
+def halved(feed):
+    return {key: array.astype(np.float16) if array.dtype == np.float32 else array for key, array in feed.items()}
+
+
+def export(maker, dynamo, opset=None, half=False):
+    """opset: None is 17 of the older exporter, and the other one's own choice. half: float16 throughout."""
     import torch
     model, feeds, axes, *example = maker()
+    if half:
+        model, feeds, example = model.half(), list(map(halved, feeds)), list(map(halved, example))
     sample = example[0] if example else feeds[0]
     names = list(sample)
     axes = {key: value for key, value in axes.items() if key in names and value}
     words = dict(input_names=names, dynamo=dynamo)
     if not dynamo:
-        words |= dict(opset_version=17, dynamic_axes=axes, do_constant_folding=True)
-    elif axes:
+        words |= dict(opset_version=opset or 17, dynamic_axes=axes, do_constant_folding=True)
+    elif opset:
+        words["opset_version"] = opset
+    if dynamo and axes:
         shapes = [{axis: torch.export.Dim.DYNAMIC for axis in axes.get(key, {})} for key in names]
         kinds = [value.kind for value in inspect.signature(model.forward).parameters.values()]
         at = kinds.index(inspect.Parameter.VAR_POSITIONAL) if inspect.Parameter.VAR_POSITIONAL in kinds else None
@@ -572,6 +527,11 @@ def main():
     parser.add_argument("--shared", type=Path, help="a folder of real models, one a folder")
     parser.add_argument("--hand-made", action="store_true", help="the small ones of hand_made.py")
     parser.add_argument("--exports", action="store_true", help="the exports; needs torch, torchvision, timm, transformers, onnxscript")
+    parser.add_argument("--architectures", action="store_true", help="those of architectures.py, which need the same")
+    parser.add_argument("--way", action="append", choices=("torchscript", "dynamo"), help="exports of this exporter only")
+    parser.add_argument("--opset", type=int, help="exports of this operator set; their names end with it")
+    parser.add_argument("--half", action="store_true", help="exports in float16; their names end so")
+    parser.add_argument("--samples", type=int, default=MOST, help="to calibrate on, and as many to check with, at most (default: %(default)s)")
     parser.add_argument("--only", action="append", help="only these")
     parser.add_argument("--again", action="store_true", help="make those again that exist")
     options = parser.parse_args()
@@ -584,15 +544,16 @@ def main():
         jobs[path.parent.name] = lambda path=path: (path, shared_feeds(path.parent))
     for name in hand_made.NETWORKS if options.hand_made else []:
         jobs[name] = lambda name=name: hand_made.make(name)
-    for name, maker in EXPORTS.items() if options.exports else []:
-        for way in ("torchscript", "dynamo"):
-            jobs[f"{name}_{way}"] = lambda maker=maker, way=way: export(maker, way == "dynamo")
+    for name, maker in {**(EXPORTS if options.exports else {}), **(architectures.MAKERS if options.architectures else {})}.items():
+        for way in options.way or ("torchscript", "dynamo"):
+            end = (str(options.opset) if options.opset else "") + ("_half" if options.half else "")
+            jobs[f"{name}_{way}{end}"] = lambda maker=maker, way=way: export(maker, way == "dynamo", options.opset, options.half)
     for name, job in jobs.items():
         if not wanted(name):
             continue
         try:
             model, feeds = job()
-            cases.write(options.folder, name, model, *halves(feeds[:2 * MOST]))
+            cases.write(options.folder, name, model, *halves(feeds[:2 * options.samples]))
             print(f"made {name}", flush=True)
         except Exception as error:
             failed += 1
