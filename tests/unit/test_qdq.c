@@ -365,6 +365,15 @@ TEST(an_input_that_is_returned_stays_what_it_is) {
     end(&c);
 }
 
+TEST(codes_of_the_model_itself_may_have_no_zero_point) {
+    struct qdq_case c;
+    begin(&c, "graph \"g\" opset 21 {\n input %k : i8[2,3]\n init %s : f32[] = {0.5}\n"
+              " %d = DequantizeLinear(%k, %s)\n %t = Transpose(%d)\n %y = Exp(%t)\n output %y\n}");
+    must(quantize(&c));
+    assert_string_equal(made(&c, "t")->uses[0].node->op, "Exp");
+    end(&c);
+}
+
 TEST(encodings_that_fit_nothing_are_refused_or_told) {
     struct qdq_case c;
     begin(&c, CONV " %e = Exp(%c)\n output %e\n}");
