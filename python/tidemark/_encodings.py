@@ -15,7 +15,7 @@ from ._files import Path, log, text
 from ._html import table
 
 if TYPE_CHECKING:
-    import pandas
+    import pandas  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
 
 class Encoding(NamedTuple):

@@ -16,7 +16,7 @@ from ._files import text
 from ._html import bars, table
 
 if TYPE_CHECKING:
-    import pandas
+    import pandas  # type: ignore[import-untyped, import-not-found, unused-ignore]
 
 
 class Channels(NamedTuple):

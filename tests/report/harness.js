@@ -8,6 +8,13 @@ async function until(holds) {
   for (let i = 0; i < 100 && !holds(); i++) await wait(20);
   return Boolean(holds());
 }
+/* Waits until nothing has scrolled it for a while. */
+async function settle(box) {
+  for (let same = 0, last = -1; same < 5; last = box.scrollTop) {
+    await wait(40);
+    same = box.scrollTop === last ? same + 1 : 0;
+  }
+}
 const rows = () => [...document.querySelectorAll("#table tbody tr[data-id]")];
 const head = (text) => [...document.querySelectorAll("#table th button")].find((b) => b.textContent === text);
 const shown = (key) => table.shown.map((v) => v[key]).filter((x) => typeof x === "number");
@@ -38,15 +45,16 @@ async function try_scrolling() {
   box.scrollTop = box.scrollHeight;
   found.last = await until(() => rows().slice(-1)[0].dataset.id === table.shown.slice(-1)[0].id);
   box.scrollTop = Math.floor(box.scrollHeight / 2);
-  await wait(100);
+  await settle(box);
   const link_ = rows()[12].querySelector("a");
   link_.focus();
-  await wait(100);
+  await settle(box);
   const top = box.scrollTop;
   link_.click();
   found.opened = await until(() => document.getElementById("value").open && document.getElementById("h-value").textContent === link_.textContent);
   document.getElementById("close").click();
   await until(() => !location.hash);
+  await settle(box);
   found.kept = {scroll: box.scrollTop - top, focus: document.activeElement === link_, hash: location.hash};
 }
 async function try_value() {
