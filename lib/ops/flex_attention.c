@@ -78,59 +78,40 @@ static enum tmk_status modify(struct tmk_run *run, const char *attr, struct tmk_
     return status;
 }
 
-static size_t group_of(const struct flex *f) {
-    return f->kv_heads ? (size_t)(f->q_heads / f->kv_heads) : 1;
-}
-
-static void multiply_keys(struct tmk_run *run, const struct flex *f, float *panel, float *scores) {
-    const size_t rows = (size_t)f->queries, keys = (size_t)f->keys, size = (size_t)f->size,
-                 heads = (size_t)f->batch * (size_t)f->q_heads, group = group_of(f);
-    const float *q = run->in[IN_Q]->data, *k = run->in[IN_K]->data;
-    const float scale = tmk_node_float(run->node, "scale", f->size ? 1 / sqrtf((float)f->size) : 1);
+/* c [heads, rows, columns] = a [heads, rows, depth] b, head by head; b has `depth` by `columns`
+ * elements a head of K and V, one step of each `b_depth` and `b_column` apart. */
+static void multiply_heads(const struct flex *f, float *panel, const float *a, size_t depth,
+                           const float *b, size_t columns, size_t b_depth, size_t b_column,
+                           float *c) {
+    const size_t rows = (size_t)f->queries, heads = (size_t)f->batch * (size_t)f->q_heads,
+                 group = f->kv_heads ? (size_t)(f->q_heads / f->kv_heads) : 1;
     for (size_t h = 0; h < heads; h++) {
         const struct tmk_gemm product = {.m = rows,
-                                         .n = keys,
-                                         .k = size,
-                                         .a = q + h * rows * size,
-                                         .b = k + h / group * keys * size,
-                                         .a_row = size,
+                                         .n = columns,
+                                         .k = depth,
+                                         .a = a + h * rows * depth,
+                                         .b = b + h / group * depth * columns,
+                                         .a_row = depth,
                                          .a_depth = 1,
-                                         .b_depth = 1,
-                                         .b_column = size,
-                                         .c = scores + h * rows * keys};
+                                         .b_depth = b_depth,
+                                         .b_column = b_column,
+                                         .c = c + h * rows * columns};
         tmk_gemm(&product, panel);
-    }
-    for (size_t i = 0; i < heads * rows * keys; i++)
-        scores[i] *= scale;
-}
-
-static void multiply_values(struct tmk_run *run, const struct flex *f, float *panel,
-                            const float *probabilities, float *y) {
-    const size_t rows = (size_t)f->queries, keys = (size_t)f->keys, width = (size_t)f->value_size,
-                 heads = (size_t)f->batch * (size_t)f->q_heads, group = group_of(f);
-    const float *v = run->in[IN_V]->data;
-    for (size_t h = 0; h < heads; h++) {
-        const struct tmk_gemm weighted = {.m = rows,
-                                          .n = width,
-                                          .k = keys,
-                                          .a = probabilities + h * rows * keys,
-                                          .b = v + h / group * keys * width,
-                                          .a_row = keys,
-                                          .a_depth = 1,
-                                          .b_depth = width,
-                                          .b_column = 1,
-                                          .c = y + h * rows * width};
-        tmk_gemm(&weighted, panel);
     }
 }
 
 /* The scores are *x's elements, and become the probabilities. */
 static enum tmk_status attend(struct tmk_run *run, const struct flex *f, struct tmk_tensor *x) {
-    const size_t n = tmk_tensor_count(x), keys = (size_t)f->keys;
+    const size_t n = tmk_tensor_count(x), keys = (size_t)f->keys, size = (size_t)f->size,
+                 width = (size_t)f->value_size;
+    const float scale = tmk_node_float(run->node, "scale", f->size ? 1 / sqrtf((float)f->size) : 1);
     struct tmk_tensor *y = tmk_run_out(run, OUT_Y);
     float *panel;
     TMK_TRY(tmk_scratch_floats(run, TMK_GEMM_PANEL / sizeof(float), 1, 1, &panel));
-    multiply_keys(run, f, panel, x->data);
+    multiply_heads(f, panel, run->in[IN_Q]->data, size, run->in[IN_K]->data, keys, 1, size,
+                   x->data);
+    for (size_t i = 0; i < n; i++)
+        ((float *)x->data)[i] *= scale;
     TMK_TRY(tmk_run_show(run, INNER_SCORES, x->data, 0, n));
     TMK_TRY(modify(run, "score_mod", x));
     struct tmk_tensor probabilities;
@@ -142,7 +123,7 @@ static enum tmk_status attend(struct tmk_run *run, const struct flex *f, struct 
     TMK_TRY(tmk_run_show(run, INNER_PROBABILITIES, x->data, 0, n));
     TMK_TRY(modify(run, "prob_mod", x));
     if (y && tmk_tensor_count(y))
-        multiply_values(run, f, panel, x->data, y->data);
+        multiply_heads(f, panel, x->data, keys, run->in[IN_V]->data, width, width, 1, y->data);
     return TMK_OK;
 }
 
