@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include <tidemark/guess.h>
 
@@ -212,8 +213,7 @@ void tmk_guess_try(struct tmk_guess *guess, const char *known) {
     if (!n || !m || n > LONGEST || m > LONGEST)
         return;
     size_t distance = edit_distance(guess->wanted, n, known, m);
-    if (n >= 3 && m > n && strchr("-_./", known[n]) &&
-        edit_distance(guess->wanted, n, known, n) == 0) {
+    if (n >= 3 && m > n && strchr("-_./", known[n]) && strncasecmp(guess->wanted, known, n) == 0) {
         distance = 1; /* the first words of a name */
     } else if (distance > (n < 3 ? 1 : (n + 2) / 3)) {
         if (n < 3 || !strstr(known, guess->wanted))
