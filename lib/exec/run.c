@@ -186,8 +186,8 @@ static const struct tmk_watch *watch_batch(struct runner *r, const struct tmk_ba
     return watch;
 }
 
-static enum tmk_status end_sinks(struct runner *r, const struct tmk_batch *batch,
-                                 struct tmk_diag *diag) {
+static enum tmk_status end_batch_in_sinks(struct runner *r, const struct tmk_batch *batch,
+                                          struct tmk_diag *diag) {
     const struct tmk_ran ran = {r->number, batch, r->workers, r->planned[0]->plan};
     for (uint32_t i = 0; i < r->exec->n_sinks; i++) {
         const struct tmk_sink *sink = &r->exec->sinks[i];
@@ -205,7 +205,7 @@ static enum tmk_status run_step(struct runner *r, const struct tmk_batch *batch,
         TMK_TRY(run_graph(r, g, batch, g ? NULL : watch, diag));
     TMK_TRY(tmk_loop_state_store(&r->carried, &exec->options.feedback, exec->graphs[0],
                                  r->workers[0], diag));
-    return batch->part.more ? TMK_OK : end_sinks(r, batch, diag);
+    return batch->part.more ? TMK_OK : end_batch_in_sinks(r, batch, diag);
 }
 
 /* The inputs of the next step that the batch generates. */

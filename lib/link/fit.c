@@ -432,7 +432,7 @@ static bool same_bytes(const struct tmk_choosing *c, uint32_t original, uint32_t
            c->l->value_of[original] == TMK_UNLINKED && c->l->original_of[value] == TMK_UNLINKED;
 }
 
-static bool same_made(const struct tmk_choosing *c, uint32_t original, uint32_t value) {
+static bool same_named_op(const struct tmk_choosing *c, uint32_t original, uint32_t value) {
     const struct tmk_profile_tensor *o = &c->l->from->tensors[original],
                                     *v = &c->l->to->tensors[value];
     return same_bytes(c, original, value) && *o->name && strcmp(o->name, v->name) == 0 &&
@@ -443,7 +443,7 @@ enum tmk_status tmk_link_choose_integers(const struct tmk_choosing *c) {
     enum { MOST_CANDIDATES = 16 };
     for (uint32_t o = 0; o < c->originals->n; o++)
         for (uint32_t v = 0; v < c->values->n; v++)
-            if (same_made(c, o, v)) {
+            if (same_named_op(c, o, v)) {
                 c->l->link->matches[o].points = (uint64_t)c->originals->all[o].count * c->batches;
                 tmk_linking_match(c->l, o, v, TMK_LINK_EQUAL);
             }
