@@ -19,8 +19,8 @@ static double terms_of_product(const struct tmk_net *net, uint32_t node,
     const uint32_t w = tmk_net_input(net, node, 1), x = tmk_net_input(net, node, 0);
     if (w == TMK_NET_NONE || x == TMK_NET_NONE)
         return 0;
-    const struct tmk_profile_tensor *weights = &net->profile->tensors[w],
-                                    *data = &net->profile->tensors[x];
+    const struct tmk_profile_tensor *weights = tmk_net_tensor(net, w),
+                                    *data = tmk_net_tensor(net, x);
     const struct tmk_shape *shape = data->n_runs ? &data->runs[0].shape : &data->shape;
     if (traits->product == TMK_PRODUCT_MATRIX)
         return shape->rank > 0 && shape->dim[shape->rank - 1] > 0
@@ -36,7 +36,7 @@ static bool has_8_bits(const struct tmk_net *net, const struct tmk_encodings *en
     const uint32_t v = tmk_net_input(net, node, input);
     const struct tmk_encoding *e = v == TMK_NET_NONE
                                        ? NULL
-                                       : tmk_encodings_find(encodings, net->profile->tensors[v].id,
+                                       : tmk_encodings_find(encodings, tmk_net_tensor(net, v)->id,
                                                             net->nodes[node].name, input);
     return e && tmk_dtype_bits(e->dtype) <= 8;
 }
@@ -46,7 +46,7 @@ double tmk_products_of(const struct tmk_net *net, uint32_t node) {
     const struct tmk_traits *traits = tmk_traits_of(n->domain, n->op);
     const uint32_t y = tmk_net_output(net, node, 0);
     return traits->class == TMK_OP_MACC && y != TMK_NET_NONE && net->varies[y]
-               ? elements_of(&net->profile->tensors[y]) * terms_of_product(net, node, traits)
+               ? elements_of(tmk_net_tensor(net, y)) * terms_of_product(net, node, traits)
                : 0;
 }
 

@@ -128,7 +128,7 @@ static void override_by_rule(const struct tmk_match *m, uint32_t rule, bool quan
 
 struct tmk_quant_settings tmk_match_settings(const struct tmk_match *m, uint32_t value,
                                              enum tmk_encoding_role role, uint32_t reader) {
-    const struct tmk_profile_tensor *t = &m->net->profile->tensors[value];
+    const struct tmk_profile_tensor *t = tmk_net_tensor(m->net, value);
     struct tmk_quant_settings settings = m->config->defaults[role];
     const uint32_t node = reader == TMK_NET_NONE ? m->net->maker[value] : reader;
     if (reader != TMK_NET_NONE && (m->skipped_first[reader] || m->skipped_last[reader]))
@@ -226,7 +226,7 @@ static uint32_t float_behind(const struct tmk_match *m, uint32_t node) {
         const uint32_t y = n->outputs[o];
         if (y == TMK_NET_NONE)
             continue;
-        if (m->net->profile->tensors[y].kind == TMK_PROFILE_OUTPUT && found == TMK_NET_NONE)
+        if (tmk_net_tensor(m->net, y)->kind == TMK_PROFILE_OUTPUT && found == TMK_NET_NONE)
             found = node;
         for (uint32_t k = m->net->first_use[y]; k < m->net->first_use[y + 1]; k++) {
             const uint32_t reader = m->net->uses[k].node;

@@ -23,10 +23,6 @@ struct build {
     struct tmk_diag *diag;
 };
 
-static const struct tmk_profile_tensor *tensor_at(const struct build *b, uint32_t v) {
-    return &b->net->profile->tensors[v];
-}
-
 static const char *key_of(struct build *b, const char *node, const char *op) {
     size_t n = strlen(node), m = strlen(op);
     char *key = tmk_arena_alloc(&b->net->arena, n + m + 2);
@@ -68,7 +64,7 @@ static enum tmk_status set_port(struct build *b, uint32_t **list, uint32_t *n, u
                                 uint32_t value) {
     if (at >= MOST_PORTS)
         return tmk_fail(b->diag, TMK_FORMAT, "p%" PRIu32 ": a node with %" PRIu32 " ports",
-                        tensor_at(b, value)->id, at);
+                        tmk_net_tensor(b->net, value)->id, at);
     if (at >= *n) {
         uint32_t size = at + 1 > 2 * *n ? at + 1 : 2 * *n;
         uint32_t *moved = tmk_arena_array(&b->net->arena, size, sizeof *moved);
@@ -90,14 +86,15 @@ static bool same_operands(const struct tmk_profile_tensor *a, const struct tmk_p
 
 /* Another output of the node without a name that was found last, if it is one. */
 static bool is_of_last(const struct build *b, uint32_t last, uint32_t v) {
-    const struct tmk_profile_tensor *t = tensor_at(b, v);
+    const struct tmk_profile_tensor *t = tmk_net_tensor(b->net, v);
     if (last == TMK_NET_NONE || t->producer.output == 0)
         return false;
     const struct tmk_net_node *node = &b->net->nodes[last];
     uint32_t first = TMK_NET_NONE;
     for (uint32_t i = 0; first == TMK_NET_NONE && i < node->n_outputs; i++)
         first = node->outputs[i];
-    return strcmp(node->op, t->producer.op) == 0 && same_operands(tensor_at(b, first), t) &&
+    return strcmp(node->op, t->producer.op) == 0 &&
+           same_operands(tmk_net_tensor(b->net, first), t) &&
            (t->producer.output >= node->n_outputs ||
             node->outputs[t->producer.output] == TMK_NET_NONE);
 }
@@ -106,7 +103,7 @@ static enum tmk_status make_nodes(struct build *b) {
     struct tmk_net *net = b->net;
     uint32_t last = TMK_NET_NONE;
     for (uint32_t v = 0; v < net->profile->n_tensors; v++) {
-        const struct tmk_profile_tensor *t = tensor_at(b, v);
+        const struct tmk_profile_tensor *t = tmk_net_tensor(b->net, v);
         uint32_t node = last;
         net->maker[v] = TMK_NET_NONE;
         if (!t->has_producer)
@@ -133,7 +130,7 @@ static uint32_t position_of(const struct tmk_profile *profile, uint32_t id) {
 }
 
 static bool is_unnamed_result(const struct build *b, uint32_t v) {
-    const struct tmk_profile_tensor *t = tensor_at(b, v);
+    const struct tmk_profile_tensor *t = tmk_net_tensor(b->net, v);
     return t->has_producer && !*t->producer.node;
 }
 
@@ -142,8 +139,9 @@ static enum tmk_status list_unnamed(struct build *b) {
     const struct tmk_profile *profile = b->net->profile;
     for (int pass = 0; pass < 2; pass++) {
         for (uint32_t v = 0; v < profile->n_tensors; v++)
-            for (uint32_t i = 0; is_unnamed_result(b, v) && i < tensor_at(b, v)->n_operands; i++) {
-                uint32_t x = position_of(profile, tensor_at(b, v)->operands[i]);
+            for (uint32_t i = 0;
+                 is_unnamed_result(b, v) && i < tmk_net_tensor(b->net, v)->n_operands; i++) {
+                uint32_t x = position_of(profile, tmk_net_tensor(b->net, v)->operands[i]);
                 if (x == TMK_NET_NONE)
                     continue;
                 if (pass == 0)
@@ -253,12 +251,12 @@ static enum tmk_status make_inputs(struct build *b) {
     size_t all = 1;
     uint32_t n = 0;
     for (uint32_t v = 0; v < profile->n_tensors; v++)
-        all += tensor_at(b, v)->n_consumers;
+        all += tmk_net_tensor(b->net, v)->n_consumers;
     struct pending *pending = malloc(all * sizeof *pending);
     enum tmk_status status = pending ? TMK_OK : tmk_nomem(b->diag);
     for (uint32_t v = 0; status == TMK_OK && v < profile->n_tensors; v++)
-        for (uint32_t i = 0; status == TMK_OK && i < tensor_at(b, v)->n_consumers; i++) {
-            const struct tmk_profile_consumer *use = &tensor_at(b, v)->consumers[i];
+        for (uint32_t i = 0; status == TMK_OK && i < tmk_net_tensor(b->net, v)->n_consumers; i++) {
+            const struct tmk_profile_consumer *use = &tmk_net_tensor(b->net, v)->consumers[i];
             uint32_t node;
             if (!*use->node) {
                 pending[n++] = (struct pending){v, 1, use};

@@ -46,6 +46,10 @@ void tmk_net_finish(struct tmk_net *net);
 /* The node's input as a position in profile->tensors, or TMK_NET_NONE. */
 uint32_t tmk_net_input(const struct tmk_net *net, uint32_t node, uint32_t input);
 uint32_t tmk_net_output(const struct tmk_net *net, uint32_t node, uint32_t output);
+static inline const struct tmk_profile_tensor *tmk_net_tensor(const struct tmk_net *net,
+                                                              uint32_t value) {
+    return &net->profile->tensors[value];
+}
 /* How many inputs read the value. */
 uint32_t tmk_net_readers(const struct tmk_net *net, uint32_t value);
 

@@ -109,9 +109,9 @@ uint32_t tmk_maker_of(const struct tmk_finder *f, uint32_t node, uint32_t input)
 
 bool tmk_constant_is(const struct tmk_finder *f, uint32_t value, double *out) {
     struct tmk_summary facts;
-    if (value == TMK_NET_NONE || f->net->varies[value] || !f->net->profile->tensors[value].stats)
+    if (value == TMK_NET_NONE || f->net->varies[value] || !tmk_net_tensor(f->net, value)->stats)
         return false;
-    tmk_stats_quick_summary(f->net->profile->tensors[value].stats, &facts);
+    tmk_stats_quick_summary(tmk_net_tensor(f->net, value)->stats, &facts);
     *out = (double)facts.min;
     return facts.finite && facts.min == facts.max;
 }
@@ -119,7 +119,7 @@ bool tmk_constant_is(const struct tmk_finder *f, uint32_t value, double *out) {
 uint32_t tmk_only_reader(const struct tmk_finder *f, uint32_t node) {
     const uint32_t y = tmk_net_output(f->net, node, 0);
     if (y == TMK_NET_NONE || tmk_net_readers(f->net, y) != 1 ||
-        f->net->profile->tensors[y].kind == TMK_PROFILE_OUTPUT)
+        tmk_net_tensor(f->net, y)->kind == TMK_PROFILE_OUTPUT)
         return TMK_NET_NONE;
     return f->net->uses[f->net->first_use[y]].node;
 }
@@ -202,7 +202,7 @@ static enum tmk_status list_nodes(const struct tmk_net *net, const struct tmk_pa
         const uint32_t v = first_result(net, i);
         if (patterns->of[i] == TMK_PATTERN_NONE || v == TMK_NET_NONE)
             continue;
-        const struct tmk_profile_tensor *t = &net->profile->tensors[v];
+        const struct tmk_profile_tensor *t = tmk_net_tensor(net, v);
         list[(*n)++] = (struct tmk_pattern_node){
             .pattern = tmk_pattern_name((enum tmk_pattern)patterns->of[i]),
             .occurrence = patterns->instance[i],

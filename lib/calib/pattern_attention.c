@@ -140,7 +140,7 @@ static bool adds_positions(const struct tmk_finder *f, uint32_t node) {
     int axes = 0;
     if (v == TMK_NET_NONE)
         return false;
-    const struct tmk_profile_tensor *t = &f->net->profile->tensors[v];
+    const struct tmk_profile_tensor *t = tmk_net_tensor(f->net, v);
     for (int32_t i = 0; t->has_shape && i < t->shape.rank; i++)
         axes += t->shape.dim[i] != 1;
     return axes > 1;

@@ -8,10 +8,6 @@
 #include "calib/pattern_find.h"
 #include "traits/traits.h"
 
-static const struct tmk_profile_tensor *found_tensor(const struct tmk_finder *f, uint32_t v) {
-    return &f->net->profile->tensors[v];
-}
-
 static void clear_marks(struct tmk_finder *f) {
     memset(f->marked, 0, f->net->n_nodes * sizeof *f->marked);
 }
@@ -37,7 +33,8 @@ static bool is_from(const struct tmk_finder *f, uint32_t node, const bool *marke
         if (v == TMK_NET_NONE || !f->net->varies[v])
             continue;
         const uint32_t maker = f->net->maker[v];
-        if (maker == TMK_NET_NONE ? found_tensor(f, v)->kind != TMK_PROFILE_INPUT : !marked[maker])
+        if (maker == TMK_NET_NONE ? tmk_net_tensor(f->net, v)->kind != TMK_PROFILE_INPUT
+                                  : !marked[maker])
             return false;
         any = true;
     }
@@ -82,9 +79,9 @@ static uint8_t reached_by(const struct tmk_finder *f, uint32_t node) {
         if (v == TMK_NET_NONE || !f->net->varies[v])
             continue;
         const uint32_t maker = f->net->maker[v];
-        const uint8_t state = maker != TMK_NET_NONE                           ? f->state[maker]
-                              : found_tensor(f, v)->kind == TMK_PROFILE_INPUT ? LINEAR
-                                                                              : NOT_REACHED;
+        const uint8_t state = maker != TMK_NET_NONE ? f->state[maker]
+                              : tmk_net_tensor(f->net, v)->kind == TMK_PROFILE_INPUT ? LINEAR
+                                                                                     : NOT_REACHED;
         if (state == NOT_REACHED)
             return NOT_REACHED;
         most = state > most ? state : most;
@@ -135,7 +132,7 @@ void tmk_find_fronts(struct tmk_finder *f) {
 static bool is_output(const struct tmk_finder *f, uint32_t node) {
     for (uint32_t o = 0; o < f->net->nodes[node].n_outputs; o++) {
         const uint32_t y = tmk_net_output(f->net, node, o);
-        if (y != TMK_NET_NONE && found_tensor(f, y)->kind == TMK_PROFILE_OUTPUT)
+        if (y != TMK_NET_NONE && tmk_net_tensor(f->net, y)->kind == TMK_PROFILE_OUTPUT)
             return true;
     }
     return false;
@@ -170,10 +167,10 @@ static bool is_arithmetic(const struct tmk_finder *f, uint32_t node) {
 static bool is_expectation(const struct tmk_finder *f, uint32_t node) {
     const uint32_t w = tmk_net_input(f->net, node, 1);
     struct tmk_summary facts;
-    if (!tmk_is_layer(f, node) || w == TMK_NET_NONE || !found_tensor(f, w)->stats ||
+    if (!tmk_is_layer(f, node) || w == TMK_NET_NONE || !tmk_net_tensor(f->net, w)->stats ||
         !tmk_is_op(f, tmk_before_moves(f, tmk_maker_of(f, node, 0)), "Softmax"))
         return false;
-    tmk_stats_summary(found_tensor(f, w)->stats, &facts);
+    tmk_stats_summary(tmk_net_tensor(f->net, w)->stats, &facts);
     return facts.min == 0 && facts.max == (float)facts.count - 1 &&
            facts.mean == 0.5 * (double)facts.max;
 }
@@ -187,7 +184,7 @@ static bool has_grid(const struct tmk_finder *f, uint32_t node) {
     int64_t longest = 0;
     if (v == TMK_NET_NONE || tmk_constant_is(f, v, &same) || adds_bias(f, node))
         return false;
-    const struct tmk_profile_tensor *t = found_tensor(f, v);
+    const struct tmk_profile_tensor *t = tmk_net_tensor(f->net, v);
     for (int32_t i = 0; t->has_shape && i < t->shape.rank; i++)
         longest = t->shape.dim[i] > longest ? t->shape.dim[i] : longest;
     return longest >= FEWEST;

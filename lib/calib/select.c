@@ -20,7 +20,7 @@
 
 /* The node that alone reads the result of this one; TMK_NET_NONE: none, or several. */
 static uint32_t only_reader(const struct tmk_net *net, uint32_t v) {
-    return net->profile->tensors[v].kind == TMK_PROFILE_OUTPUT || tmk_net_readers(net, v) != 1
+    return tmk_net_tensor(net, v)->kind == TMK_PROFILE_OUTPUT || tmk_net_readers(net, v) != 1
                ? TMK_NET_NONE
                : net->uses[net->first_use[v]].node;
 }
@@ -77,10 +77,6 @@ struct select {
     struct tmk_diag *diag;
 };
 enum { NOT_A_NUMBER = -1 };
-
-static const struct tmk_profile_tensor *selected_tensor(const struct select *s, uint32_t v) {
-    return &s->net->profile->tensors[v];
-}
 
 static const struct tmk_traits *row_of(const struct select *s, uint32_t node) {
     const struct tmk_net_node *n = &s->net->nodes[node];
@@ -195,8 +191,8 @@ static uint32_t could_be_bias_add(const struct select *s, uint32_t add, bool and
             continue;
         uint32_t macc = net->maker[p];
         if (macc == TMK_NET_NONE || row_of(s, macc)->class != TMK_OP_MACC ||
-            selected_tensor(s, p)->kind == TMK_PROFILE_OUTPUT || tmk_net_readers(net, p) != 1 ||
-            !is_one_axis(selected_tensor(s, b)))
+            tmk_net_tensor(s->net, p)->kind == TMK_PROFILE_OUTPUT || tmk_net_readers(net, p) != 1 ||
+            !is_one_axis(tmk_net_tensor(s->net, b)))
             continue;
         if (!and_wanted ||
             (is_quantized(s, p, TMK_ENCODING_ACTIVATION, add) &&
@@ -287,7 +283,7 @@ static enum tmk_status say_default(struct select *s, uint32_t v, uint32_t node) 
         return set_reason(s, v, "float for %s '%s': left by %s", n->op, n->name,
                           s->match.skipped_first[node] ? "skip_first_layer" : "skip_last_layer");
     if (beside == node || (beside == TMK_NET_NONE && tmk_match_default(&s->match, node) != TMK_NO &&
-                           selected_tensor(s, v)->kind == TMK_PROFILE_OUTPUT))
+                           tmk_net_tensor(s->net, v)->kind == TMK_PROFILE_OUTPUT))
         return set_reason(s, v, "an output of the model, in float as %s '%s' computes it", n->op,
                           n->name);
     if (beside != TMK_NET_NONE && beside > node)
@@ -380,7 +376,7 @@ static enum tmk_status pick_for_use(struct select *s, struct classes *f, uint32_
 static enum tmk_status pick_for_maker(struct select *s, struct classes *f, uint32_t v,
                                       uint32_t *general) {
     bool read_outside =
-        selected_tensor(s, v)->kind == TMK_PROFILE_OUTPUT || !tmk_net_readers(s->net, v);
+        tmk_net_tensor(s->net, v)->kind == TMK_PROFILE_OUTPUT || !tmk_net_readers(s->net, v);
     struct tmk_quant_settings settings =
         tmk_match_settings(&s->match, v, TMK_ENCODING_ACTIVATION, TMK_NET_NONE);
     struct tmk_terms terms = terms_of_settings(&settings, TMK_ENCODING_ACTIVATION);
@@ -401,7 +397,7 @@ static enum tmk_status pick_for_maker(struct select *s, struct classes *f, uint3
 }
 
 static enum tmk_status say_no_number(struct select *s, uint32_t v) {
-    const struct tmk_profile_tensor *t = selected_tensor(s, v);
+    const struct tmk_profile_tensor *t = tmk_net_tensor(s->net, v);
     if (s->net->varies[v])
         return set_reason(s, v, "only its shape is read");
     if (t->kind != TMK_PROFILE_WEIGHT)
@@ -500,9 +496,9 @@ static enum tmk_status pick_all(struct select *s) {
 static enum tmk_status select_values(struct select *s) {
     tmk_match_first_and_last(&s->match);
     for (uint32_t v = 0; v < s->net->profile->n_tensors; v++) {
-        s->unusable[v] = why_unusable(selected_tensor(s, v));
+        s->unusable[v] = why_unusable(tmk_net_tensor(s->net, v));
         if (!s->unusable[v] && s->config->built_in[TMK_RULE_MASKS])
-            s->unusable[v] = why_masked(selected_tensor(s, v));
+            s->unusable[v] = why_masked(tmk_net_tensor(s->net, v));
     }
     TMK_TRY(fused_values(s->net, s->config, s->unusable, &s->out->arena, s->diag));
     find_bias_adds(s);

@@ -175,8 +175,8 @@ static bool is_depthwise(const struct tmk_net *net, uint32_t node) {
     const uint32_t x = tmk_net_input(net, node, 0), w = tmk_net_input(net, node, 1);
     if (strcmp(net->nodes[node].op, "Conv") != 0 || x == TMK_NET_NONE || w == TMK_NET_NONE)
         return false;
-    const struct tmk_profile_tensor *input = &net->profile->tensors[x],
-                                    *weight = &net->profile->tensors[w];
+    const struct tmk_profile_tensor *input = tmk_net_tensor(net, x),
+                                    *weight = tmk_net_tensor(net, w);
     return weight->has_shape && weight->shape.rank > 2 && weight->shape.dim[1] == 1 &&
            weight->shape.dim[0] > 1 &&
            (!input->has_shape || input->shape.rank < 2 || input->shape.dim[1] != 1);

@@ -105,7 +105,7 @@ static uint32_t only_pick_of(const struct tie *t, uint32_t y) {
 
 /* A value that has a range, and no codes for any reader. */
 static bool is_float_with_range(const struct tie *t, uint32_t v) {
-    const struct tmk_profile_tensor *tensor = &t->net->profile->tensors[v];
+    const struct tmk_profile_tensor *tensor = tmk_net_tensor(t->net, v);
     struct tmk_summary facts;
     if (!tensor->stats || t->selection->general[v] != TMK_NET_NONE)
         return false;
@@ -125,7 +125,7 @@ static void take_over(const struct tie *t, uint32_t node) {
     if (!can_be_tied(t, x) || result == TMK_NET_NONE)
         return;
     uint32_t v = t->selection->picks[x].value;
-    if (t->net->profile->tensors[v].kind == TMK_PROFILE_OUTPUT || tmk_net_readers(t->net, v) != 1 ||
+    if (tmk_net_tensor(t->net, v)->kind == TMK_PROFILE_OUTPUT || tmk_net_readers(t->net, v) != 1 ||
         !t->net->varies[v])
         return;
     if (has_one_scale(t, y) && same_terms_of(t, x, y))

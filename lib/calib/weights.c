@@ -329,9 +329,9 @@ static bool find_factors(const struct tmk_make *make, uint32_t pick, struct weig
     const struct tmk_traits *traits = tmk_traits_of(node->domain, node->op);
     const uint32_t x = tmk_net_input(net, net->uses[k].node, 0);
     if (traits->class != TMK_OP_MACC || traits->product == TMK_PRODUCT_CONV_TRANSPOSED ||
-        x == TMK_NET_NONE || !net->profile->tensors[x].stats)
+        x == TMK_NET_NONE || !tmk_net_tensor(net, x)->stats)
         return false;
-    tmk_stats_summary(net->profile->tensors[x].stats, &facts);
+    tmk_stats_summary(tmk_net_tensor(net, x)->stats, &facts);
     w->mean = facts.mean;
     w->variance = facts.sumsq_est / (double)facts.finite - facts.mean * facts.mean;
     return facts.finite && isfinite(w->variance) && w->variance > 0;
@@ -359,29 +359,30 @@ static void gather_numbers(struct weight *w, const struct tmk_encoding *e, size_
     }
 }
 
+static uint32_t tries_for(const struct weight *w, uint32_t most) {
+    const size_t tries = NUMBERS / (tmk_tensor_count(w->real) + 1);
+    return tries < FEWEST_TRIES ? FEWEST_TRIES : tries < most ? (uint32_t)tries : most;
+}
+
 static enum tmk_status choose_ranges(const struct tmk_make *make, uint32_t pick, struct weight *w) {
     struct tmk_encoding *e = &make->items[pick];
     const struct tmk_grid grid = {e->dtype, e->symmetric, e->narrow, e->pow2};
-    const int power = power_of(make->selection->picks[pick].terms.method);
-    const size_t tries = NUMBERS / (tmk_tensor_count(w->real) + 1);
+    const struct tmk_method *method = make->selection->picks[pick].terms.method;
+    const int power = power_of(method);
+    const bool sums = is_for_sums(method);
+    const uint32_t tries = tries_for(w, sums ? MOST_SUMS : MOST_TRIES);
     for (uint32_t i = 0; i < e->n; i++) {
         TMK_TRY(tmk_make_goes_on(make));
         gather_numbers(w, e, i);
-        if (is_for_sums(make->selection->picks[pick].terms.method)) {
+        if (sums) {
             w->high = fmaxf(w->high, -w->low);
             if (w->high > 0)
-                tmk_weight_search_sums(w->numbers, w->n, &grid, w->mean, w->variance,
-                                       tries < FEWEST_TRIES ? FEWEST_TRIES
-                                       : tries < MOST_SUMS  ? (uint32_t)tries
-                                                            : MOST_SUMS,
+                tmk_weight_search_sums(w->numbers, w->n, &grid, w->mean, w->variance, tries,
                                        &w->high);
             w->low = -w->high;
-        } else if (power && w->n)
-            tmk_weight_search(w->numbers, w->n, &grid, power,
-                              tries < FEWEST_TRIES ? FEWEST_TRIES
-                              : tries < MOST_TRIES ? (uint32_t)tries
-                                                   : MOST_TRIES,
-                              &w->low, &w->high);
+        } else if (power && w->n) {
+            tmk_weight_search(w->numbers, w->n, &grid, power, tries, &w->low, &w->high);
+        }
         e->low[i] = w->low;
         e->high[i] = w->high;
         TMK_TRY(tmk_grid_fit(&grid, w->low, w->high, &e->scale[i], &e->zero_point[i], make->diag));

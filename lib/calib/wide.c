@@ -87,7 +87,7 @@ static enum tmk_status list_wide(const struct tmk_net *net, const struct tmk_gri
             double decibels;
             if (x == TMK_NET_NONE || !net->varies[x])
                 continue;
-            TMK_TRY(decibels_of_value(&net->profile->tensors[x], grid, &decibels, diag));
+            TMK_TRY(decibels_of_value(tmk_net_tensor(net, x), grid, &decibels, diag));
             least = fmin(least, decibels);
         }
         if (least < enough_decibels)
