@@ -229,7 +229,7 @@ enum tmk_status tmk_onnx_declare(struct tmk_onnx_builder *b, struct tmk_onnx_sco
 
 static enum tmk_status set_operand(struct tmk_onnx_builder *b, struct tmk_onnx_scope *scope,
                                    struct tmk_node *node, uint32_t i, const char *name) {
-    struct tmk_value *value;
+    struct tmk_value *value = NULL;
     TMK_TRY(tmk_in(b->diag, tmk_onnx_lookup(b, scope, name, &value), "input %u", (unsigned)i));
     return value ? tmk_node_set_input(node, i, value, b->diag) : TMK_OK;
 }
