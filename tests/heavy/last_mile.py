@@ -5,7 +5,8 @@ Each row has the decibels of ONNX Runtime's own quantize_static (MinMax) with th
 samples that nothing was calibrated on. Exit status 1 where ONNX Runtime's works and ours does not, or is more than 0.5 dB below. Where
 the last bits of scales decide (ours are measured by other kernels), a cell is below if our median is, of seven models whose scales
 are moved by some of these bits, against the minimum of ONNX Runtime's seven. Where that is below, both sides get 15 models whose scales
-are enlarged by up to a thousandth, and the medians decide.
+are enlarged by up to a thousandth, and the medians decide. Where the difference, sample by sample, is less than twice its standard
+error, it is chance: such outputs have few numbers, and other samples say the opposite.
 """
 import argparse
 import contextlib
@@ -22,9 +23,18 @@ import threading
 import traceback
 from pathlib import Path
 
+try:
+    import numpy as np
+    import onnx
+    import onnxruntime
+except ImportError as missing:
+    print(f"skipped: {missing} (TIDEMARK_TEST_PYTHON names the interpreter that has it)")
+    sys.exit(77)
+
 import cases
 
 SLACK = 0.5  # decibels
+ENOUGH = 8  # samples for a mean's standard error
 ULPS = 4  # how far ranges that are measured by other kernels are from each other
 GRAIN = 1e-3  # scales enlarged by up to this differ by less than those of two calibration sets
 NOTHING = "no such setting"
@@ -100,7 +110,6 @@ class Reader:
 
 
 def run(model, feeds, optimised):
-    import onnxruntime
     options = onnxruntime.SessionOptions()
     levels = onnxruntime.GraphOptimizationLevel
     options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimised else levels.ORT_DISABLE_ALL
@@ -113,26 +122,38 @@ def run(model, feeds, optimised):
     return [session.run(None, feed) for feed in feeds]
 
 
-def decibels(wanted, got):
-    """Of the mean, over float outputs, of noise's share of the signal. Outputs whose shapes depend on numbers are left out where they
-    differ, and infinities that both have."""
-    import numpy as np
-    shares = []
+def shares(wanted, got):
+    """Of each float output with a signal: noise's share of the whole signal, by samples. Outputs whose shapes depend on numbers are left
+    out where they differ, and infinities that both have."""
+    found = []
     for outputs in zip(zip(*wanted), zip(*got)):
-        signal = noise = 0.0
+        signal, noise = 0.0, []
         for a, b in zip(*outputs):
             if not isinstance(a, np.ndarray) or a.dtype.kind != "f" or a.shape != b.shape:
+                noise.append(0.0)
                 continue
             a, b = a.astype(np.float64), b.astype(np.float64)
             with np.errstate(invalid="ignore"):
-                noise += np.where(a == b, 0, (a - b) ** 2).sum()
+                noise.append(np.where(a == b, 0, (a - b) ** 2).sum())
             signal += (a[np.isfinite(a)] ** 2).sum()
         if signal > 0:
-            shares.append(noise / signal)
-    if not shares:
+            found.append(np.array(noise) / signal)
+    return found
+
+
+def decibels(wanted, got):
+    """Of the mean, over float outputs, of noise's share of the signal."""
+    found = [noise.sum() for noise in shares(wanted, got)]
+    if not found:
         return None
-    share = float(np.mean(shares))
+    share = float(np.mean(found))
     return -100.0 if not np.isfinite(share) else round(float(-10 * np.log10(max(share, 1e-20))), 2)
+
+
+def by_chance(wanted, theirs, ours):
+    """Is the mean of the differences, sample by sample, less than twice its standard error? Few samples tell nothing."""
+    apart = sum(shares(wanted, ours)) - sum(shares(wanted, theirs))
+    return len(wanted) >= ENOUGH and bool(apart.mean() < 2 * apart.std(ddof=1) / len(wanted) ** 0.5)
 
 
 def one_line(error):
@@ -144,7 +165,6 @@ class Network:
     """What one worker does: a network, all settings, one consumer after the other."""
 
     def __init__(self, options, name, scratch):
-        import onnx
         from onnxruntime import quantization
         self.options, self.name, self.scratch, self.ort = options, name, Path(scratch), quantization
         self.folder = options.networks / name
@@ -188,7 +208,6 @@ class Network:
 
     def theirs(self, setting):
         """ONNX Runtime's own; kept next to the network, since it is always the same."""
-        import onnxruntime
         words, _, _ = self.settings[setting]
         key = hashlib.sha256(repr((onnxruntime.__version__, len(self.calibrate), len(self.check), setting, words, "precise")).encode()
                              + self.model.read_bytes()).hexdigest()
@@ -200,11 +219,9 @@ class Network:
             path.write_text(json.dumps(known))
         return known[key]
 
-    def moved(self, path, score, tries, low, high):
+    def moved(self, path, results, tries, low, high):
         """Decibels, ascending, of a quantized model whose scales are multiplied by 1 + low to 1 + high: what rounding alone
-        can do. `score` is given the path of each."""
-        import numpy as np
-        import onnx
+        can do. `results` is given the path of each."""
         rng, found = np.random.default_rng(1), []
         for _ in range(tries):
             model = onnx.load(path)
@@ -214,17 +231,21 @@ class Network:
                     moved = (scale * (1 + rng.uniform(low, high, scale.shape))).astype(scale.dtype)
                     tensor.CopyFrom(onnx.numpy_helper.from_array(moved, tensor.name))
             onnx.save(model, self.scratch / "moved.onnx")
-            found.append(score(self.scratch / "moved.onnx"))
+            found.append(decibels(self.wanted, results(self.scratch / "moved.onnx")))
         return sorted(found)
 
-    def spread(self, file, setting, score):
-        """What ONNX Runtime's own and ours are compared by, with scales moved: the minimum and our median, or two medians."""
+    def spread(self, file, setting, results):
+        """What a row gets that is below: whether that is chance, or what ONNX Runtime's own and ours are compared by, with scales moved:
+        the minimum and our median, or two medians."""
         theirs, ulps = self.scratch / "theirs.onnx", ULPS * 2.0 ** -23
         self.ort.quantize_static(self.source(setting), theirs, Reader(self.calibrate), **self.settings[setting][0])
-        bits = [self.moved(path, score, 7, -ulps, ulps) for path in (theirs, self.scratch / file)]
+        both = theirs, self.scratch / file
+        if by_chance(self.wanted, *map(results, both)):
+            return {"chance": True}
+        bits = [self.moved(path, results, 7, -ulps, ulps) for path in both]
         if bits[1][3] >= bits[0][0] - SLACK:
-            return bits[0][0], bits[1][3]
-        return tuple(self.moved(path, score, 15, 0, GRAIN)[7] for path in (theirs, self.scratch / file))
+            return {"moved": (bits[0][0], bits[1][3])}
+        return {"moved": tuple(self.moved(path, results, 15, 0, GRAIN)[7] for path in both)}
 
     def drop_in(self, setting):
         import tidemark.ort
@@ -258,7 +279,7 @@ class Network:
         def attempt(make, job):
             try:
                 make()
-                return self.run_elsewhere(consumer, job)
+                return decibels(self.wanted, self.run_elsewhere(consumer, job))
             except Exception as error:
                 return one_line(error)
         def quantize():
@@ -270,7 +291,6 @@ class Network:
         return (attempt(lambda: None, job), attempt(lambda: self.exported(setting, kind, ours), {**job, "file": str(ours)}))
 
     def run_elsewhere(self, consumer, job):
-        import numpy as np
         for kind, feeds in (("calibrate", self.calibrate), ("check", self.check)):
             path = self.scratch / f"{kind}.npz"
             if not path.exists():
@@ -286,7 +306,7 @@ class Network:
         if done.returncode:
             raise RuntimeError(f"{consumer}: status {done.returncode}: {(done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]}")
         with np.load(out) as arrays:
-            return decibels(self.wanted, [[arrays[f"{i}/{k}"] for k in range(len(outputs))] for i, outputs in enumerate(self.wanted)])
+            return [[arrays[f"{i}/{k}"] for k in range(len(outputs))] for i, outputs in enumerate(self.wanted)]
 
     def program(self, *words):
         done = subprocess.run([self.options.program, *map(str, words)], capture_output=True, encoding="utf-8", errors="replace",
@@ -313,26 +333,23 @@ class Network:
             if consumer in ELSEWHERE:
                 kind, _ = ELSEWHERE[consumer]
                 theirs, ours = self.elsewhere(consumer, setting)
-                row |= {"consumer": f"{kind} in {consumer}", "theirs": theirs, "ours": ours, "moved": None}
+                row |= {"consumer": f"{kind} in {consumer}", "theirs": theirs, "ours": ours}
                 if kind == "qdq" and verdict(row) == "BELOW":
-                    row["moved"] = self.spread("ours-qdq.onnx", setting,
-                                               lambda path: self.run_elsewhere(consumer, {"model": str(path)}))
+                    row |= self.spread("ours-qdq.onnx", setting, lambda path: self.run_elsewhere(consumer, {"model": str(path)}))
                 yield row
             else:
                 theirs, ours = self.theirs(setting), (self.drop_in if consumer == "quantize_static" else self.qdq)(setting)
                 for load in ours:
-                    row |= {"consumer": f"{consumer}, {load}", "theirs": theirs[load], "ours": ours[load], "moved": None}
-                    if verdict(row) == "BELOW":
+                    cell = {**row, "consumer": f"{consumer}, {load}", "theirs": theirs[load], "ours": ours[load]}
+                    if verdict(cell) == "BELOW":
                         file = "ours.onnx" if consumer == "quantize_static" else "qdq.onnx"
-                        row["moved"] = self.spread(file, setting, lambda path, optimised=load == "optimised":
-                                                   decibels(self.wanted, run(path, self.check, optimised)))
-                    yield dict(row)
+                        cell |= self.spread(file, setting, lambda path, optimised=load == "optimised": run(path, self.check, optimised))
+                    yield cell
             yield None
 
 
 def work(options, name, skip):
     """The worker: rows as lines of JSON."""
-    import onnxruntime
     onnxruntime.set_default_logger_severity(4)
     logging.disable(logging.CRITICAL)
     with tempfile.TemporaryDirectory() as scratch:
@@ -386,7 +403,9 @@ def verdict(row):
         return "FAILS"
     if ours >= theirs - SLACK:
         return "ok"
-    if row.get("moved") and row["moved"][1] >= row["moved"][0] - SLACK:
+    if row.get("chance"):
+        return "chance"
+    if "moved" in row and row["moved"][1] >= row["moved"][0] - SLACK:
         return "rounding"
     return "BELOW"
 
@@ -395,7 +414,7 @@ def show(row):
     def text(value):
         return f"{value:.2f}" if isinstance(value, (int, float)) else str(value)
     theirs = text(row["theirs"]) if isinstance(row["theirs"], (int, float)) else "-"
-    if row.get("moved"):
+    if "moved" in row:
         theirs += " (moved: {:.2f}, ours {:.2f})".format(*row["moved"])
     return f"{row['verdict']:8} {row['network']:24} {row['setting']:17} {row['consumer']:26} {theirs:>8}  {text(row['ours'])}"
 
@@ -403,7 +422,7 @@ def show(row):
 def summary(rows):
     counts = {}
     for row in rows:
-        at = counts.setdefault(row["consumer"], dict.fromkeys(("ok", "rounding", "BELOW", "FAILS", "neither", "n/a"), 0))
+        at = counts.setdefault(row["consumer"], dict.fromkeys(("ok", "rounding", "chance", "BELOW", "FAILS", "neither", "n/a"), 0))
         at[row["verdict"]] += 1
     for consumer, at in counts.items():
         print(f"{consumer:28} " + "  ".join(f"{key} {value}" for key, value in at.items()))
@@ -486,12 +505,5 @@ def main():
     sys.exit(1 if bad or not rows else 0)
 
 
-try:
-    import numpy
-    import onnx
-    import onnxruntime
-except ImportError as missing:
-    print(f"skipped: {missing} (TIDEMARK_TEST_PYTHON names the interpreter that has it)")
-    sys.exit(77)
 if __name__ == "__main__":
     main()

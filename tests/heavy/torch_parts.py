@@ -25,7 +25,8 @@ def spread(module, seed):
             uniform(part.running_var, .5, 1.5)
         if isinstance(part, (torch.nn.modules.batchnorm._BatchNorm, torch.nn.LayerNorm)) and part.weight is not None:
             uniform(part.weight, .7, 1.3)
-            uniform(part.bias, -.2, .2)
+            if part.bias is not None:
+                uniform(part.bias, -.2, .2)
     return module.eval()
 
 
