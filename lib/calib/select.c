@@ -128,6 +128,10 @@ static int constant_role(const struct select *s, uint32_t v, int depth) {
     return role;
 }
 
+static bool bias_is_float(const struct select *s, uint32_t v, uint32_t node) {
+    return tmk_match_settings(&s->match, v, TMK_ENCODING_BIAS, node).quantize == TMK_NO;
+}
+
 /* What a constant is to a node that reads it. */
 static int role_of_constant(const struct select *s, struct tmk_net_use use, int depth) {
     const struct tmk_traits *row = row_of(s, use.node);
@@ -138,8 +142,7 @@ static int role_of_constant(const struct select *s, struct tmk_net_use use, int 
         return TMK_ENCODING_BIAS;
     if (s->is_bias_add[use.node]) {
         uint32_t v = tmk_net_input(s->net, use.node, use.input);
-        bool no = tmk_match_settings(&s->match, v, TMK_ENCODING_BIAS, use.node).quantize == TMK_NO;
-        if (no || s->out->bias_of[use.node] != TMK_NET_NONE)
+        if (bias_is_float(s, v, use.node) || s->out->bias_of[use.node] != TMK_NET_NONE)
             return TMK_ENCODING_BIAS;
     }
     if (!tmk_input_is_number(row, use.input))
@@ -195,8 +198,7 @@ static uint32_t could_be_bias_add(const struct select *s, uint32_t add, bool and
             !is_one_axis(tmk_net_tensor(s->net, b)))
             continue;
         if (!and_wanted ||
-            (is_quantized(s, p, TMK_ENCODING_ACTIVATION, add) &&
-             is_quantized(s, b, TMK_ENCODING_BIAS, add) &&
+            (is_quantized(s, p, TMK_ENCODING_ACTIVATION, add) && !s->unusable[b] &&
              is_quantized(s, tmk_net_input(net, macc, 0), TMK_ENCODING_ACTIVATION, macc) &&
              is_quantized(s, tmk_net_input(net, macc, 1), TMK_ENCODING_WEIGHT, macc)))
             return macc;
@@ -214,9 +216,12 @@ static void find_bias_adds(struct select *s) {
     tmk_match_beside_float(&s->match);
     for (uint32_t i = 0; i < net->n_nodes; i++) {
         uint32_t macc = s->is_bias_add[i] ? could_be_bias_add(s, i, true) : TMK_NET_NONE;
-        s->out->bias_of[i] = macc;
-        if (macc != TMK_NET_NONE)
-            s->out->accumulates[macc] = i;
+        if (macc == TMK_NET_NONE)
+            continue;
+        s->out->accumulates[macc] = i;
+        const uint32_t b = tmk_net_input(net, i, net->maker[tmk_net_input(net, i, 0)] == macc);
+        if (!bias_is_float(s, b, i))
+            s->out->bias_of[i] = macc;
     }
 }
 

@@ -38,7 +38,8 @@ struct tmk_selection {
     uint32_t *general;   /* [n_tensors] the pick that is general; TMK_NET_NONE: none */
     uint32_t *use_pick;  /* by position in net->uses: the pick that holds for it, or TMK_NET_NONE */
     const char **reason; /* [n_tensors] why it stays float (for some readers at least); NULL: no */
-    uint32_t *bias_of;   /* [n_nodes] of an Add of a bias: the node whose accumulator it adds to */
+    uint32_t *bias_of;   /* [n_nodes] of an Add of a bias with codes: the node whose accumulator it
+                            adds to */
     uint32_t *accumulates; /* [n_nodes] the Add that completes its accumulator, or TMK_NET_NONE */
     uint32_t *matched;     /* [config->n_rules] how often each rule was of something */
     struct tmk_arena arena;

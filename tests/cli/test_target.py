@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`--target`: tables of targets, and what calibrate, check, export and simulate make of them."""
 import json
+import math
 import os
 
 import onnx_bytes as onnx
@@ -133,19 +134,35 @@ def test_a_config_goes_over_the_table_and_keeps_its_numbers(path):
     assert kinds == {"conv1.weight", "conv2.weight"}, kinds
 
 
+def left_and_encoded(path, target, nodes, shape, *constants):
+    """Reasons of what stays float, by name, and names of what does not, of a network from x to y of one shape."""
+    (path / "net.onnx").write_bytes(onnx.model(nodes, [onnx.value("x", shape)], [onnx.value("y", shape)], constants))
+    count = math.prod(shape)
+    (path / "x.npy").write_bytes(npy_bytes([4, *shape[1:]], [(i * 37 % 101) / 50 - 1 for i in range(4 * count)]))
+    tidemark("profile", path / "net.onnx", "--data", path / "x.npy", "-o", path / "p.json", "-q").expect(DONE)
+    tidemark("calibrate", path / "p.json", "-o", path / "enc.json", "--target", target, "-q").expect(DONE)
+    tidemark("check", path / "enc.json", "--target", target, "--against", path / "p.json").expect(DONE)
+    return {item["name"]: item["reason"] for item in encodings(path)["left"]}, {item["name"] for item in encodings(path)["encodings"]}
+
+
 def test_fused_operators_have_no_codes_between_them(path):
     """Conv, Add of another value, Relu: TensorRT computes all three in one step."""
-    weight = [0.25, -0.5, 0.125, 1.0]
     nodes = [onnx.node("Conv", ["x", "w"], ["c"], "conv"), onnx.node("Add", ["c", "x"], ["s"], "add"),
              onnx.node("Relu", ["s"], ["r"], "relu"), onnx.node("Conv", ["r", "w"], ["y"], "last")]
-    shape = [1, 2, 4, 4]
-    (path / "net.onnx").write_bytes(onnx.model(nodes, [onnx.value("x", shape)], [onnx.value("y", shape)], [onnx.tensor("w", [2, 2, 1, 1], weight)]))
-    (path / "x.npy").write_bytes(npy_bytes([4, *shape[1:]], [(i * 37 % 101) / 50 - 1 for i in range(4 * 32)]))
-    tidemark("profile", path / "net.onnx", "--data", path / "x.npy", "-o", path / "p.json", "-q").expect(DONE)
-    tidemark("calibrate", path / "p.json", "-o", path / "enc.json", "--target", "tensorrt", "-q").expect(DONE)
-    left = {item["name"]: item["reason"] for item in encodings(path)["left"]}
+    left, encoded = left_and_encoded(path, "tensorrt", nodes, [1, 2, 4, 4], onnx.tensor("w", [2, 2, 1, 1], [0.25, -0.5, 0.125, 1.0]))
     assert "Conv and Add in one step" in left["c"] and "Add and Relu in one step" in left["s"], left
-    assert {"x", "r"} <= {item["name"] for item in encodings(path)["encodings"]}
+    assert {"x", "r"} <= encoded
+
+
+def test_a_product_has_no_codes_before_its_bias(path):
+    """Also where biases are float: codes of what lacks its bias are no input of any kernel, and cost up to 8 dB."""
+    nodes = [onnx.node("MatMul", ["x", "w"], ["p"], "product"), onnx.node("Add", ["b", "p"], ["s"], "add"),
+             onnx.node("MatMul", ["s", "w"], ["q"], "last"), onnx.node("Add", ["q", "b"], ["y"], "end")]
+    constants = onnx.tensor("w", [2, 2], [0.25, -0.5, 0.125, 1.0]), onnx.tensor("b", [2], [0.5, -0.25])
+    for name in ("openvino", "tensorrt", "ort-cpu"):
+        left, encoded = left_and_encoded(path, name, nodes, [1, 3, 2], *constants)
+        assert "the accumulator" in left["p"] and "the accumulator" in left["q"], (name, left)
+        assert {"x", "s", "w"} <= encoded and ("b" in encoded) == (name == "ort-cpu"), (name, encoded)
 
 
 def test_export_takes_the_format_and_the_limits_from_the_table(path):

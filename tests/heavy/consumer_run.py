@@ -40,10 +40,13 @@ def run_onnxruntime(model, feeds):
 
 # ---- readers of QDQ models ----
 
+OPENVINO = {"INFERENCE_NUM_THREADS": 1, "INFERENCE_PRECISION_HINT": "f32"}  # else bfloat16 where the processor has it
+
+
 def openvino(job, feeds):
     import openvino
     core = openvino.Core()
-    compiled = core.compile_model(core.read_model(job["model"]), "CPU", {"INFERENCE_NUM_THREADS": 1})
+    compiled = core.compile_model(core.read_model(job["model"]), "CPU", OPENVINO)
     return [[compiled(feed)[k] for k in range(len(compiled.outputs))] for feed in feeds]
 
 

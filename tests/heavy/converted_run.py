@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from consumer_run import feeds_of, run_onnxruntime
+from consumer_run import OPENVINO, feeds_of, run_onnxruntime
 
 
 def call(*words):
@@ -207,7 +207,7 @@ class Openvino:
 
     def run(self, model, feeds):
         import openvino
-        compiled = openvino.Core().compile_model(model, "CPU", {"INFERENCE_NUM_THREADS": 1})
+        compiled = openvino.Core().compile_model(model, "CPU", OPENVINO)
         return [[compiled(feed)[k] for k in range(len(compiled.outputs))] for feed in feeds]
 
     def float(self, job, folder, feeds):
