@@ -226,6 +226,7 @@ static int64_t size_of(const struct tmk_feed *feed, const struct tmk_batch *batc
     return size;
 }
 
+/* Of no elements where one size is 0: then sizes that are not known are 0, too. */
 static enum tmk_status make_zeros(const struct tmk_feed *feed, uint32_t input,
                                   struct tmk_batch *batch, struct tmk_diag *diag) {
     const struct tmk_value *value = feed->graph->inputs[input];
@@ -235,10 +236,16 @@ static enum tmk_status make_zeros(const struct tmk_feed *feed, uint32_t input,
                         "the model does not state the shape of '%s'; --data '%s=FILE' gives its "
                         "first state",
                         value->name, value->name);
+    bool empty = false;
+    for (int32_t k = 0; k < shape.rank; k++) {
+        if (shape.dim[k] < 0)
+            shape.dim[k] = size_of(feed, batch, value->type.symbol[k]);
+        empty |= shape.dim[k] == 0;
+    }
     for (int32_t k = 0; k < shape.rank; k++) {
         const char *symbol = value->type.symbol[k];
-        if (shape.dim[k] < 0)
-            shape.dim[k] = size_of(feed, batch, symbol);
+        if (shape.dim[k] < 0 && empty)
+            shape.dim[k] = 0;
         if (shape.dim[k] < 0)
             return tmk_fail(diag, TMK_ARGUMENT,
                             "dimension %d of '%s' is free, and its size is not known%s; "

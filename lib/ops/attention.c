@@ -55,13 +55,14 @@ static enum tmk_status read_operand(const struct tmk_node *node, const struct tm
     return TMK_OK;
 }
 
+/* A cache of no position may have heads of any size: exporters leave it symbolic. */
 static enum tmk_status want_past(const struct tmk_tensor *past, const char *what,
                                  const struct sizes *s, int64_t size, struct tmk_diag *diag) {
     char have[128];
     const int64_t *dim = past->shape.dim;
     TMK_TRY(tmk_want_dtype(past, TMK_FLOAT32, what, diag));
     if (past->shape.rank != 4 || dim[0] != s->batch || dim[1] != s->kv_heads || dim[2] != s->past ||
-        dim[3] != size)
+        (s->past && dim[3] != size))
         return tmk_fail(diag, TMK_SHAPE, "input '%s' is %s, not [%lld,%lld,%lld,%lld]", what,
                         tmk_shape_text(&past->shape, have, sizeof have), (long long)s->batch,
                         (long long)s->kv_heads, (long long)s->past, (long long)size);

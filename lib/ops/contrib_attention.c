@@ -271,12 +271,13 @@ static enum tmk_status find_keys(const struct tmk_tensor *key, const struct tmk_
     return TMK_OK;
 }
 
+/* A cache of no position may have heads of any size: exporters leave it symbolic. */
 static enum tmk_status check_past(const struct tmk_tensor *past, int64_t size, const char *what,
                                   const struct tmk_attend_sizes *s, struct tmk_diag *diag) {
     const struct tmk_shape *p = &past->shape;
     TMK_TRY(tmk_want_dtype(past, TMK_FLOAT32, what, diag));
     if (p->rank != 4 || p->dim[0] != s->batch || p->dim[1] != s->heads || p->dim[2] != s->past ||
-        p->dim[3] != size)
+        (s->past && p->dim[3] != size))
         return no_fit(what, past, diag);
     return TMK_OK;
 }

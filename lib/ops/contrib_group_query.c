@@ -4,7 +4,11 @@
  *
  * Q is [B,S,N * H], K and V are [B,S,G * H], or Q is [B,S,(N + 2 G) * H] with K and V inside.
  * Sample b has seqlens_k[b] + 1 keys, the last S of them new; when the sequence is the whole prompt
- * (S = total_sequence_length), all are new.
+ * (S = total_sequence_length), all are new. Heads of Q and K may be normalized by their root mean
+ * square before they are turned.
+ *
+ * A windowed cache (attribute 'sliding_window_cache') is taken as long as it holds every position,
+ * as one does that starts empty and grows.
  */
 #include <math.h>
 #include <string.h>
@@ -27,7 +31,10 @@ enum {
     IN_POSITIONS,
     IN_BIAS,
     IN_SINK,
-    MOST_INPUTS
+    IN_KEY_SCALE,
+    IN_VALUE_SCALE,
+    IN_QUERY_NORM,
+    IN_KEY_NORM
 };
 enum {
     OUT_Y,
@@ -117,7 +124,9 @@ static enum tmk_status find_cache(const struct tmk_tensor *const *in, uint32_t n
         return tmk_fail(diag, TMK_GRAPH, "one of past_key and past_value without the other");
     if (key) {
         s->past = key->shape.rank == 4 ? key->shape.dim[2] : 0;
-        const int64_t dims[] = {s->batch, s->groups, s->past, s->size};
+        /* one of no position may have heads of any size: exporters leave it symbolic */
+        const int64_t dims[] = {s->batch, s->groups, s->past,
+                                s->past ? s->size : key->shape.dim[3]};
         TMK_TRY(check_shape(key, "past_key", 4, dims, diag));
         TMK_TRY(check_shape(value, "past_value", 4, dims, diag));
     }
@@ -164,6 +173,19 @@ static enum tmk_status check_tables(const struct tmk_node *node, const struct tm
     return TMK_OK;
 }
 
+static enum tmk_status check_norms(const struct tmk_tensor *const *in, uint32_t n,
+                                   const struct sizes *s, struct tmk_diag *diag) {
+    const struct tmk_tensor *query = optional_input(in, n, IN_QUERY_NORM),
+                            *key = optional_input(in, n, IN_KEY_NORM);
+    if (!query != !key)
+        return tmk_fail(diag, TMK_GRAPH,
+                        "one of q_norm_weight and k_norm_weight without the other");
+    if (!query)
+        return TMK_OK;
+    TMK_TRY(check_shape(query, "q_norm_weight", 1, &s->size, diag));
+    return check_shape(key, "k_norm_weight", 1, &s->size, diag);
+}
+
 static enum tmk_status check_addends(const struct tmk_tensor *const *in, uint32_t n,
                                      const struct sizes *s, struct tmk_diag *diag) {
     const struct tmk_tensor *bias = optional_input(in, n, IN_BIAS),
@@ -187,16 +209,15 @@ static enum tmk_status find_sizes(const struct tmk_node *node, const struct tmk_
     if (tmk_node_int(node, "kv_cache_bit_width", 0) || tmk_node_int(node, "qk_output", 0))
         return tmk_fail(diag, TMK_UNSUPPORTED,
                         "attributes 'kv_cache_bit_width' and 'qk_output' are not supported");
-    for (uint32_t i = MOST_INPUTS; i < n; i++)
-        if (in[i])
-            return tmk_fail(diag, TMK_UNSUPPORTED,
-                            "input %u, a scale of quantized keys and "
-                            "values, is not supported",
-                            i);
+    if (optional_input(in, n, IN_KEY_SCALE) || optional_input(in, n, IN_VALUE_SCALE))
+        return tmk_fail(diag, TMK_UNSUPPORTED,
+                        "scales of quantized keys and values are not "
+                        "supported");
     TMK_TRY(find_heads(node, in, n, &s, diag));
     TMK_TRY(find_cache(in, n, &s, diag));
     TMK_TRY(check_tables(node, in, n, &s, diag));
     TMK_TRY(check_addends(in, n, &s, diag));
+    TMK_TRY(check_norms(in, n, &s, diag));
     *out = s;
     return TMK_OK;
 }
@@ -240,11 +261,13 @@ struct job {
     const float *q, *k, *v; /* rows of the first head, as wide as q_row and kv_row */
     size_t q_row, kv_row;
     float *keys, *values, *query, *scores, *sums, *panel;
-    float *nothing; /* [total] zeros */
+    float *normalized; /* a row of a head */
+    float *nothing;    /* [total] zeros */
     float *y;
     float scale, cap;
+    float query_epsilon, key_epsilon;
     int64_t window;
-    bool interleaved, smooth;
+    bool causal, interleaved, smooth;
 };
 
 static float *output_data(const struct tmk_run *run, uint32_t i) {
@@ -268,11 +291,28 @@ static enum tmk_status find_lengths(const struct job *j, int64_t b, int64_t *bef
     return TMK_OK;
 }
 
-/* One row of one head, turned by its position. */
+/* Divided by its root mean square, where the node has weights `norm` for that. */
+static const float *normalize_row(const struct job *j, uint32_t norm, const float *x) {
+    const struct tmk_tensor *weight = tmk_run_in(j->run, norm);
+    const size_t size = (size_t)j->s.size;
+    float squares = 0;
+    if (!weight)
+        return x;
+    for (size_t i = 0; i < size; i++)
+        squares += x[i] * x[i];
+    const float by = 1 / sqrtf(squares / (float)size +
+                               (norm == IN_QUERY_NORM ? j->query_epsilon : j->key_epsilon));
+    for (size_t i = 0; i < size; i++)
+        j->normalized[i] = x[i] * by * ((const float *)weight->data)[i];
+    return j->normalized;
+}
+
+/* One row of one head, normalized and turned by its position. */
 static enum tmk_status turn_row(const struct job *j, int64_t b, int64_t row, int64_t before,
-                                const float *x, float *y) {
+                                uint32_t norm, const float *x, float *y) {
     const struct sizes *s = &j->s;
     const struct tmk_tensor *given = tmk_run_in(j->run, IN_POSITIONS);
+    x = normalize_row(j, norm, x);
     if (!tmk_node_int(j->run->node, "do_rotary", 0)) {
         memcpy(y, x, (size_t)s->size * sizeof *y);
         return TMK_OK;
@@ -307,7 +347,7 @@ static enum tmk_status fill_cache(const struct job *j, int64_t b, int64_t g, int
     for (int64_t row = 0; row < s->queries; row++) {
         const size_t from = (size_t)(b * s->queries + row) * j->kv_row + (size_t)g * size,
                      to = first + (size_t)row * size;
-        TMK_TRY(turn_row(j, b, row, before, j->k + from, j->keys + to));
+        TMK_TRY(turn_row(j, b, row, before, IN_KEY_NORM, j->k + from, j->keys + to));
         memcpy(j->values + to, j->v + from, size * sizeof(float));
     }
     const size_t rows = (size_t)s->queries * size;
@@ -346,7 +386,7 @@ static enum tmk_status weigh_keys(const struct job *j, int64_t b, int64_t h, int
     const float zero = 0, *sink = sinks ? (const float *)sinks->data + h : j->smooth ? &zero : NULL;
     for (int64_t row = 0; row < s->queries; row++) {
         float *x = j->scores + row * after;
-        const int64_t end = before + row + 1,
+        const int64_t end = j->causal ? before + row + 1 : after,
                       begin = j->window >= 0 && end > j->window ? end - j->window : 0;
         for (int64_t i = 0; i < after; i++)
             x[i] *= j->scale;
@@ -375,7 +415,7 @@ static enum tmk_status attend_head(const struct job *j, int64_t b, int64_t h, in
                  head = (size_t)(b * s->groups + h / (s->heads / s->groups)),
                  at = head * (size_t)s->cache * size;
     for (size_t row = 0; row < rows; row++)
-        TMK_TRY(turn_row(j, b, (int64_t)row, before,
+        TMK_TRY(turn_row(j, b, (int64_t)row, before, IN_QUERY_NORM,
                          j->q + ((size_t)b * rows + row) * j->q_row + (size_t)h * size,
                          j->query + row * size));
     TMK_TRY(tmk_run_show(j->run, INNER_QUERY_ROTATED, j->query,
@@ -403,6 +443,7 @@ static enum tmk_status take_scratch(struct job *j) {
         TMK_TRY(tmk_scratch_floats(j->run, s->batch * s->groups, s->cache, s->size, &j->values));
     TMK_TRY(tmk_scratch_floats(j->run, s->queries, s->size, 1, &j->query));
     TMK_TRY(tmk_scratch_floats(j->run, s->queries, s->size, 1, &j->sums));
+    TMK_TRY(tmk_scratch_floats(j->run, s->size, 1, 1, &j->normalized));
     TMK_TRY(tmk_scratch_floats(j->run, s->queries, s->total, 1, &j->scores));
     TMK_TRY(tmk_scratch_floats(j->run, s->total, 1, 1, &j->nothing));
     memset(j->nothing, 0, (size_t)s->total * sizeof *j->nothing);
@@ -432,6 +473,10 @@ static enum tmk_status run_group_query(struct tmk_run *run) {
     j.window = tmk_node_int(run->node, "local_window_size", -1);
     j.interleaved = tmk_node_int(run->node, "rotary_interleaved", 0) != 0;
     j.smooth = tmk_node_int(run->node, "smooth_softmax", 0) > 0;
+    j.causal = tmk_node_int(run->node, "causal", 1) != 0;
+    const double epsilon = tmk_node_float(run->node, "qk_norm_epsilon", 1e-6);
+    j.query_epsilon = (float)tmk_node_float(run->node, "q_norm_epsilon", epsilon);
+    j.key_epsilon = (float)tmk_node_float(run->node, "k_norm_epsilon", epsilon);
     const size_t size = (size_t)s->size, kv = (size_t)s->groups * size;
     j.q = run->in[IN_Q]->data;
     j.q_row = (size_t)s->heads * size + (s->packed ? 2 * kv : 0);
@@ -456,11 +501,13 @@ static enum tmk_status run_group_query(struct tmk_run *run) {
 }
 
 const struct tmk_op tmk_ops_contrib_group_query[] = {
-    {TMK_OP_CONTRIB("GroupQueryAttention"), TMK_OP_COUNTS(1, 14, 1, 3), .flags = TMK_OP_CHECKS,
+    {TMK_OP_CONTRIB("GroupQueryAttention"), TMK_OP_COUNTS(1, 16, 1, 3), .flags = TMK_OP_CHECKS,
      .channel = TMK_CHANNEL_LAST,
-     .attrs = "do_rotary:int k_quant_type:string kv_cache_bit_width:int kv_num_heads:int! "
-              "local_window_size:int num_heads:int! qk_output:int rotary_interleaved:int "
-              "scale:float smooth_softmax:int softcap:float v_quant_type:string",
+     .attrs = "causal:int do_rotary:int k_norm_epsilon:float k_quant_type:string "
+              "kv_cache_bit_width:int kv_num_heads:int! local_window_size:int num_heads:int! "
+              "q_norm_epsilon:float qk_norm_epsilon:float qk_output:int rotary_interleaved:int "
+              "scale:float sliding_window_cache:int smooth_softmax:int softcap:float "
+              "v_quant_type:string",
      .inner = "query:3 key:4 value:5 query_rotated:6 key_rotated:7 scores:8 probabilities:9",
      .has_inner = has_inner, .infer = infer_group_query, .run = run_group_query,
      .cost = tmk_cost_attention},

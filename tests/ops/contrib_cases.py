@@ -186,6 +186,10 @@ def group_query():
     def case(name, operands, **attributes):
         return one(name, "GroupQueryAttention", operands, three, **heads, **attributes)
 
+    def normalized(x, weight, epsilon):
+        rows = x.reshape(*x.shape[:2], -1, 16)
+        return (rows / np.sqrt((rows * rows).mean(-1, keepdims=True) + epsilon) * weight.array).reshape(x.shape).astype(np.float32)
+
     q, k, v = f32(2, 3, 64), f32(2, 3, 32), f32(2, 3, 32)
     prompt = [Weight(i32([2, 2])), Weight(i32([3]))]
     empty = [Weight(f32(2, 2, 0, 16))] * 2
@@ -205,6 +209,13 @@ def group_query():
     yield case("smooth softmax", [q, k, v, *later], smooth_softmax=1)
     yield case("bias", [q, k, v, *later, None, None, None, f32(1, 4, 3, 8)])
     yield case("sink", [q, k, v, *later, None, None, None, None, Weight(f32(4))])
+    yield case("not causal", [q, k, v, *later], causal=0)
+    norms = [Weight(f32(16)), Weight(f32(16))]
+    yield case("normalized heads", [q, k, v, *later, *tables, *[None] * 5, *norms], do_rotary=1, qk_norm_epsilon=0.1, k_norm_epsilon=0.3,
+               reference=case("", [normalized(q, norms[0], 0.1), normalized(k, norms[1], 0.3), v, *later, *tables], do_rotary=1))
+    headless = [Weight(f32(2, 2, 0, 0))] * 2  # as of a cache whose head size is symbolic
+    q, k, v = f32(2, 3, 64), f32(2, 3, 32), f32(2, 3, 32)
+    yield case("past without heads", [q, k, v, *headless, *prompt], reference=case("", [q, k, v, *empty, *prompt]))
 
 
 def few_bits():

@@ -111,9 +111,10 @@ def decoder(style="optimum", seed=3, positions=64):
         inputs["position_ids"] = (TensorProto.INT64, ["batch", "sequence"])
     outputs = {"scores" if style == "dynamo" else "logits": (TensorProto.FLOAT, ["batch", "sequence", VOCABULARY])}
     if style != "plain":
-        inputs |= {name: (TensorProto.FLOAT, ["batch", HEADS, "past", HEAD]) for name in CACHES}
+        head = "kv_cache_dim" if style == "genai" else HEAD  # as onnxruntime-genai declares it
+        inputs |= {name: (TensorProto.FLOAT, ["batch", HEADS, "past", head]) for name in CACHES}
         present = PRESENT["dynamo" if style == "dynamo" else "optimum"]
-        outputs |= {present(i): (TensorProto.FLOAT, ["batch", HEADS, "total", HEAD]) for i in range(len(CACHES))}
+        outputs |= {present(i): (TensorProto.FLOAT, ["batch", HEADS, "total", head]) for i in range(len(CACHES))}
     x = g.add("Gather", [g.weight("words", VOCABULARY, WIDTH), "input_ids"], "embedded")
     if style == "genai":
         angles = np.arange(positions)[:, None] * 100.0 ** (-np.arange(HEAD // 2) / (HEAD // 2))
