@@ -230,27 +230,44 @@ static void sum_up(const struct tmk_encodings *all, const char *output) {
 
 /* ---- the call ---- */
 
-/* The model whose weights are asked for: what --model names, or the profile's, beside the profile.
- */
+/* The model whose weights are looked at: what --model names, or the profile's, where it is found;
+ * NULL where it is not, and nothing needs it. */
 static enum tmk_status open_weights(const struct calibrate_args *args, const char *path,
                                     const struct tmk_profile *profile, struct tmk_model **out,
                                     struct tmk_diag *diag) {
     const struct tmk_calibrate_choice *weights = &args->options.weights;
-    const char *slash = strrchr(path, '/');
-    char beside[4096];
-    if (!args->model && !weights->block &&
-        (!weights->method || strcmp(weights->method, "minmax") == 0))
+    const bool minmax = weights->method && strcmp(weights->method, "minmax") == 0;
+    if (args->model)
+        return tmk_model_open_params(args->model, args->params, true, out, diag);
+    if (minmax && !weights->block)
         return TMK_OK;
-    snprintf(beside, sizeof beside, "%.*s%s", slash ? (int)(slash - path) + 1 : 0, path,
-             profile->model.file);
-    const enum tmk_status status =
-        tmk_model_open_params(args->model ? args->model : beside, args->params, true, out, diag);
-    if (status != TMK_OK && !args->model) {
-        const struct tmk_diag why = *diag;
-        snprintf(diag->text, sizeof diag->text, "the weights are asked for: --model FILE (%.400s)",
-                 why.text);
-    }
-    return status;
+    const enum tmk_status status = tmk_model_open_profiled(profile, path, args->params, out, diag);
+    if (!weights->method && !weights->block)
+        return TMK_OK;
+    if (status != TMK_OK || *out)
+        return status;
+    snprintf(
+        diag->text, sizeof diag->text,
+        "the weights are asked for: --model FILE (%.400s, as it was profiled, is neither beside "
+        "the profile nor in the current folder)",
+        profile->model.file);
+    return diag->status = TMK_NOTFOUND;
+}
+
+/* Where the weights were not looked at, though nothing speaks against it. */
+static void remark_on_extremes(const struct calibrate_args *args, const struct tmk_model *model,
+                               const struct tmk_encodings *all, const struct tmk_profile *profile) {
+    const struct tmk_calibrate_choice *weights = &args->options.weights;
+    if (model || weights->method || weights->block || args->options.config)
+        return;
+    for (uint32_t i = 0; i < all->n_items; i++)
+        if (all->items[i].role == TMK_ENCODING_WEIGHT) {
+            print_remark(
+                "weights have their extremes; --model %s, as it was profiled, gives ranges "
+                "that are chosen for the outputs",
+                *profile->model.file ? profile->model.file : "FILE");
+            return;
+        }
 }
 
 static int calibrate_profile(const char *path, const struct calibrate_args *args) {
@@ -278,6 +295,7 @@ static int calibrate_profile(const char *path, const struct calibrate_args *args
         print_table(all, args->list);
     if (status == TMK_OK) {
         remark_on_thinned(profile);
+        remark_on_extremes(args, model, all, profile);
         sum_up(all, args->output);
     }
     tmk_encodings_destroy(&all);
@@ -404,8 +422,9 @@ static int run_calibrate(const struct command *command, int argc, char **argv) {
         {"dtype", 0, OPTION_TEXT, "TYPE", "of activations: uint8, int8, uint16, int16, int4 ...",
          &args.dtype},
         {"weights-method", 0, OPTION_TEXT, "NAME",
-         "how ranges of weights are found: auto the range with the least error of the sums that they "
-         "are multiplied into, the default where --model names the weights; minmax; mse, l4 the "
+         "how ranges of weights are found: auto the range with the least error of the sums that "
+         "they "
+         "are multiplied into, the default where the model is found; minmax; mse, l4 the "
          "range with the least squared error, with the least fourth power of the error",
          &args.options.weights.method},
         {"weights-block", 0, OPTION_COUNT, "N",
@@ -413,9 +432,10 @@ static int run_calibrate(const struct command *command, int argc, char **argv) {
          "weights ranges by mse, unless --weights-method says otherwise)",
          &args.block},
         {"model", 0, OPTION_INPUT, "FILE",
-         "where the weights are, which then have ranges by auto, or as --weights-method, "
-         "--weights-block and the config ask for; without it what these ask for is looked for in "
-         "the profile's model, beside the profile",
+         "where the weights are; without it the profiled model is looked for beside the profile "
+         "and in "
+         "the current folder, by its name and hash, and weights have their extremes where it is in "
+         "neither",
          &args.model},
         PARAMS_OPTION_ROW(args.params),
         {"weights-dtype", 0, OPTION_TEXT, "TYPE", "of weights: int8, int4, int16 ...",

@@ -40,8 +40,14 @@ TMK_API TMK_NODISCARD enum tmk_status tmk_model_open_params(const char *path, co
                                                             bool keep_unknown,
                                                             struct tmk_model **out,
                                                             struct tmk_diag *diag);
-/* The same without reading weights, for tmk_model_plan_memory: no file is hashed, and values have
- * no fingerprints of contents, so no profile can be made (TMK_ARGUMENT). */
+/* The model that was profiled, if a file of its name and of its sha256 (with that of `params`, or
+ * NULL) is in the folder of the file `beside`, or in the current folder; *out: NULL, and no error,
+ * where it is in neither. */
+TMK_API TMK_NODISCARD enum tmk_status
+tmk_model_open_profiled(const struct tmk_profile *profile, const char *beside, const char *params,
+                        struct tmk_model **out, struct tmk_diag *diag);
+/* tmk_model_open_params without reading weights, for tmk_model_plan_memory: no file is hashed, and
+ * values have no fingerprints of contents, so no profile can be made (TMK_ARGUMENT). */
 TMK_API TMK_NODISCARD enum tmk_status tmk_model_open_to_plan(const char *path, const char *params,
                                                              struct tmk_model **out,
                                                              struct tmk_diag *diag);

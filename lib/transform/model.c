@@ -10,6 +10,7 @@
 #include "base/diag.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/text.h"
 #include "graph/identify.h"
 #include "model/onnx.h"
 #include "plan/plan.h"
@@ -81,6 +82,41 @@ static enum tmk_status open_model_file(const char *path, const char *params, boo
 enum tmk_status tmk_model_open_params(const char *path, const char *params, bool keep_unknown,
                                       struct tmk_model **out, struct tmk_diag *diag) {
     return open_model_file(path, params, keep_unknown, false, out, diag);
+}
+
+/* Is the model that was profiled in this folder ("": the current one; else it ends in a slash)?
+ * *path: malloc'ed, or NULL. */
+static enum tmk_status find_profiled(const struct tmk_profile *profile, const char *folder,
+                                     size_t len, const char *params, char **path,
+                                     struct tmk_diag *diag) {
+    const char *name = tmk_base_name(profile->model.file);
+    char sha256[TMK_SHA256_HEX];
+    struct tmk_diag ignored = {0};
+    char *joined = malloc(len + strlen(name) + 1);
+    TMK_TRY_ALLOC(joined, diag);
+    memcpy(joined, folder, len);
+    strcpy(joined + len, name);
+    const bool found = *name && tmk_model_sha256(joined, params, sha256, &ignored) == TMK_OK &&
+                       strcmp(sha256, profile->model.sha256) == 0;
+    *path = found ? joined : NULL;
+    if (!found)
+        free(joined);
+    return TMK_OK;
+}
+
+enum tmk_status tmk_model_open_profiled(const struct tmk_profile *profile, const char *beside,
+                                        const char *params, struct tmk_model **out,
+                                        struct tmk_diag *diag) {
+    const size_t len = (size_t)(tmk_base_name(beside) - beside);
+    char *path = NULL;
+    *out = NULL;
+    TMK_TRY(find_profiled(profile, beside, len, params, &path, diag));
+    if (!path && len)
+        TMK_TRY(find_profiled(profile, "", 0, params, &path, diag));
+    const enum tmk_status status =
+        path ? tmk_model_open_params(path, params, true, out, diag) : TMK_OK;
+    free(path);
+    return status;
 }
 
 enum tmk_status tmk_model_open_to_plan(const char *path, const char *params, struct tmk_model **out,

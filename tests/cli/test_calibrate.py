@@ -206,6 +206,25 @@ def test_the_model_is_looked_for_beside_the_profile(path):
     tidemark("calibrate", digits(), "-o", path / "enc.json", "--config", path / "c.json").refuses(BAD_INPUT, "l4 is a method for weights")
 
 
+def test_the_profiled_model_is_used_where_it_is_found(path):
+    def calibrated(*words, folder=path):
+        done = tidemark("calibrate", path / "p.json", "-o", path / "enc.json", *words, cwd=folder).expect(DONE)
+        return json.loads((path / "enc.json").read_text())["settings"]["weights-method"], "--model digits.onnx" in done.err
+
+    (path / "p.json").write_bytes(digits().read_bytes())
+    (path / "here").mkdir()
+    assert calibrated() == ("minmax", True)
+    model = path / "digits.onnx"
+    model.write_bytes(DIGITS.read_bytes() + b"\xfa\x01\x00")  # of that name, and another file
+    assert calibrated() == ("minmax", True)
+    model.write_bytes(DIGITS.read_bytes())
+    assert calibrated() == calibrated("--model", DIGITS) == ("auto", False)
+    found = (path / "enc.json").read_bytes()
+    assert calibrated("--weights-method", "minmax") == ("minmax", False)
+    model.rename(path / "here" / "digits.onnx")
+    assert calibrated(folder=path / "here") == ("auto", False) and (path / "enc.json").read_bytes() == found
+
+
 def test_matrix_products_have_scales_by_block(path):
     enc = Encodings(digits(), path, "--weights-block", 24, "--weights-dtype", "int4", "--model", DIGITS)
     assert enc.file["settings"]["weights-block"] == "24"
