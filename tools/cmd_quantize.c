@@ -207,9 +207,10 @@ static void print_verdict(const struct work *w, const struct quantize_args *args
     else
         print_out("exact: outputs equal");
     if (s->labelled)
-        print_out(", accuracy %.2f%% (float %.2f%%)",
+        print_out(", accuracy %.2f%% (float %.2f%%; change 95%% %+.2f to %+.2f)",
                   percent_of(s->right_quantized, s->predictions),
-                  percent_of(s->right_float, s->predictions));
+                  percent_of(s->right_float, s->predictions), 100 * s->change.low,
+                  100 * s->change.high);
     else if (s->predictions && !v.none)
         print_out(", same class %.2f%%", percent_of(s->agree, s->predictions));
     print_out(", on %llu samples that were %scalibrated on\n", (unsigned long long)s->samples,
@@ -262,10 +263,12 @@ static void put_json(const struct work *w, const struct quantize_args *args) {
               w->held_out ? "true" : "false");
     put_member("sqnr", v.decibels);
     if (s->predictions)
-        put_member("agreement", percent_of(s->agree, s->predictions) / 100);
+        print_out(",\"agreement\":%.9g,\"agreement_interval\":[%.9g,%.9g]",
+                  percent_of(s->agree, s->predictions) / 100, s->agreement.low, s->agreement.high);
     if (s->labelled) {
         put_member("accuracy_float", percent_of(s->right_float, s->predictions) / 100);
         put_member("accuracy_quantized", percent_of(s->right_quantized, s->predictions) / 100);
+        print_out(",\"accuracy_interval\":[%.9g,%.9g]", s->change.low, s->change.high);
     }
     put_methods(&w->methods);
     print_out(",\"quantized\":%u,\"left_float\":%u,\"left_out\":%u}\n", v.quantized,

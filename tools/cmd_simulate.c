@@ -77,12 +77,14 @@ static void put_json_codes(const char *key, const struct tmk_code_difference *d)
 static void put_json(const struct tmk_simulation *s) {
     print_out("{\"samples\":%llu", (unsigned long long)s->samples);
     if (s->predictions)
-        print_out(",\"predictions\":%llu,\"agreement\":%.9g", (unsigned long long)s->predictions,
-                  percent_of(s->agree, s->predictions));
+        print_out(",\"predictions\":%llu,\"agreement\":%.9g,\"agreement_interval\":[%.9g,%.9g]",
+                  (unsigned long long)s->predictions, percent_of(s->agree, s->predictions),
+                  s->agreement.low, s->agreement.high);
     if (s->labelled)
-        print_out(",\"accuracy_float\":%.9g,\"accuracy_quantized\":%.9g",
+        print_out(",\"accuracy_float\":%.9g,\"accuracy_quantized\":%.9g,"
+                  "\"accuracy_interval\":[%.9g,%.9g]",
                   percent_of(s->right_float, s->predictions),
-                  percent_of(s->right_quantized, s->predictions));
+                  percent_of(s->right_quantized, s->predictions), s->change.low, s->change.high);
     if (s->compared) {
         print_out(",\"against_float_requantization\":{");
         put_json_codes("alone", &s->alone);
@@ -127,12 +129,18 @@ static void put_table(const struct tmk_simulation *s) {
         put_row(&table, &s->values[i]);
     print_out("%llu samples\n", (unsigned long long)s->samples);
     if (s->labelled)
-        print_out("accuracy: float %.2f%%, quantized %.2f%% of %llu\n",
+        print_out("accuracy: float %.2f%%, quantized %.2f%% of %llu; change %+.2f, 95%% %+.2f to "
+                  "%+.2f\n",
                   100 * percent_of(s->right_float, s->predictions),
                   100 * percent_of(s->right_quantized, s->predictions),
-                  (unsigned long long)s->predictions);
+                  (unsigned long long)s->predictions,
+                  100 * ((double)s->right_quantized - (double)s->right_float) /
+                      (double)s->predictions,
+                  100 * s->change.low, 100 * s->change.high);
     if (s->predictions)
-        print_out("same class: %.2f%%\n", 100 * percent_of(s->agree, s->predictions));
+        print_out("same class: %.2f%%, 95%% %.2f to %.2f\n",
+                  100 * percent_of(s->agree, s->predictions), 100 * s->agreement.low,
+                  100 * s->agreement.high);
     if (s->compared) {
         put_codes("of the same accumulators", &s->alone);
         put_codes("in the whole network", &s->whole);

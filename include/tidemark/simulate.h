@@ -37,6 +37,11 @@ struct tmk_simulated {
     double clipped; /* share of the float elements beyond the lowest and highest code */
 };
 
+/* Of a share, 95 %. */
+struct tmk_share_interval {
+    double low, high;
+};
+
 /* Codes against codes. */
 struct tmk_code_difference {
     uint64_t codes, equal;
@@ -53,6 +58,10 @@ struct tmk_simulation {
     uint64_t agree;       /* both networks predict the same */
     bool labelled;
     uint64_t right_float, right_quantized;
+    struct tmk_share_interval agreement; /* of agree of predictions (Wilson's); 0 to 1 of none */
+    /* Of right_quantized less right_float, of predictions that are one sample's each: Newcombe's
+     * for pairs; -1 to 1 without labels. */
+    struct tmk_share_interval change;
     /* With `integer` and other than float requantization: against that. */
     bool compared;
     struct tmk_code_difference alone; /* each requantization of the same accumulators */

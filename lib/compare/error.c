@@ -287,3 +287,40 @@ void tmk_predictions_merge(struct tmk_predictions *sum, const struct tmk_predict
     sum->right_right += more->right_right;
     sum->one_right += more->one_right;
 }
+
+/* ---- what they tell of other samples ---- */
+
+/* Wilson's score interval. */
+static struct tmk_share_interval interval_of(double part, double n) {
+    static const double z2 = 1.959964 * 1.959964;
+    const double share = part / n, middle = share + z2 / (2 * n),
+                 half = sqrt(z2 * (share * (1 - share) / n + z2 / (4 * n * n)));
+    return (struct tmk_share_interval){fmax(0, (middle - half) / (1 + z2 / n)),
+                                       fmin(1, (middle + half) / (1 + z2 / n))};
+}
+
+struct tmk_share_interval tmk_predictions_agreement(const struct tmk_predictions *p) {
+    return p->n ? interval_of((double)p->agree, (double)p->n) : (struct tmk_share_interval){0, 1};
+}
+
+/* Newcombe (1998), method 10: Wilson's intervals of both shares, joined by the correlation of the
+ * pairs. It is not 0 wide where no pair differs. */
+struct tmk_share_interval tmk_predictions_change(const struct tmk_predictions *p) {
+    const double n = (double)p->labelled, left = (double)p->right_left,
+                 right = (double)p->right_right,
+                 both = (left + right - (double)p->one_right) / 2, /* are right */
+        spread = left * right * (n - left) * (n - right);
+    if (!p->labelled)
+        return (struct tmk_share_interval){-1, 1};
+    double joint = both * (n - left - right + both) - (left - both) * (right - both);
+    joint = joint > n / 2 ? joint - n / 2 : fmin(joint, 0);
+    const double correlation = spread > 0 ? joint / sqrt(spread) : 0, change = (right - left) / n;
+    const struct tmk_share_interval l = interval_of(left, n), r = interval_of(right, n);
+    const double below[2] = {right / n - r.low, l.high - left / n},
+                 above[2] = {r.high - right / n, left / n - l.low};
+    return (struct tmk_share_interval){
+        change - sqrt(fmax(0, below[0] * below[0] - 2 * correlation * below[0] * below[1] +
+                                  below[1] * below[1])),
+        change + sqrt(fmax(0, above[0] * above[0] - 2 * correlation * above[0] * above[1] +
+                                  above[1] * above[1]))};
+}

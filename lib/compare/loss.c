@@ -20,7 +20,7 @@ struct measuring {
     struct tmk_graph *graphs[AT_A_TIME + 1];
     uint32_t n, n_out;               /* candidates, results */
     uint32_t each;                   /* pairs of a half of a candidate */
-    struct tmk_compared_pair *pairs; /* [n][2][each] */
+    struct tmk_compared_pair *pairs; /* [n][2][each]; with before_softmax as many of outputs */
     struct tmk_compared_classes classes[2 * AT_A_TIME];
     struct tmk_kept_outputs kept[AT_A_TIME + 1]; /* of each result, and of the float network */
     struct tmk_comparison comparison;
@@ -45,15 +45,17 @@ static struct tmk_value *before_softmax(struct tmk_value *output) {
     return NULL;
 }
 
-/* Output by output; a value that is an output twice counts twice. */
-static uint32_t pair_outputs(struct measuring *m, uint32_t graph, enum tmk_half half) {
+/* Output by output, or what Softmax reads in their place; a value that is an output twice counts
+ * twice. */
+static uint32_t pair_outputs(struct measuring *m, uint32_t graph, enum tmk_half half,
+                             bool in_their_place) {
     const struct tmk_graph *left = m->graphs[0], *right = m->graphs[graph];
     uint32_t n = 0;
     for (uint32_t i = 0; i < left->n_outputs && i < right->n_outputs; i++)
         if (is_float(left->outputs[i])) {
             struct tmk_value *one = left->outputs[i], *other = right->outputs[i];
             struct tmk_value *logits[2] = {before_softmax(one), before_softmax(other)};
-            if (m->judge->before_softmax && logits[0] && logits[1]) {
+            if (in_their_place && logits[0] && logits[1]) {
                 one = logits[0];
                 other = logits[1];
             }
@@ -79,7 +81,7 @@ static enum tmk_status keep_outputs(struct measuring *m, uint32_t first, uint32_
 static enum tmk_status prepare_comparison(struct measuring *m, struct tmk_diag *diag) {
     const bool crossed = m->judge->crossed;
     struct tmk_comparison *c = &m->comparison;
-    m->pairs = calloc(2 * (size_t)m->n * m->graphs[0]->n_outputs + 1, sizeof *m->pairs);
+    m->pairs = calloc(4 * (size_t)m->n * m->graphs[0]->n_outputs + 1, sizeof *m->pairs);
     TMK_TRY_ALLOC(m->pairs, diag);
     *c = (struct tmk_comparison){.graphs = m->graphs,
                                  .n_graphs = m->n + 1,
@@ -90,9 +92,12 @@ static enum tmk_status prepare_comparison(struct measuring *m, struct tmk_diag *
                                  .kept = m->kept};
     for (uint32_t i = 1; i <= m->n; i++)
         for (enum tmk_half half = TMK_FIRST_HALF; half <= TMK_SECOND_HALF; half++) {
-            m->each = pair_outputs(m, i, half);
+            m->each = pair_outputs(m, i, half, m->judge->before_softmax);
             m->classes[c->n_classes++] = (struct tmk_compared_classes){.graph = i, .half = half};
         }
+    for (uint32_t i = 1; m->judge->before_softmax && i <= m->n; i++)
+        for (enum tmk_half half = TMK_FIRST_HALF; half <= TMK_SECOND_HALF; half++)
+            pair_outputs(m, i, half, false);
     for (uint32_t i = 1; m->judge->metric && i <= m->n_out; i++)
         TMK_TRY(keep_outputs(m, i, crossed ? 2 : i, diag));
     return m->judge->metric && !m->judge->float_known ? keep_outputs(m, 0, 0, diag) : TMK_OK;
@@ -124,10 +129,13 @@ static void fill_loss(const struct measuring *m, uint32_t i, struct tmk_loss *ou
                                                  m->pairs + (2 * (size_t)other + 1) * m->each};
     double log_noise[2] = {0, 0};
     uint64_t batches[2] = {0, 0};
-    *out = (struct tmk_loss){.noise = noise_of(halves[0], halves[1], m->each),
-                             .samples = m->comparison.samples,
-                             .classes = {m->classes[2 * i].sum, m->classes[2 * other + 1].sum},
-                             .metric = NAN};
+    const size_t further = m->judge->before_softmax ? 2 * (size_t)m->n * m->each : 0;
+    *out =
+        (struct tmk_loss){.noise = noise_of(halves[0], halves[1], m->each),
+                          .of_outputs = noise_of(halves[0] + further, halves[1] + further, m->each),
+                          .samples = m->comparison.samples,
+                          .classes = {m->classes[2 * i].sum, m->classes[2 * other + 1].sum},
+                          .metric = NAN};
     for (int half = 0; half < 2; half++) {
         for (uint32_t k = 0; k < m->each; k++) {
             log_noise[half] += halves[half][k].log_noise;

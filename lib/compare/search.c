@@ -15,7 +15,8 @@
 #include "session/running.h"
 #include "transform/model.h"
 
-enum { MOST_TRIES = 4, PROBED = 4 }; /* of one value; values at a time */
+enum { MOST_TRIES = 5, PROBED = 4 }; /* of one value; values at a time */
+const double tmk_default_gain = 0.9;
 static const double method_gain = 0.97, wide_gain = 0.95, float_gain = 0.9;
 
 bool tmk_search_is_late(const struct tmk_search *s) {
@@ -46,31 +47,18 @@ static struct tmk_calibrate_choice choice_of(const struct tmk_encodings *e,
     };
 }
 
-/* Were the weights' own numbers looked at? Ranges that a histogram gave have an expected error. */
-static bool knew_weights(const struct tmk_encodings *e) {
-    for (uint32_t i = 0; i < e->n_items; i++) {
-        const struct tmk_encoding *item = &e->items[i];
-        if (item->role == TMK_ENCODING_WEIGHT && !item->expected.known &&
-            (item->block || strcmp(item->method, "auto") == 0 || strcmp(item->method, "mse") == 0 ||
-             strcmp(item->method, "l4") == 0))
-            return true;
-    }
-    return false;
-}
-
 static void find_base(struct tmk_search *s, const struct tmk_encodings *e) {
     static const char *const activation[] = {"method", "percentile", "dtype",
                                              "scheme", "scales",     NULL};
     static const char *const weight[] = {"weights-method", "weights-percentile", "weights-dtype",
                                          "weights-scheme", "weights-scales",     "weights-block"};
-    s->base =
-        (struct tmk_calibrate_options){.activations = choice_of(e, activation),
-                                       .weights = choice_of(e, weight),
-                                       .constant = knew_weights(e) ? tmk_model_constant : NULL,
-                                       .model = s->model,
-                                       .target = s->options->target,
-                                       .rounding = e->rounding,
-                                       .pow2_requant = e->pow2_requant};
+    s->base = (struct tmk_calibrate_options){.activations = choice_of(e, activation),
+                                             .weights = choice_of(e, weight),
+                                             .constant = tmk_model_constant,
+                                             .model = s->model,
+                                             .target = s->options->target,
+                                             .rounding = e->rounding,
+                                             .pow2_requant = e->pow2_requant};
 }
 
 /* "sensitive" of the encodings becomes the config's, so that tries can change it; former versions
@@ -122,15 +110,14 @@ enum tmk_status tmk_search_members(const struct tmk_encodings *all, const struct
 }
 
 /* Methods that clip activations are none of them: what a narrow range gains on a few samples others
- * lose. Weights are known, where the encodings were made with them. */
+ * lose. */
 static enum tmk_status prepare_all(const struct tmk_search *s, const struct tmk_encoding *of,
                                    const struct tmk_unit *unit, struct tmk_attempt *list,
                                    uint32_t *n) {
-    static const char *const by_samples[] = {"auto", "minmax"}, *const of_weights[] = {"mse", "l4"};
-    const char *const *methods =
-        of->role == TMK_ENCODING_WEIGHT && s->base.constant ? of_weights : by_samples;
+    static const char *const methods[] = {"auto", "minmax", "mse", "l4"}; /* the last of weights */
+    const size_t of_all = of->role == TMK_ENCODING_WEIGHT && s->base.constant ? 4 : 2;
     bool worth;
-    for (size_t i = 0; i < TMK_COUNT(by_samples); i++) {
+    for (size_t i = 0; i < of_all; i++) {
         if (strcmp(of->method, "given") == 0 || strcmp(methods[i], of->method) == 0)
             continue;
         TMK_TRY(tmk_attempt_init(s, unit, TMK_CHANGE_METHOD, methods[i], &list[*n], &worth));
@@ -145,6 +132,12 @@ static enum tmk_status prepare_all(const struct tmk_search *s, const struct tmk_
     return TMK_OK;
 }
 
+/* Without a goal, multiplications are worth what they are worth to groups. */
+static bool is_worth_its_cost(const struct tmk_search *s, const struct tmk_attempt *a) {
+    return s->options->goal != TMK_GOAL_NONE ||
+           tmk_decibels_of(&a->loss) - tmk_decibels_of(&s->loss) >= tmk_needed_gain(s, a);
+}
+
 /* The best of them, if it is good enough for what it costs; NULL: none. */
 static struct tmk_attempt *best_of(const struct tmk_search *s, struct tmk_attempt *list,
                                    uint32_t n) {
@@ -155,7 +148,7 @@ static struct tmk_attempt *best_of(const struct tmk_search *s, struct tmk_attemp
     for (int change = TMK_CHANGE_METHOD; change <= TMK_CHANGE_FLOAT; change++) {
         struct tmk_attempt *own = NULL;
         for (uint32_t i = 0; i < n; i++)
-            if (list[i].change == (enum tmk_change)change &&
+            if (list[i].change == (enum tmk_change)change && is_worth_its_cost(s, &list[i]) &&
                 (!own || list[i].loss.lost < own->loss.lost))
                 own = &list[i];
         const struct tmk_search_loss *least = best ? &best->loss : &s->loss;
@@ -336,6 +329,11 @@ static enum tmk_status open_search(struct tmk_search *s, const struct tmk_encodi
     find_base(s, encodings);
     TMK_TRY(read_config(s, encodings));
     TMK_TRY(tmk_search_calibrate(s, s->config, &s->current, s->diag));
+    if (!tmk_same_encodings(s->current, encodings)) {
+        tmk_encodings_destroy(&s->current);
+        s->base.constant = NULL; /* they may have been made without the weights */
+        TMK_TRY(tmk_search_calibrate(s, s->config, &s->current, s->diag));
+    }
     if (!tmk_same_encodings(s->current, encodings))
         return tmk_fail(s->diag, TMK_MISMATCH,
                         "the profile makes other encodings than these; were they made with another "
@@ -366,7 +364,7 @@ static enum tmk_status find_unsearched(struct tmk_search *s, struct tmk_attempt 
         status = tmk_search_losses(s, all, 1 + more, losses);
     for (uint32_t i = 0; status == TMK_OK && i <= more; i++) {
         list[i].loss = losses[i];
-        if (losses[i].lost < losses[best].lost)
+        if (tmk_is_better(&losses[i], &losses[best], tmk_default_gain))
             best = i;
     }
     for (uint32_t i = 0; i <= more; i++)
@@ -398,7 +396,7 @@ static enum tmk_status keep_unsearched(struct tmk_search *s, struct tmk_attempt 
     tmk_text_finish(&s->done);
     tmk_text_printf(&s->done, "; %s", line);
     TMK_TRY(tmk_cost_of(s->options->profile, unsearched->encodings, &unsearched->cost, s->diag));
-    result->chosen = unsearched->change == TMK_CHANGE_DEFAULT;
+    result->chosen = tmk_is_default(unsearched->change);
     result->n_points = 1;
     tmk_search_take(s, unsearched);
     if (result->chosen) {

@@ -9,13 +9,14 @@
 #include "calib/cost.h"
 #include "compare/simulate.h"
 
-/* What is lost on the samples that choices are made by, as a share of one: noise of the outputs; or
- * accuracy, or the user's metric, with a tenth of the noise, so that what loses none of these can
- * be compared. */
+/* What is lost on the samples that choices are made by, as a share of one: noise of the outputs, or
+ * of what Softmax reads where they are its results, unless decibels are the goal; or accuracy, or
+ * the user's metric, with a tenth of this noise, so that what loses none of these can be compared.
+ */
 struct tmk_search_loss {
     double lost, half[2]; /* of all samples, of the first half, of the second */
-    double noise;
-    double judged; /* accuracy or metric, NAN: by noise */
+    double noise;         /* of the outputs */
+    double judged;        /* accuracy or metric, NAN: by noise */
     bool at_goal;
 };
 
@@ -49,8 +50,12 @@ enum tmk_change {
     TMK_CHANGE_METHOD,
     TMK_CHANGE_16_BITS,
     TMK_CHANGE_FLOAT,
-    TMK_CHANGE_DEFAULT, /* what calibrate does without options, for all values */
-    TMK_CHANGE_BACK     /* what unit->as has */
+    /* for all values, of what calibrate does without options: what it leaves float; that with its
+     * method of activations; that with its method of weights, too */
+    TMK_CHANGE_DEFAULT_FLOAT,
+    TMK_CHANGE_DEFAULT_METHOD,
+    TMK_CHANGE_DEFAULT,
+    TMK_CHANGE_BACK /* what unit->as has */
 };
 
 /* One change of the encodings at hand. */
@@ -94,6 +99,9 @@ TMK_NODISCARD enum tmk_status tmk_search_losses(struct tmk_search *s,
  * to them. */
 bool tmk_is_better(const struct tmk_search_loss *loss, const struct tmk_search_loss *than,
                    double part);
+/* Decibels that a change has to gain for the share of multiplications that are of 8 bits no more.
+ */
+double tmk_needed_gain(const struct tmk_search *s, const struct tmk_attempt *a);
 /* Of what is lost. */
 double tmk_decibels_of(const struct tmk_search_loss *loss);
 /* Runs the first of them, as many as the budget has left, and sets their losses; *tried: how many.
@@ -129,9 +137,13 @@ const struct tmk_encoding *tmk_search_item(const struct tmk_encodings *e, uint32
 TMK_NODISCARD enum tmk_status tmk_search_members(const struct tmk_encodings *all,
                                                  const struct tmk_encoding *of,
                                                  struct tmk_unit *unit, struct tmk_diag *diag);
-/* What calibrate does by default: what it leaves float then, and that with its method of
- * activations; *n of both differ from what is at hand. */
-enum { TMK_SEARCH_DEFAULTS = 2 };
+bool tmk_is_default(enum tmk_change change);
+/* What is taken in place of the first one of these, which suits most networks, or in place of what
+ * is at hand, has at most this part of the loss. What is less is luck. */
+extern const double tmk_default_gain;
+/* What calibrate does by default, the changes of that name, all of it first; *n of them differ from
+ * what is at hand, and each from the one before. */
+enum { TMK_SEARCH_DEFAULTS = TMK_CHANGE_DEFAULT - TMK_CHANGE_DEFAULT_FLOAT + 1 };
 TMK_NODISCARD enum tmk_status tmk_search_defaults(const struct tmk_search *s,
                                                   struct tmk_attempt list[TMK_SEARCH_DEFAULTS],
                                                   uint32_t *n);

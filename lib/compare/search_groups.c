@@ -13,11 +13,17 @@
 #include "compare/search.h"
 
 enum { MOST_GROUPS = 64, BLOCKS = 8, AGAIN = 4 };
-/* Noise that remains at most when what stays float by default does. */
-static const double default_gain = 0.9;
 /* Decibels that a group has to gain: these, and for the share of multiplications that are of 8 bits
  * no more, at 16 bits half of it. Decibels beyond `enough` are of no use. */
 static const double least_gain = 0.5, gain_a_share = 60, enough = 60;
+
+static double lost_share(const struct tmk_search *s, const struct tmk_attempt *a) {
+    return fmax(s->cost.share8 - a->cost.share8, 0) * (a->change == TMK_CHANGE_16_BITS ? 0.5 : 1);
+}
+
+double tmk_needed_gain(const struct tmk_search *s, const struct tmk_attempt *a) {
+    return gain_a_share * lost_share(s, a);
+}
 
 struct group {
     struct tmk_unit unit;
@@ -87,9 +93,7 @@ static double score_of(const struct tmk_search *s, const struct tmk_attempt *a) 
                  missing =
                      by_goal ? s->options->goal_value - tmk_noise_sqnr(s->loss.noise) : HUGE_VAL,
                  gain = fmin(fmin(tmk_decibels_of(&a->loss), enough) - fmin(now, enough), missing),
-                 lost = fmax(s->cost.share8 - a->cost.share8, 0) *
-                        (a->change == TMK_CHANGE_16_BITS ? 0.5 : 1),
-                 needed = least_gain + gain_a_share * lost;
+                 lost = lost_share(s, a), needed = least_gain + tmk_needed_gain(s, a);
     if (!tmk_is_better(&a->loss, &s->loss, 1))
         return -HUGE_VAL;
     return gain >= needed ? gain / (0.02 + lost) : gain - needed;
@@ -170,8 +174,8 @@ static enum tmk_status try_defaults(struct tmk_search *s) {
     if (status == TMK_OK)
         status = tmk_attempts_run(s, list, n, &tried);
     for (uint32_t i = 0; status == TMK_OK && i < tried; i++)
-        if (tmk_is_better(&list[i].loss, &s->loss, default_gain) &&
-            (!best || list[i].loss.lost < best->loss.lost))
+        if (tmk_is_better(&list[i].loss, &s->loss, tmk_default_gain) &&
+            (!best || list[i].loss.lost < tmk_default_gain * best->loss.lost))
             best = &list[i];
     if (best)
         tmk_attempt_choose(s, best, tmk_search_default_name(best));

@@ -43,7 +43,8 @@ enum tmk_status tmk_search_judge_by(struct tmk_search *s, const struct tmk_run_o
                                   .run = &s->run,
                                   .split = s->samples.split,
                                   .labels = s->labels.n ? &s->labels : NULL,
-                                  .metric = s->options->metric.call ? &s->options->metric : NULL};
+                                  .metric = s->options->metric.call ? &s->options->metric : NULL,
+                                  .before_softmax = s->options->goal != TMK_GOAL_SQNR};
     return TMK_OK;
 }
 
@@ -99,16 +100,17 @@ enum tmk_status tmk_search_labels(struct tmk_search *s) {
 
 static struct tmk_search_quality quality_of(const struct tmk_loss *loss) {
     struct tmk_predictions all = loss->classes[0];
-    struct tmk_search_quality q = {.sqnr = tmk_noise_sqnr(loss->noise),
+    struct tmk_search_quality q = {.sqnr = tmk_noise_sqnr(loss->of_outputs),
                                    .accuracy = NAN,
                                    .margin = NAN,
                                    .metric = loss->metric};
     tmk_predictions_merge(&all, &loss->classes[1]);
     if (all.labelled) {
-        const double n = (double)all.labelled, one = (double)all.one_right,
-                     lost = ((double)all.right_left - (double)all.right_right) / n;
+        const double n = (double)all.labelled,
+                     change = ((double)all.right_right - (double)all.right_left) / n;
+        const struct tmk_share_interval interval = tmk_predictions_change(&all);
         q.accuracy = (double)all.right_right / n;
-        q.margin = 1.96 * sqrt(fmax(one / n - lost * lost, 0) / n);
+        q.margin = fmax(interval.high - change, change - interval.low);
     }
     return q;
 }

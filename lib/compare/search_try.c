@@ -70,25 +70,27 @@ static enum tmk_dtype type_of(const struct tmk_encodings *all, uint32_t id) {
 }
 
 /* A rule before all others, so that what the caller's say of single values holds. */
-static bool add_default_method(cJSON *rules, const char *method) {
+static bool add_default_method(cJSON *rules, const char *kind) {
+    const char *method = (*tmk_method_list())->name;
     cJSON *rule = cJSON_CreateObject();
     cJSON *match = rule ? cJSON_AddObjectToObject(rule, "match") : NULL;
-    if (match && cJSON_AddStringToObject(match, "kind", "activation") &&
+    if (match && cJSON_AddStringToObject(match, "kind", kind) &&
         cJSON_AddStringToObject(rule, "method", method) && cJSON_InsertItemInArray(rules, 0, rule))
         return true;
     cJSON_Delete(rule);
     return false;
 }
 
-static bool add_rules(const struct tmk_search *s, const struct tmk_unit *unit, const char *method,
+static bool add_rules(const struct tmk_search *s, const struct tmk_unit *unit,
                       struct tmk_attempt *a) {
     cJSON *rules = cJSON_GetObjectItemCaseSensitive(a->config, "rules");
     const enum tmk_dtype usual = s->base.activations.dtype;
     bool ok = rules != NULL;
-    if (a->change == TMK_CHANGE_DEFAULT) {
+    if (tmk_is_default(a->change)) {
         cJSON_DeleteItemFromObjectCaseSensitive(a->config, "sensitive");
         return ok && cJSON_AddStringToObject(a->config, "sensitive", "float") &&
-               (!method || add_default_method(rules, method));
+               (a->change < TMK_CHANGE_DEFAULT_METHOD || add_default_method(rules, "activation")) &&
+               (a->change < TMK_CHANGE_DEFAULT || add_default_method(rules, "weight"));
     }
     if (unit->key)
         return ok &&
@@ -109,14 +111,16 @@ enum tmk_status tmk_attempt_init(const struct tmk_search *s, const struct tmk_un
     static const char *const names[] = {
         [TMK_CHANGE_16_BITS] = "16 bits",
         [TMK_CHANGE_FLOAT] = "float",
-        [TMK_CHANGE_DEFAULT] = "float",
+        [TMK_CHANGE_DEFAULT_FLOAT] = "float",
+        [TMK_CHANGE_DEFAULT_METHOD] = "auto",
+        [TMK_CHANGE_DEFAULT] = "auto, also of weights",
         [TMK_CHANGE_BACK] = "8 bits",
     };
     struct tmk_diag ignored = {0};
     *out = (struct tmk_attempt){.change = change, .config = cJSON_Duplicate(s->config, true)};
     snprintf(out->what, sizeof out->what, "%s", method ? method : names[change]);
     *worth = false;
-    if (!out->config || !add_rules(s, unit, method, out)) {
+    if (!out->config || !add_rules(s, unit, out)) {
         tmk_attempt_finish(out);
         return tmk_nomem(s->diag);
     }
@@ -129,19 +133,26 @@ enum tmk_status tmk_attempt_init(const struct tmk_search *s, const struct tmk_un
 
 enum tmk_status tmk_search_defaults(const struct tmk_search *s,
                                     struct tmk_attempt list[TMK_SEARCH_DEFAULTS], uint32_t *n) {
-    const char *const methods[TMK_SEARCH_DEFAULTS] = {NULL, (*tmk_method_list())->name};
     bool worth;
     *n = 0;
     for (int i = 0; i < TMK_SEARCH_DEFAULTS; i++) {
-        TMK_TRY(tmk_attempt_init(s, NULL, TMK_CHANGE_DEFAULT, methods[i], &list[*n], &worth));
-        *n += worth;
+        struct tmk_attempt *one = &list[*n];
+        TMK_TRY(tmk_attempt_init(s, NULL, TMK_CHANGE_DEFAULT - i, NULL, one, &worth));
+        if (worth && *n && tmk_same_encodings(one->encodings, list[*n - 1].encodings))
+            tmk_attempt_finish(one);
+        else
+            *n += worth;
     }
     return TMK_OK;
 }
 
+bool tmk_is_default(enum tmk_change change) {
+    return change >= TMK_CHANGE_DEFAULT_FLOAT && change <= TMK_CHANGE_DEFAULT;
+}
+
 const char *tmk_search_default_name(const struct tmk_attempt *attempt) {
-    return tmk_method_find(attempt->what) ? "what calibrate does by default"
-                                          : "what stays float by default";
+    return attempt->change == TMK_CHANGE_DEFAULT_FLOAT ? "what stays float by default"
+                                                       : "what calibrate does by default";
 }
 
 void tmk_attempt_finish(struct tmk_attempt *attempt) {
@@ -168,7 +179,7 @@ static bool is_at_goal(const struct tmk_search *s, const struct tmk_loss *loss, 
     const double value = s->options->goal_value;
     switch (s->options->goal) {
     case TMK_GOAL_SQNR:
-        return tmk_noise_sqnr(loss->noise) >= value;
+        return tmk_noise_sqnr(loss->of_outputs) >= value;
     case TMK_GOAL_ACCURACY:
         return 100 * lost_right <= value + 1e-9;
     case TMK_GOAL_METRIC:
@@ -181,7 +192,7 @@ static bool is_at_goal(const struct tmk_search *s, const struct tmk_loss *loss, 
 static struct tmk_search_loss search_loss(const struct tmk_search *s, const struct tmk_loss *loss) {
     struct tmk_predictions all = loss->classes[0];
     struct tmk_search_loss out = {
-        .lost = loss->typical, .half = {loss->half[0], loss->half[1]}, .noise = loss->noise};
+        .lost = loss->typical, .half = {loss->half[0], loss->half[1]}, .noise = loss->of_outputs};
     tmk_predictions_merge(&all, &loss->classes[1]);
     const double lost_right = lost_classes(&all);
     out.judged = NAN;

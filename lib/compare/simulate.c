@@ -237,6 +237,8 @@ static void fill_simulation(struct simulating *s) {
     out->labelled = s->classes.sum.n > 0 && s->classes.sum.labelled == s->classes.sum.n;
     out->right_float = s->classes.sum.right_left;
     out->right_quantized = s->classes.sum.right_right;
+    out->agreement = tmk_predictions_agreement(&s->classes.sum);
+    out->change = tmk_predictions_change(&s->classes.sum);
 }
 
 static enum tmk_status copy_names(struct simulating *s) {

@@ -34,12 +34,16 @@ TMK_NODISCARD enum tmk_status tmk_predictions_add(struct tmk_predictions *sum,
                                                   const struct tmk_tensor *right,
                                                   struct tmk_diag *diag);
 void tmk_predictions_merge(struct tmk_predictions *sum, const struct tmk_predictions *more);
+/* Intervals of 95 %, as tmk_simulation has them. */
+struct tmk_share_interval tmk_predictions_agreement(const struct tmk_predictions *p);
+struct tmk_share_interval tmk_predictions_change(const struct tmk_predictions *p);
 
 /* ---- outputs under several encodings: loss.c ---- */
 
 /* Noise of the float outputs: squared error over square, the mean of all outputs. */
 struct tmk_loss {
     double noise;            /* of all samples together */
+    double of_outputs;       /* the same, of the outputs themselves with `before_softmax`, too */
     double typical, half[2]; /* the geometric mean over batches: of all, of those before `split`,
                                 of those from it on */
     uint64_t samples;

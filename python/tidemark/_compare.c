@@ -67,6 +67,8 @@ static PyObject *simulation_of(const struct tmk_simulation *s) {
         !py_put(dict, "labelled", PyBool_FromLong(s->labelled)) ||
         !py_put(dict, "right_float", PyLong_FromUnsignedLongLong(s->right_float)) ||
         !py_put(dict, "right_quantized", PyLong_FromUnsignedLongLong(s->right_quantized)) ||
+        !py_put(dict, "agreement", Py_BuildValue("(dd)", s->agreement.low, s->agreement.high)) ||
+        !py_put(dict, "change", Py_BuildValue("(dd)", s->change.low, s->change.high)) ||
         !py_put(dict, "alone", s->compared ? codes_of(&s->alone) : Py_NewRef(Py_None)) ||
         !py_put(dict, "whole", s->compared ? codes_of(&s->whole) : Py_NewRef(Py_None)) ||
         !py_put(dict, "values", values_of(s)) || !py_put(dict, "remarks", Py_XNewRef(remarks)))

@@ -52,6 +52,8 @@ class Simulation(NamedTuple):
     alone: Codes | None               # integer form: each requantization of the same accumulators
     whole: Codes | None               # all codes of the network
     remarks: list[str]                # what stays float, and why
+    agreement_interval: tuple[float, float] | None = None  # 95 %
+    accuracy_interval: tuple[float, float] | None = None   # of accuracy_quantized - accuracy_float, 95 %
 
     @property
     def sqnr(self) -> float:
@@ -95,7 +97,8 @@ def simulate(model: Model, encodings: Encodings, data: Data, *, integer: bool = 
     labelled = s["labelled"] and n
     return Simulation([Simulated(*row) for row in s["values"]], s["samples"], s["seconds"], s["agree"] / n if n else None,
                       s["right_float"] / n if labelled else None, s["right_quantized"] / n if labelled else None,
-                      s["alone"] and Codes(*s["alone"]), s["whole"] and Codes(*s["whole"]), s["remarks"])
+                      s["alone"] and Codes(*s["alone"]), s["whole"] and Codes(*s["whole"]), s["remarks"],
+                      s["agreement"] if n else None, s["change"] if labelled else None)
 
 
 class Sensitivity(NamedTuple):

@@ -107,6 +107,8 @@ class Simulation(TypedDict):
     alone: tuple[int, int, int] | None
     whole: tuple[int, int, int] | None
     remarks: list[str]
+    agreement: tuple[float, float]
+    change: tuple[float, float]
 
 def profile(model: str, params: str | None, settings: dict[str, object], /) -> tuple[Profile, Report]: ...
 def choose_method(model: str, params: str | None, settings: dict[str, object], /

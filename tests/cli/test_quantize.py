@@ -39,7 +39,7 @@ def test_the_verdict_is_two_lines(path):
     assert len(lines) == 2 and lines[0].startswith("good: outputs ") and "20 samples that were not calibrated on" in lines[0], lines
     assert "q.onnx: 0." in lines[1] and "values in codes" in lines[1] and "worst is p" in lines[1], lines
     labelled = quantize(path, "--limit", 80, "--labels", BUNDLE / "digits-labels.npy").expect(DONE).out
-    assert "accuracy 100.00% (float 100.00%)" in labelled, labelled
+    assert "accuracy 100.00% (float 100.00%; change 95% -16.11 to +16.11)" in labelled, labelled
 
 
 def test_it_writes_what_the_steps_write(path):
