@@ -3,7 +3,8 @@
  * nested arrays by the names of inputs. Lines may differ in length.
  *
  * What a line does not state follows from its tokens: masks are ones, positions count from 0, types
- * of tokens are 0, lengths are theirs, and caches are empty, as where decoding begins. */
+ * of tokens are 0, lengths are theirs, and caches are empty and states of recurrences zeros, as
+ * where decoding begins. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -174,6 +175,15 @@ static enum tmk_status make_row(const struct field *field, size_t tokens, struct
     return TMK_OK;
 }
 
+/* A state of a fixed size: that of a recurrence starts as zeros, keys of an encoder do not. */
+static bool starts_as_zeros(const char *input) {
+    static const char *const words[] = {"conv", "recurrent", "ssm", "state"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strstr(input, words[i]))
+            return true;
+    return false;
+}
+
 /* Free sizes are 1 for the first axis, and 0 for the others. */
 static enum tmk_status make_empty(const struct tmk_source_input *want, struct tmk_tensor *out,
                                   struct tmk_diag *diag) {
@@ -184,7 +194,7 @@ static enum tmk_status make_empty(const struct tmk_source_input *want, struct tm
             shape.dim[i] = i == 0;
         empty |= shape.dim[i] == 0;
     }
-    if (!empty)
+    if (!empty && !starts_as_zeros(want->input))
         return tmk_fail(diag, TMK_SHAPE,
                         "the cache '%s' has no free size that could be 0; give it data of its own",
                         want->input);
