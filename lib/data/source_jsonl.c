@@ -164,14 +164,21 @@ static enum tmk_status make_nested(const cJSON *item, const struct tmk_source_in
     return TMK_OK;
 }
 
-/* [1, tokens], or [tokens]. */
+/* [1, tokens], [tokens], or, of positions that have several coordinates, [coordinates, 1, tokens].
+ */
 static enum tmk_status make_row(const struct field *field, size_t tokens, struct tmk_tensor *out,
                                 struct tmk_diag *diag) {
-    const bool flat = field->want.has_shape && field->want.shape.rank == 1;
-    const struct tmk_shape shape = {flat ? 1 : 2, {flat ? (int64_t)tokens : 1, (int64_t)tokens}};
+    const struct tmk_shape *want = &field->want.shape;
+    const bool flat = field->want.has_shape && want->rank == 1,
+               deep = field->want.has_shape && want->rank == 3 && want->dim[0] > 0;
+    const bool positions = field->role == TMK_ROLE_POSITIONS;
+    struct tmk_shape shape = {flat ? 1 : 2, {flat ? (int64_t)tokens : 1, (int64_t)tokens}};
+    if (deep && positions)
+        shape = (struct tmk_shape){3, {want->dim[0], 1, (int64_t)tokens}};
     TMK_TRY(tmk_tensor_init(out, field->want.dtype, &shape, diag));
-    for (size_t i = 0; field->role != TMK_ROLE_TYPES && i < tokens; i++)
-        TMK_TRY(tmk_number_put(out, i, field->role == TMK_ROLE_POSITIONS ? (double)i : 1, diag));
+    const size_t count = tmk_tensor_count(out);
+    for (size_t i = 0; field->role != TMK_ROLE_TYPES && i < count; i++)
+        TMK_TRY(tmk_number_put(out, i, positions ? (double)(i % tokens) : 1, diag));
     return TMK_OK;
 }
 

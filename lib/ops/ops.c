@@ -81,14 +81,23 @@ bool tmk_op_takes_attr(const struct tmk_op *row, const char *name) {
 
 /* ---- binding ---- */
 
+/* How many of n values a node names, without absent ones at the end. */
+static uint32_t count_named(struct tmk_value *const *values, uint32_t n) {
+    while (n && !values[n - 1])
+        n--;
+    return n;
+}
+
 static enum tmk_status check_counts(const struct tmk_node *node, struct tmk_diag *diag) {
     const struct tmk_op *op = node->row;
     int64_t most_in = op->max_in == TMK_VARIADIC ? TMK_MAX_INPUTS : op->max_in;
     int64_t most_out = op->max_out == TMK_VARIADIC ? TMK_MAX_OUTPUTS : op->max_out;
-    if (node->n_inputs < (uint32_t)op->min_in || node->n_inputs > most_in)
+    if (node->n_inputs < (uint32_t)op->min_in ||
+        count_named(node->inputs, node->n_inputs) > most_in)
         return tmk_fail(diag, TMK_GRAPH, "takes %d to %lld inputs, but has %u", op->min_in,
                         (long long)most_in, node->n_inputs);
-    if (node->n_outputs < (uint32_t)op->min_out || node->n_outputs > most_out)
+    if (node->n_outputs < (uint32_t)op->min_out ||
+        count_named(node->outputs, node->n_outputs) > most_out)
         return tmk_fail(diag, TMK_GRAPH, "makes %d to %lld outputs, but %u are named", op->min_out,
                         (long long)most_out, node->n_outputs);
     for (int32_t i = 0; i < op->min_in; i++)

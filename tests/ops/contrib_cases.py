@@ -155,6 +155,7 @@ def norms():
 def attention():
     x, w, b = f32(2, 4, 8), f32(8, 24), f32(24)
     yield one("", "Attention", [x, w, b], num_heads=2)
+    yield one("absent inputs at the end", "Attention", [x, w, b, None, None, None, None], num_heads=2)
     yield one("unidirectional", "Attention", [x, w, b], num_heads=4, unidirectional=1)
     yield one("scale", "Attention", [x, w, b], num_heads=2, scale=0.3)
     yield one("ends", "Attention", [x, w, b, i32([3, 4])], num_heads=2)

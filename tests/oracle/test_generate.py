@@ -35,7 +35,7 @@ def feeds_of(model, feed, run, steps=STEPS, stop=()):
         yield feed, values
         mask = {} if "attention_mask" in feed else {"attention_mask": np.ones(feed["input_ids"].shape, np.int64)}
         made = next_feed({**feed, **mask}, values[logits], {name: values[output] for name, output in caches.items()})
-        feed = {name: array for name, array in made.items() if name in feed}
+        feed = feed | {name: array for name, array in made.items() if name in feed}
         if (np.isin(feed["input_ids"][:, -1], stop)).all():
             return
 
@@ -164,6 +164,20 @@ def test_pairs_can_be_named(path):
     ranges = [sorted((t["min"], t["max"]) for t in made["tensors"] if t.get("level") == "histogram") for made in (wanted, named)]
     assert ranges[0] == ranges[1]
     assert named["settings"]["feedback"] == "x1=x2", named["settings"]
+
+
+def test_caches_of_an_encoder_stay(path):
+    model = decoder()
+    feed = prompt_feed(model, PROMPTS[0]) | {"past_key_cross_0": np.full((1, 1, 1), 3, "f4")}
+    graph, last = model.graph, model.graph.node[-1]
+    assert last.output[0] == "logits"
+    last.output[0] = "apart"
+    graph.node.append(onnx.helper.make_node("Add", ["apart", "past_key_cross_0"], ["logits"]))
+    graph.input.append(onnx.helper.make_tensor_value_info("past_key_cross_0", onnx.TensorProto.FLOAT, ["batch", 1, 1]))
+    onnx.save(model, path / "m.onnx")
+    np.savez(path / "b.npz", **{name: array for name, array in feed.items() if array.size})
+    made = profile(path / "m.onnx", path / "b.npz", path / "b.json", "--generate", STEPS, "--dim", "past=0")
+    check_values("with an encoder's cache", made, list(feeds_of(model, feed, runner_of(model))), 1)
 
 
 def test_what_is_not_clear_is_refused(path):

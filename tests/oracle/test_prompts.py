@@ -13,8 +13,9 @@ from onnx import TensorProto, helper, numpy_helper
 PROMPTS = [[1, 5, 7], [2], [3, 3, 9, 0, 8, 11, 4], [6, 10]]
 
 
-def decoder(path, state=None):
-    """One head: scores of the tokens over the cache and themselves, masked, and the mean that they give; a state of a fixed size is added."""
+def decoder(path, state=None, coordinates=None):
+    """One head: scores of the tokens over the cache and themselves, masked, and the mean that they give; a state of a fixed size is added.
+    Positions may have several coordinates."""
     random = np.random.default_rng(1)
     stored = {name: random.standard_normal(shape).astype("f4") for name, shape in
               {"words": (12, 8), "places": (32, 8), "wq": (8, 4), "wk": (8, 4), "wv": (8, 4)}.items()}
@@ -26,10 +27,13 @@ def decoder(path, state=None):
              ("Mul", ["unseen", "far"], "bias"), ("Unsqueeze", ["bias", "axes"], "row"), ("Add", ["scores", "row"], "masked"),
              ("Softmax", ["masked"], "shares"), ("MatMul", ["shares", "v"], "mean" if state else "y")]
     steps += [("Add", ["mean", state], "y")] if state else []
-    extra = {"Concat": {"axis": 1}, "Transpose": {"perm": [0, 2, 1]}, "Cast": {"to": TensorProto.FLOAT}}
+    if coordinates:
+        steps[1:2] = [("ReduceMax", ["position_ids"], "place"), ("Gather", ["places", "place"], "p")]
+    extra = {"Concat": {"axis": 1}, "Transpose": {"perm": [0, 2, 1]}, "Cast": {"to": TensorProto.FLOAT},
+             "ReduceMax": {"axes": [0], "keepdims": 0}}
     nodes = [helper.make_node(op, inputs, [output], output, **extra.get(op, {})) for op, inputs, output in steps]
     inputs = {"input_ids": (TensorProto.INT64, ["N", "T"]), "attention_mask": (TensorProto.INT64, ["N", "P+T"]),
-              "position_ids": (TensorProto.INT64, ["N", "T"]), "past.key": (TensorProto.FLOAT, ["N", "P", 4]),
+              "position_ids": (TensorProto.INT64, [coordinates, "N", "T"] if coordinates else ["N", "T"]), "past.key": (TensorProto.FLOAT, ["N", "P", 4]),
               "past.value": (TensorProto.FLOAT, ["N", "P", 4])} | ({state: (TensorProto.FLOAT, ["N", 1, 4])} if state else {})
     graph = helper.make_graph(nodes, "decoder", [helper.make_tensor_value_info(name, *of) for name, of in inputs.items()],
                               [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", "T", 4])],
@@ -93,6 +97,13 @@ def test_states_of_a_fixed_size(path):
     decoder(path, "past_key_cross_0")  # which an encoder makes
     done = execute("profile", path / "m.onnx", "--data", path / "prompts.jsonl", "-o", path / "q.json", status=3)
     assert "'past_key_cross_0' has no free size that could be 0; give it data of its own" in done.stderr, done.stderr
+
+
+def test_positions_with_coordinates(path):
+    model = decoder(path, coordinates=3)
+    (path / "prompts.jsonl").write_text("\n".join(map(json.dumps, PROMPTS)))
+    measured = profile(path / "m.onnx", path / "prompts.jsonl", path / "p.json")
+    compare(measured, expected(model, [feeds_of(tokens) | {"position_ids": np.tile(np.arange(len(tokens)), (3, 1, 1))} for tokens in PROMPTS]))
 
 
 def test_bad_lines_are_named(path):
