@@ -277,6 +277,50 @@ static enum tmk_status roi_align_16(struct step *s) {
     return TMK_OK;
 }
 
+static enum tmk_status dft_20(struct step *s) {
+    const int64_t axis = tmk_node_int(s->node, "axis", 1);
+    s->done = true;
+    drop_attr(s, "axis");
+    return give_input(s, 2, "axis", TMK_INT64, 0, 1, &axis);
+}
+
+static enum tmk_status grid_sample_20(struct step *s) {
+    const char *mode = tmk_node_string(s->node, "mode", "bilinear");
+    s->done = true;
+    drop_attr(s, "mode");
+    set_string(s, "mode",
+               strcmp(mode, "bilinear") == 0  ? "linear"
+               : strcmp(mode, "bicubic") == 0 ? "cubic"
+                                              : mode);
+    return TMK_OK;
+}
+
+/* One number a group becomes one a channel. */
+static enum tmk_status repeat_input(struct step *s, uint32_t at, const char *what,
+                                    int64_t channels) {
+    const struct tmk_tensor *data = tmk_value_constant(s->inputs[at]);
+    const int64_t groups = data ? (int64_t)tmk_tensor_count(data) : 0;
+    s->done = s->done && groups && data->dtype == TMK_FLOAT32 && channels % groups == 0;
+    if (!s->done)
+        return TMK_OK;
+    float *numbers = calloc((size_t)channels, sizeof *numbers);
+    TMK_TRY_ALLOC(numbers, s->diag);
+    for (int64_t i = 0; i < channels; i++)
+        numbers[i] = ((const float *)data->data)[i / (channels / groups)];
+    enum tmk_status status = give_input(s, at, what, TMK_FLOAT32, 1, (size_t)channels, numbers);
+    free(numbers);
+    return status;
+}
+
+static enum tmk_status group_norm_21(struct step *s) {
+    const struct tmk_type *type = &s->node->inputs[0]->type;
+    s->done = type->has_shape && type->shape.rank > 1 && type->shape.dim[1] > 0;
+    if (!s->done)
+        return TMK_OK;
+    TMK_TRY(repeat_input(s, 1, "scale", type->shape.dim[1]));
+    return repeat_input(s, 2, "bias", type->shape.dim[1]);
+}
+
 static enum tmk_status scatter_11(struct step *s) {
     s->done = true;
     s->op = "ScatterElements";
@@ -300,6 +344,7 @@ static const struct {
     {"Clip", 11, clip_11},
     {"Concat", 4, concat_4},
     {"Constant", 12, mark_done},
+    {"DFT", 20, dft_20},
     {"DepthToSpace", 11, mark_done},
     {"DequantizeLinear", 13, mark_done},
     {"DequantizeLinear", 21, mark_done},
@@ -313,6 +358,8 @@ static const struct {
     {"Gemm", 7, gemm_7},
     {"Gemm", 11, mark_done},
     {"Greater", 7, without_broadcast},
+    {"GridSample", 20, grid_sample_20},
+    {"GroupNormalization", 21, group_norm_21},
     {"Hardmax", 13, along_one_axis},
     {"LSTM", 14, mark_done},
     {"Less", 7, without_broadcast},

@@ -508,6 +508,27 @@ TEST(attributes_become_inputs) {
     end(&c);
 }
 
+TEST(modes_axes_and_groups_are_named_anew) {
+    struct qdq_case c;
+    raise(&c,
+          "graph \"g\" opset 19 {\n input %x : f32[1,4,4,1]\n input %g : f32[1,2,2,2]\n"
+          " %f = DFT(%x) {axis=2, onesided=0}\n %s = GridSample(%x, %g) {mode=\"bicubic\"}\n"
+          " init %a : f32[2] = {1, 2}\n init %b : f32[2] = {3, 4}\n"
+          " %n = GroupNormalization(%x, %a, %b) {num_groups=2}\n"
+          " output %f\n output %s\n output %n\n}",
+          21);
+    const struct tmk_node *dft = value_of(c.graph, "f")->producer,
+                          *norm = value_of(c.graph, "n")->producer;
+    assert_int_equal(dft->n_inputs, 3);
+    assert_null(dft->inputs[1]);
+    assert_int_equal(*(const int64_t *)dft->inputs[2]->data.data, 2);
+    assert_string_equal(tmk_node_string(value_of(c.graph, "s")->producer, "mode", ""), "cubic");
+    assert_int_equal(norm->inputs[1]->data.shape.dim[0], 4);
+    assert_true(((const float *)norm->inputs[2]->data.data)[1] == 3);
+    assert_true(((const float *)norm->inputs[2]->data.data)[2] == 4);
+    end(&c);
+}
+
 TEST(what_has_another_meaning_is_refused) {
     struct qdq_case c;
     begin(&c, "graph \"g\" opset 11 {\n input %x : f32[2,3,4]\n"
