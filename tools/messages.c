@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Messages on stderr: lines for people, or one JSON object a line. */
 #include <stdarg.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "command.h"

@@ -3,7 +3,6 @@
  * direction of writing. */
 #include <math.h>
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "command.h"

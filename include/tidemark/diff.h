@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What moved between two profiles, or between a profile and a consumer's file.
  *
- * Thread-safety: as of profiles. The items point into what was compared, which must stay.
- */
+ * Thread-safety: as of profiles. The items point into what was compared, which must stay. */
 #ifndef TIDEMARK_DIFF_H
 #define TIDEMARK_DIFF_H
 

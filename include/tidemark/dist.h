@@ -8,8 +8,7 @@
  *     status = tmk_team_leave(&team, status, ...);
  *
  * Every process of a job makes the same calls, also after a failure: leaving with a failure ends
- * the others. A process joins at most one team, and both calls are made by one thread.
- */
+ * the others. A process joins at most one team, and both calls are made by one thread. */
 #ifndef TIDEMARK_DIST_H
 #define TIDEMARK_DIST_H
 

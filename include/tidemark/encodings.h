@@ -9,8 +9,7 @@
  * The arithmetic is ONNX's: code = clamp(rint(real / scale) + zero_point, lowest, highest), real =
  * scale * (code - zero_point), rint to nearest even, real / scale in float32.
  *
- * Thread-safety: one thread at a time for encodings while they change, any number that only read.
- */
+ * Thread-safety: one thread for encodings while they change, any number that only read. */
 #ifndef TIDEMARK_ENCODINGS_H
 #define TIDEMARK_ENCODINGS_H
 
@@ -215,9 +214,9 @@ struct tmk_calibrate_options {
     const char *sensitive;
     /* Its table holds under the config (tidemark/target.h). NULL: none. */
     const struct tmk_target *target;
-    /* The numbers of constants, which the weights' methods auto, mse and l4 and scales by block need; of
-     * float32, unchanged during the call; NULL: it is no such constant. tmk_model_constant is such
-     * a function. NULL: none are known, and weights have their min and max. */
+    /* The numbers of constants, which the weights' methods auto, mse and l4 and scales by block
+     * need; of float32, unchanged during the call; NULL: it is no such constant. tmk_model_constant
+     * is such a function. NULL: none are known, and weights have their min and max. */
     const struct tmk_tensor *(*constant)(void *model, uint32_t id);
     void *model;
     /* Remarks, one line each: a rule of the config that matches nothing, a weight's scale that was

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writes encodings as the files that quantizers and compilers read. docs/export.md describes them.
  *
- * Strings are only read during the call. Thread-safe while encodings and model do not change.
- */
+ * Strings are only read during the call. Thread-safe while encodings and model do not change. */
 #ifndef TIDEMARK_EXPORT_H
 #define TIDEMARK_EXPORT_H
 

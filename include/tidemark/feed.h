@@ -87,8 +87,7 @@ struct tmk_notices {
      * the same. Called once a run for each work. */
     void (*fewer_threads)(void *context, enum tmk_thread_work work, uint32_t missing,
                           uint32_t wanted, const char *why);
-    /* Something about the data that may be a mistake: a line without its end, a few a run at most.
-     */
+    /* Something about the data that may be a mistake: a line without its end; a few a run. */
     void (*remark)(void *context, const char *text);
     void *context; /* of both */
 };

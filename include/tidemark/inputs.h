@@ -10,8 +10,7 @@
  * - from tmk_inputs_begin to tmk_inputs_end.
  *
  * The memory of files is global, for all objects of the library together. All calls are
- * thread-safe.
- */
+ * thread-safe. */
 #ifndef TIDEMARK_INPUTS_H
 #define TIDEMARK_INPUTS_H
 

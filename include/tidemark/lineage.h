@@ -13,8 +13,7 @@
  * below.
  *
  * Thread-safety: one thread at a time for a record while it changes, any number that only read it.
- * HDF5 may be a library without locks: .h5 files are written by one thread of a process at a time.
- */
+ * HDF5 may be a library without locks: one thread of a process at a time writes .h5 files. */
 #ifndef TIDEMARK_LINEAGE_H
 #define TIDEMARK_LINEAGE_H
 
@@ -61,8 +60,7 @@ struct tmk_lineage_view {
 };
 
 /* value = scale * original + shift, after the view. n = 1: all elements alike; else channel c is
- * index c of the value's dimension `axis`. A scale may be 0: then the original does not come back.
- */
+ * index c of the value's dimension `axis`. With a scale of 0 the original does not come back. */
 struct tmk_lineage_affine {
     uint32_t n; /* 0: none */
     int32_t axis;
@@ -102,8 +100,7 @@ struct tmk_lineage_original {
     struct tmk_lineage_identity is;
     enum tmk_lineage_verdict verdict;
     const char *pass; /* that spoke the verdict; "" until one did */
-    /* A pass's remark on it, for people: for example, why fuse-qdq left a pair as it was. "": none.
-     */
+    /* A pass's remark on it, for people, as why fuse-qdq left a pair as it was. "": none. */
     const char *remark;
     /* ID in the transformed model; -1: none. SAME to MERGED: that has the numbers; CONSTANT: the
      * initializer that holds them, if it is there; ABSORBED: a result of the absorber. */

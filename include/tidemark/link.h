@@ -5,8 +5,7 @@
  * A link holds a lineage record, and for each original the evidence. Where several values would do
  * and nothing speaks for one of them, none is taken, and all are listed.
  *
- * Thread-safety: as of profiles and records.
- */
+ * Thread-safety: as of profiles and records. */
 #ifndef TIDEMARK_LINK_H
 #define TIDEMARK_LINK_H
 
@@ -60,8 +59,7 @@ struct tmk_link_match {
 
 struct tmk_link {
     const char *method; /* "fingerprint", "lineage" or "numbers" */
-    /* By numbers: 0, or where a file has types narrower than float32 the largest residual of EQUAL.
-     */
+    /* By numbers: 0, or where a file has narrower types the largest residual of EQUAL. */
     double tolerance;
     struct tmk_lineage_record *record;
     struct tmk_link_match *matches; /* [record->n_originals] */

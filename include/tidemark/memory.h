@@ -3,8 +3,7 @@
  *
  * The limit is global, for all objects of the library together. Counted are tensors, activations,
  * scratch memory, graphs, statistics, results of loops and data that were read; not the program
- * itself, nor mapped files. All calls are thread-safe.
- */
+ * itself, nor mapped files. All calls are thread-safe. */
 #ifndef TIDEMARK_MEMORY_H
 #define TIDEMARK_MEMORY_H
 

@@ -8,8 +8,7 @@
  * far one moved is a share of the value's range (max - min) at the later snapshot; a
  * value that had no number at the earlier one moved by 1. Weights are left out.
  *
- * Calls that take a const meter only read it.
- */
+ * Calls that take a const meter only read it. */
 #ifndef TIDEMARK_METER_H
 #define TIDEMARK_METER_H
 

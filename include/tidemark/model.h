@@ -2,8 +2,7 @@
 /* A model file: opened, printed, instrumented, transformed. Nothing runs.
  *
  * A model is used by one thread at a time; distinct models are independent. String arguments are
- * only read during the call. Returned strings are malloc'ed: free() them.
- */
+ * only read during the call. Returned strings are malloc'ed: free() them. */
 #ifndef TIDEMARK_MODEL_H
 #define TIDEMARK_MODEL_H
 

@@ -6,8 +6,7 @@
  * more of these. They bound the time that a file can make a run take; they do not measure it. The
  * limit holds for one run of a graph (a batch), with the graphs inside its nodes, and for each node
  * that is computed when a model is opened. It is global, for all objects of the library together.
- * All calls are thread-safe.
- */
+ * All calls are thread-safe. */
 #ifndef TIDEMARK_OPERATIONS_H
 #define TIDEMARK_OPERATIONS_H
 

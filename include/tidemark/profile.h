@@ -9,8 +9,7 @@
  *
  * Thread-safety: one thread at a time for a profile while it changes, any number that only read it.
  * HDF5 may be a library without locks: .h5 files are written by one thread of a process at a time,
- * and read by any number, since programs of their own read them.
- */
+ * and read by any number, since programs of their own read them. */
 #ifndef TIDEMARK_PROFILE_H
 #define TIDEMARK_PROFILE_H
 
@@ -147,8 +146,7 @@ struct tmk_profile_tensor {
     const char *name;     /* the original name, as in the model; may be "" */
     const char *path;     /* for a value inside sub-graphs: which; "" in the main graph */
     enum tmk_profile_kind kind;
-    bool inner; /* lies inside its producer, as an attention's scores do: no model has it as an edge
-                 */
+    bool inner; /* inside its producer, as an attention's scores are: no model has it as an edge */
     enum tmk_profile_status status;
     enum tmk_dtype dtype;  /* as it ran */
     enum tmk_dtype origin; /* as in the file, where it was widened to float32; else == dtype */
@@ -340,8 +338,7 @@ struct tmk_nonfinite {
  * observers are looked through. What comes round a loop is not distinguished from what began inside
  * of it: there, the value of the least ID that goes round counts as its beginning. *out is one
  * block to free; NULL when there are none, or when the profile does not know operands (before
- * version 1.2).
- */
+ * version 1.2). */
 TMK_API TMK_NODISCARD enum tmk_status tmk_profile_nonfinite(const struct tmk_profile *profile,
                                                             struct tmk_nonfinite **out, uint32_t *n,
                                                             struct tmk_diag *diag);

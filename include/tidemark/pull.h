@@ -28,8 +28,7 @@ struct tmk_record {
 struct tmk_pull {
     /* Writes the next record for the input, or sets *end: there is none. Inputs take turns, in the
      * order of the model's; only before the first of a turn may it end. Called by the thread that
-     * loads data, or the caller's, never by two at once. A failure ends the run with it; fill diag.
-     */
+     * loads data, or the caller's, never by two at once. A failure ends the run; fill diag. */
     enum tmk_status (*next)(void *context, const char *input, struct tmk_record *out, bool *end,
                             struct tmk_diag *diag);
     void *context;

@@ -3,8 +3,7 @@
  * compared with a profile.
  *
  * Thread-safety: one thread at a time for ranges while they are read, any number afterwards; the
- * HDF5 library may be built without locks.
- */
+ * HDF5 library may be built without locks. */
 #ifndef TIDEMARK_RANGES_H
 #define TIDEMARK_RANGES_H
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A profile as one self-contained HTML page. Names from the model are escaped.
  *
- * Thread-safety: as of profiles.
- */
+ * Thread-safety: as of profiles. */
 #ifndef TIDEMARK_REPORT_H
 #define TIDEMARK_REPORT_H
 

@@ -2,8 +2,7 @@
 /* A model is instrumented and run over data; its profile is the result.
  *
  * A model is used by one thread at a time; distinct models are independent. String arguments are
- * only read during the call. Returned strings are malloc'ed: free() them.
- */
+ * only read during the call. Returned strings are malloc'ed: free() them. */
 #ifndef TIDEMARK_SESSION_H
 #define TIDEMARK_SESSION_H
 
@@ -128,8 +127,7 @@ struct tmk_run_events {
     /* When the run begins, now and then, and when it has run all, by the calling thread; `total` is
      * 0 while it is not known. */
     void (*progress)(void *context, uint64_t samples_done, uint64_t total);
-    /* Before running when a checkpoint exists: samples that are done, of how many (0: not known).
-     */
+    /* Before running when a checkpoint exists: samples that are done, of how many (0: unknown). */
     void (*resumed)(void *context, uint64_t samples_done, uint64_t total);
     /* Before each batch, and before each step that a prompt generates, by threads of the run, some
      * at the same time, and by the calling thread while it waits for them: true ends it with

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A network under encodings, run in parallel with the float network over the same data.
  *
- * Results do not depend on the number of threads. One thread at a time for a model.
- */
+ * Results do not depend on the number of threads. One thread at a time for a model. */
 #ifndef TIDEMARK_SIMULATE_H
 #define TIDEMARK_SIMULATE_H
 
@@ -165,8 +164,7 @@ struct tmk_metric_outputs {
 };
 
 /* The caller's own measure of outputs: larger is better. Called by the calling thread, for the
- * float network once for each run of samples, and for every candidate. A failure ends the search.
- */
+ * float network once for each run of samples, and for every candidate. A failure ends it. */
 struct tmk_search_metric {
     enum tmk_status (*call)(void *context, const struct tmk_metric_outputs *outputs, double *out,
                             struct tmk_diag *diag);

@@ -18,8 +18,7 @@
  * Order of values: by sign and magnitude, and -0 below +0. NaN and infinities are never an extreme.
  *
  * Threads: calls on distinct states are independent. Calls that take a const state only read it, so
- * they may run at the same time as each other on one state. `diag` may be NULL everywhere.
- */
+ * they may run at the same time as each other on one state. `diag` may be NULL everywhere. */
 #ifndef TIDEMARK_STATS_H
 #define TIDEMARK_STATS_H
 

@@ -2,8 +2,7 @@
 /* Status codes, and the text that goes with a failure.
  *
  * Every fallible function of the library returns enum tmk_status. Results go to out-parameters,
- * which are written only on TMK_OK. The numbers never change meaning between releases.
- */
+ * which are written only on TMK_OK. The numbers never change meaning between releases. */
 #ifndef TIDEMARK_STATUS_H
 #define TIDEMARK_STATUS_H
 
@@ -52,8 +51,7 @@ enum tmk_status {
  * A diag belongs to its caller and is used by one thread at a time. Zero-initialise it (or
  * tmk_diag_reset) before the first call. The first failure writes the text; later ones leave it
  * alone; callers may put their place in front of it. A diag may be NULL: then
- * there is no text.
- */
+ * there is no text. */
 struct tmk_diag {
     enum tmk_status status;
     char text[2048]; /* UTF-8, no control characters, always terminated */

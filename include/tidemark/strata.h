@@ -5,8 +5,7 @@
  * samples; or a first line "sample,label", and then the absolute index (from 0) and the label of a
  * sample a line, in any order.
  *
- * Strata are read-only once they were read: any number of threads may use them.
- */
+ * Strata are read-only once they were read: any number of threads may use them. */
 #ifndef TIDEMARK_STRATA_H
 #define TIDEMARK_STRATA_H
 

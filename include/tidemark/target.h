@@ -3,8 +3,7 @@
  * base configuration of tmk_calibrate, and limits that encodings are checked against.
  * docs/targets.md describes the file.
  *
- * Thread-safety: a target does not change; any number of threads may read it.
- */
+ * Thread-safety: a target does not change; any number of threads may read it. */
 #ifndef TIDEMARK_TARGET_H
 #define TIDEMARK_TARGET_H
 

@@ -3,8 +3,7 @@
  *
  * A tensor is a dense row-major array. It holds a reference to the bytes it shows (heap, or a
  * mapped file), so copying a tensor is cheap and its bytes are read-only once shared. All calls are
- * thread-safe for distinct tensors; the reference count itself is atomic.
- */
+ * thread-safe for distinct tensors; the reference count itself is atomic. */
 #ifndef TIDEMARK_TENSOR_H
 #define TIDEMARK_TENSOR_H
 

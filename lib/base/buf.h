@@ -18,8 +18,7 @@ struct tmk_buf *tmk_buf_create(size_t size);
 /* A view of bytes that `owner` keeps alive (it takes a reference of its own; NULL: static memory).
  * Count 1. */
 struct tmk_buf *tmk_buf_view(const void *bytes, size_t size, struct tmk_buf *owner);
-/* Memory mapped elsewhere, count 1: munmap when the last reference goes, and the file is dropped.
- */
+/* Memory mapped elsewhere, count 1: munmap and drop the file when the last reference goes. */
 struct tmk_buf *tmk_buf_mapped(void *bytes, size_t size, const struct tmk_input *file);
 /* Bytes of another owner, count 1: release(owner) when the last reference goes. */
 struct tmk_buf *tmk_buf_borrowed(const void *bytes, size_t size, void (*release)(void *owner),

@@ -34,8 +34,7 @@ struct tmk_infile {
 /* `path` is only read during the call. */
 TMK_NODISCARD enum tmk_status tmk_infile_open(const char *path, struct tmk_infile *out,
                                               struct tmk_diag *diag);
-/* Exactly `len` bytes from `offset`; TMK_READ when they are not there. The caller names the path.
- */
+/* Exactly `len` bytes from `offset`; TMK_READ when they are missing. The caller names the path. */
 TMK_NODISCARD enum tmk_status tmk_infile_read(const struct tmk_infile *file, uint64_t offset,
                                               void *bytes, size_t len, struct tmk_diag *diag);
 /* TMK_READ where the file is shorter now than when it was opened: for readers of our files that

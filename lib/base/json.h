@@ -77,8 +77,7 @@ struct tmk_json_scan {
     bool first;
 };
 
-/* Enters the object ('{') or array ('[') that the text is, after white space. False when it is not.
- */
+/* Enters the object ('{') or array ('[') that the text is, after white space. False: it is not. */
 bool tmk_json_enter(struct tmk_json_scan *scan, const char *text, size_t len, char bracket);
 /* The next element, or member (then *key is its name, to be freed), as the extent of its text.
  * TMK_NOTFOUND at the closing bracket, without a text in diag; TMK_FORMAT states what is wrong, and

@@ -166,8 +166,7 @@ static const char *syntax_error(const struct tmk_json_scan *scan, const char *at
     return NULL;
 }
 
-/* From the opening quote to behind the closing one. U+0000 is refused: C strings would end there.
- */
+/* From the opening quote to behind the closing one. U+0000 is refused: C strings end there. */
 static const char *skip_string(const struct tmk_json_scan *scan, const char *at,
                                struct tmk_diag *diag) {
     const char *end = scan->end;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "calib/cost.h"
 
-#include "base/diag.h"
 #include "traits/traits.h"
 
 static double elements_of(const struct tmk_profile_tensor *t) {

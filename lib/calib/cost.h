@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a network under encodings costs, as far as a profile tells: shapes that ran, no attributes.
- */
+/* What a network under encodings costs, as far as a profile tells: shapes, no attributes. */
 #ifndef TMK_CALIB_COST_H
 #define TMK_CALIB_COST_H
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What stands before the first layers and behind the last ones, what becomes an index, and
- * functions of real numbers. Nodes stand in the order of their results' IDs: operands come first.
- */
+ * functions of real numbers. Nodes stand in the order of their results' IDs: operands first. */
 #include <stddef.h>
 #include <string.h>
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Activation functions of the form x f(x): from f to the product with x. */
 #include <stddef.h>
-#include <string.h>
 
 #include "calib/pattern_find.h"
 

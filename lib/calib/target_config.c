@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/diag.h"
-#include "base/size.h"
 #include "calib/target.h"
 
 /* The settings by which calibrate makes the first type of the limits. */

@@ -88,8 +88,7 @@ static bool is_residual_add(const struct tie *t, uint32_t node) {
     return n > 1 && (strcmp(it->op, "Add") == 0 || strcmp(it->op, "Sum") == 0);
 }
 
-/* Of a value: the pick for all readers, or for all of those that do not read it as float.
- */
+/* Of a value: the pick for all readers, or for all of those that do not read it as float. */
 static uint32_t only_pick_of(const struct tie *t, uint32_t y) {
     uint32_t found = y == TMK_NET_NONE ? TMK_NET_NONE : t->selection->general[y];
     if (y == TMK_NET_NONE || found != TMK_NET_NONE)
@@ -117,8 +116,7 @@ static bool is_float_with_range(const struct tie *t, uint32_t v) {
 }
 
 /* The value in front of Relu or Clip, if no other node reads it, needs no codes for what is cut
- * off.
- */
+ * off. */
 static void take_over(const struct tie *t, uint32_t node) {
     uint32_t x = tmk_pick_of_input(t->selection, node, 0), result = tmk_net_output(t->net, node, 0),
              y = only_pick_of(t, result);

@@ -12,7 +12,6 @@
 #include "compare/simulate.h"
 #include "data/source.h"
 #include "ops/quantized.h"
-#include "tensor/shape.h"
 
 enum { BLOCK = 512 };
 

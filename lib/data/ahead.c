@@ -3,7 +3,6 @@
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/diag.h"
 
@@ -32,8 +31,7 @@ struct tmk_ahead {
     bool closing;
 };
 
-/* The next slot to be filled, with the number of its entry; NULL when there is nothing more to do.
- */
+/* The next slot to be filled, with the number of its entry; NULL when nothing is left to do. */
 static struct slot *next_slot(struct tmk_ahead *ahead) {
     while (!ahead->closing && !ahead->over && ahead->used == ahead->size)
         pthread_cond_wait(&ahead->changed, &ahead->lock);

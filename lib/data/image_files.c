@@ -12,7 +12,6 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/size.h"
-#include "base/text.h"
 
 enum { DEEPEST = 32, CHUNK = 1 << 16 };
 

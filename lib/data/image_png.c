@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <png.h>
 #include <setjmp.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/diag.h"

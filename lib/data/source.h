@@ -8,8 +8,7 @@
  *  - otherwise: one big array [n_entries, ...] (NumPy): entries are its slices along the first
  * axis.
  * A source is used by one thread at a time. Tensors it returns stay valid after it is closed (they
- * hold references).
- */
+ * hold references). */
 #ifndef TMK_DATA_SOURCE_H
 #define TMK_DATA_SOURCE_H
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Arrays in an HDF5 file: FILE.h5:/path is one dataset; a group (or the file alone, which is its
  * root) gives its datasets by their names. Entries are read as they are wanted, by a process of the
- * file's own (hdf5/file.h).
- */
+ * file's own (hdf5/file.h). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

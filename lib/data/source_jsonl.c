@@ -11,7 +11,6 @@
 #include "base/diag.h"
 #include "base/json.h"
 #include "base/memory.h"
-#include "base/size.h"
 #include "data/kind.h"
 #include "data/role.h"
 #include "tensor/number.h"

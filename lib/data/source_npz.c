@@ -4,8 +4,7 @@
  *
  * The sizes that the archive announces are believed only as far as they agree with each other: a
  * member can't unpack to more than deflate can pack, and must be as long as its own header states.
- * So nothing large is allocated for a small file.
- */
+ * So nothing large is allocated for a small file. */
 #include <string.h>
 
 #include "base/diag.h"

@@ -5,8 +5,7 @@
  * A record of the input's own rank (or of one more) holds as many entries as its first axis has;
  * one of a rank less is a single entry. Nothing is read that was not asked for, except that the
  * records of other inputs come along. Where the program itself gives the records (tmk_pull), they
- * are used where they lie.
- */
+ * are used where they lie. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,8 +5,7 @@
  * their operand, Concat from all of its operands; top-level nodes only, where result and operands
  * are observed at the same level; no Relu and Clip where numbers are left out, and nothing that
  * might put samples elsewhere where the extremes of each are kept. Which values those are depends
- * on the graph and on what is observed, never on how the graph runs.
- */
+ * on the graph and on what is observed, never on how the graph runs. */
 #ifndef TMK_EXEC_DERIVE_H
 #define TMK_EXEC_DERIVE_H
 

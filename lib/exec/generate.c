@@ -7,7 +7,6 @@
 
 #include "base/diag.h"
 #include "tensor/number.h"
-#include "tensor/shape.h"
 
 /* What a step had, by prompt. */
 struct step {

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buf.h"
 #include "base/diag.h"
 #include "base/memory.h"
 #include "ops/cost.h"

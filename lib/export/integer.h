@@ -4,8 +4,7 @@
  * reads and writes float numbers between DequantizeLinear and QuantizeLinear (integer_form.c).
  *
  * A value of the original has up to two forms: codes under its encoding, and float numbers. Both
- * are made where a node reads them. Codes of 4 bits lie in 8-bit integers.
- */
+ * are made where a node reads them. Codes of 4 bits lie in 8-bit integers. */
 #ifndef TMK_EXPORT_INTEGER_H
 #define TMK_EXPORT_INTEGER_H
 

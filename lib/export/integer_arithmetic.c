@@ -6,8 +6,7 @@
  * 32 bits. Rounding there costs less than 2^-20 of a step; what is left is the last requantization.
  * Mul: y = requantize((a - zero) * (b - zero)).
  * BatchNormalization: y = requantize((x - zero) * factor + offset), factor and offset being int32
- * numbers a channel, as large as 30 bits allow, of the parameters as their encodings have them.
- */
+ * numbers a channel, as large as 30 bits allow, of the parameters as their encodings have them. */
 #include <math.h>
 #include <string.h>
 

@@ -3,7 +3,6 @@
  * another encoding than its operand is requantized behind; one that has none keeps its operand's.
  */
 #include <math.h>
-#include <string.h>
 
 #include "base/diag.h"
 #include "calib/grid.h"

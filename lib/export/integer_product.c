@@ -3,7 +3,6 @@
  * product of the scales, then one Requantize that a Relu or Clip is part of.
  *
  * The sum over k products of 8-bit numbers stays below 2^31 for k < 2^31 / (255 * 255). */
-#include <math.h>
 #include <string.h>
 
 #include "base/diag.h"

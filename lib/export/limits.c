@@ -3,12 +3,10 @@
  * writer sees it, and of every encoding that was given it is known whether it was written, or why
  * not. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/arena.h"
 #include "base/diag.h"
-#include "base/size.h"
 #include "base/text.h"
 #include "calib/grid.h"
 #include "calib/item.h"

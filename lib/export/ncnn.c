@@ -8,8 +8,7 @@
 #include "base/diag.h"
 #include "export/rows.h"
 
-/* Largest magnitude of the weights of an output channel of ncnn's layer; > 0: of zeros any will do.
- */
+/* Largest magnitude of the weights of an output channel of ncnn's layer; > 0: of zeros any does. */
 static float weight_magnitude(const struct tmk_export_layer *layer, tmk_ncnn_factors *factors,
                               uint32_t channel) {
     const float factor = fabsf(factors ? factors[channel] : tmk_export_norm_factor(layer, channel));

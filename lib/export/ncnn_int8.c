@@ -2,8 +2,7 @@
 /* ncnn-int8: the .param and .bin that ncnn2int8 would make of the template and our table: a
  * quantized layer has its codes under the tag of int8, what else it keeps, the scales of its
  * weights and of its input, and in its line 8=2 (grouped convolutions: 8=1; embeddings and
- * attention: 18=2).
- */
+ * attention: 18=2). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -142,8 +142,7 @@ static enum tmk_status put_all(struct writing *w, const struct tmk_export_layers
     w->weights.failed = w->weights.failed || w->inputs.failed || w->others.failed;
     if (!w->others.len || w->weights.failed)
         return tmk_export_write(w->job, &w->weights, w->diag);
-    /* Without these lines ncnn2int8 leaves their layers float, also where no encoding has a place.
-     */
+    /* Without these lines ncnn2int8 leaves their layers float, also where no encoding fits. */
     return tmk_file_write(w->job->path, w->weights.data, w->weights.len, w->diag);
 }
 

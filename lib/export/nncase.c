@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* nncase: the quantization scheme of Canaan's compiler. */
-#include "base/diag.h"
 #include "export/rows.h"
 
 static const char *data_type(const struct tmk_encoding *e) {

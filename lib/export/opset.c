@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "export/opset.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -255,8 +254,7 @@ static enum tmk_status upsample_10(struct step *s) {
     return TMK_OK;
 }
 
-/* Positions were index / scale, and of the nearest below; elements that go were picked otherwise.
- */
+/* Positions were index / scale, and of the nearest below; elements that go differed. */
 static enum tmk_status resize_11(struct step *s) {
     const bool nearest = strcmp(tmk_node_string(s->node, "mode", "nearest"), "nearest") == 0;
     s->done = !nearest || all_at_least_one(s->node->inputs[1]);

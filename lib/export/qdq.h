@@ -13,8 +13,7 @@
 struct tmk_qdq_mark {
     struct tmk_value *value;
     int64_t id; /* of the original whose encodings count; a copied bias has its original's */
-    /* Its scale and zero point are those of the operand of the node that makes it; NULL: its own.
-     */
+    /* Its scale and zero point are those of the operand of its producer; NULL: its own. */
     struct tmk_value *provider;
     const struct tmk_node *provided; /* the node */
     /* A bias: what its scale is the product of. */
@@ -27,8 +26,7 @@ struct tmk_qdq_mark {
     struct tmk_value *scale, *zero, *codes, *real;
 };
 
-/* An initializer's scales where they are not its encoding's, since the bias requires larger ones.
- */
+/* An initializer's scales where they are not its encoding's: the bias needs larger ones. */
 struct tmk_qdq_scales {
     const struct tmk_encoding *of;
     const float *scale; /* [n] */

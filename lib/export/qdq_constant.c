@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Weights and biases as codes, bit for bit as ONNX Runtime's quantizer makes them. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "base/diag.h"
 #include "calib/grid.h"

@@ -9,8 +9,7 @@
 #include "export/quantized.h"
 #include "model/onnx.h"
 
-/* Scales by channel came with operator set 13, codes of 16 and 4 bits and scales by block with 21.
- */
+/* Scales by channel came with operator set 13, codes of 16 and 4 bits, scales by block with 21. */
 enum { BY_CHANNEL = 13, WIDE_AND_NARROW = 21 };
 
 static bool is_of(enum tmk_dtype dtype, bool sixteen) {

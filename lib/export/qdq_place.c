@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/diag.h"
-#include "base/text.h"
 #include "export/qdq.h"
 
 #define MICROSOFT "com.microsoft"

@@ -6,7 +6,6 @@
  * accumulator without an encoding of its own, becomes that product's bias: Add(Conv(x, w), b) is
  * Conv(x, w, b), Add(MatMul(x, w), b) of matrices Gemm(x, w, b). With more axes the addition stays,
  * in a shape that keeps ONNX Runtime from making a Gemm of it. */
-#include <string.h>
 
 #include "base/diag.h"
 #include "export/qdq.h"
@@ -99,8 +98,7 @@ static enum tmk_status fold_weight(struct tmk_qdq *q, struct tmk_value *value) {
 
 /* ---- biases ---- */
 
-/* Along the channels of an accumulator of this rank, and along nothing else; false: another shape.
- */
+/* Along the channels of an accumulator of this rank, and along nothing else; false: it is not. */
 static bool is_along_channels(const struct tmk_shape *bias, int32_t rank, int32_t axis,
                               int64_t channels) {
     if (bias->rank > rank)
@@ -136,8 +134,7 @@ static bool bias_fits(const struct tmk_node *product, const struct tmk_tensor *b
            is_along_channels(&bias->shape, 2, 1, shape->dim[1]);
 }
 
-/* Of an initializer, also behind Identity, which exporters share equal weights by; NULL: neither.
- */
+/* Of an initializer, also behind Identity, by which exporters share weights; NULL: neither. */
 static const struct tmk_tensor *data_of(const struct tmk_value *value) {
     while (value && value->producer && tmk_node_is(value->producer, TMK_DOMAIN_ONNX, "Identity"))
         value = value->producer->inputs[0];

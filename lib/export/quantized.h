@@ -5,8 +5,7 @@
  * Runtime's quantizer does, initializers bit-equal to its.
  * INTEGER: no float between the quantized inputs and the last dequantized value: ConvInteger,
  * MatMulInteger, int32 additions, ai.tidemark::Requantize (ops/fixed_point.c). What has no encoding
- * stays float between DequantizeLinear and QuantizeLinear.
- */
+ * stays float between DequantizeLinear and QuantizeLinear. */
 #ifndef TMK_EXPORT_QUANTIZED_H
 #define TMK_EXPORT_QUANTIZED_H
 

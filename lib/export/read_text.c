@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranges in lines of text: TensorRT's calibration cache and dynamic ranges, ncnn's table. */
-#include <errno.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -326,8 +326,7 @@ static enum tmk_status find_nonfinite(struct page *p, struct tmk_diag *diag) {
     return TMK_OK;
 }
 
-/* Why a value is left float; values and those that are left ascend by ID, *next among the latter.
- */
+/* Why a value is left float; values and those left ascend by ID, *next among the latter. */
 static const char *left_of(const struct tmk_encodings *encodings, uint32_t id, uint32_t *next) {
     while (encodings && *next < encodings->n_left && encodings->left[*next].id < id)
         ++*next;

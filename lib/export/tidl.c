@@ -3,7 +3,6 @@
  * quant_params_proto_path: each layer by the name of its output, with the ranges of its output, its
  * weights and its bias. Its reader takes min and max, and the bias's values; symmetric only. */
 #include <math.h>
-#include <string.h>
 
 #include "base/diag.h"
 #include "export/layers.h"

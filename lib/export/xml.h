@@ -30,8 +30,7 @@ struct tmk_xml tmk_xml_begin(const char *text, size_t len);
 TMK_NODISCARD enum tmk_status tmk_xml_next(struct tmk_xml *xml, struct tmk_xml_tag *tag,
                                            struct tmk_diag *diag);
 bool tmk_xml_is(const struct tmk_xml_tag *tag, const char *name);
-/* The value of an attribute as it stands in the file: *value and *len; false where there is none.
- */
+/* The value of an attribute as it stands in the file: *value and *len; false: there is none. */
 bool tmk_xml_raw(const struct tmk_xml_tag *tag, const char *name, const char **value, size_t *len);
 /* The text that such bytes mean (&amp; and the like); NULL when memory ran out. */
 char *tmk_xml_text(const char *raw, size_t len, struct tmk_arena *arena);

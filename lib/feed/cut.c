@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How the sources are cut into samples, and which samples are offered. */
-#include <string.h>
 
 #include "base/diag.h"
 #include "feed/internal.h"

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/diag.h"
-#include "base/size.h"
 #include "graph/edit.h"
 
 /* Arena arrays grow by doubling; the old copy stays behind until the graph goes. */

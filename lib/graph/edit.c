@@ -6,7 +6,6 @@
 
 #include "base/diag.h"
 #include "base/memory.h"
-#include "base/size.h"
 
 /* Takes use `at` of a value out, if it is this one. The last use takes its place: a value may have
  * very many. */

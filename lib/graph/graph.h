@@ -5,8 +5,7 @@
  * of it dies with tmk_graph_destroy. Weights are refcounted views, so clones are cheap. Pointers to
  * values and nodes stay good while the graph lives, also after removal from it. Everything here may
  * be read freely; it is changed only through the functions below, which keep the use lists right. A
- * graph is used by one thread at a time; many threads may read a graph that none changes.
- */
+ * graph is used by one thread at a time; many threads may read a graph that none changes. */
 #ifndef TMK_GRAPH_GRAPH_H
 #define TMK_GRAPH_GRAPH_H
 

@@ -11,8 +11,7 @@
  * IDs: graph inputs in their order; then from each graph output in order, depth first, operands in
  * order, a node's outputs after its operands, sub-graphs where their node stands (after its
  * operands, before its outputs); then what no output needs, in order of (fingerprint, content).
- * Dense from 0.
- */
+ * Dense from 0. */
 #ifndef TMK_GRAPH_IDENTIFY_H
 #define TMK_GRAPH_IDENTIFY_H
 

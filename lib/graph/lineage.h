@@ -5,8 +5,7 @@
  * graph/rewrite.h, which is the only way that passes change a graph. Each entry has exactly one
  * fate at any time. The table does not depend on the purpose of a pass.
  *
- * Not thread-safe; a lineage is read by many threads while none changes it.
- */
+ * Not thread-safe; a lineage is read by many threads while none changes it. */
 #ifndef TMK_GRAPH_LINEAGE_H
 #define TMK_GRAPH_LINEAGE_H
 
@@ -84,8 +83,7 @@ void tmk_lineage_put(const struct tmk_lineage *lineage, const struct tmk_value *
 /* All originals of `from` are now had from `to`: how(numbers of from) = numbers of to. NULL: equal.
  * from == to: its own numbers change. Where the two relations together cannot be expressed exactly
  * (a scale along an axis that a reshape dissolves, for example), the entry becomes ABSORBED. `how`
- * is copied.
- */
+ * is copied. */
 TMK_NODISCARD enum tmk_status tmk_lineage_move(struct tmk_lineage *lineage, struct tmk_value *from,
                                                struct tmk_value *to, const struct tmk_relation *how,
                                                const char *pass, struct tmk_diag *diag);

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/diag.h"
 #include "base/memory.h"
 #include "base/size.h"
 #include "base/text.h"

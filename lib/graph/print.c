@@ -339,8 +339,7 @@ static void put_edge(struct drawing *d, const struct tmk_value *value, char kind
     tmk_text_puts(d->text, "\"];\n");
 }
 
-/* In the order of put_boxes, and outside the clusters: an edge would draw both its ends into them.
- */
+/* In the order of put_boxes, and outside the clusters: edges draw their ends into them. */
 static void put_edges(struct tmk_graph *graph, void *context) {
     struct drawing *d = context;
     for (const struct tmk_node *node = graph->first; node; node = node->next) {

@@ -45,8 +45,7 @@
  * usual quiet one shows its bits: nan:0xffc00001.
  *
  * Strings hold UTF-8; \" \\ \n and \xHH stand for what would not print, and for bytes that are no
- * UTF-8.
- */
+ * UTF-8. */
 #ifndef TMK_GRAPH_PRINT_H
 #define TMK_GRAPH_PRINT_H
 

@@ -10,8 +10,7 @@
  * went. With pinned values (--observers=barrier) the questions below answer so that a pinned value
  * keeps its numbers and stays.
  *
- * One thread at a time.
- */
+ * One thread at a time. */
 #ifndef TMK_GRAPH_REWRITE_H
 #define TMK_GRAPH_REWRITE_H
 
@@ -37,8 +36,7 @@ struct tmk_rewrite {
     struct tmk_diag *diag;
 };
 
-/* Zeroed members but graph, lineage, pass, diag; collects the names. Finish it whatever the answer.
- */
+/* Zeroed members but graph, lineage, pass, diag; collects the names. Always finish it. */
 TMK_NODISCARD enum tmk_status tmk_rewrite_begin(struct tmk_rewrite *rw);
 void tmk_rewrite_finish(struct tmk_rewrite *rw);
 /* The value must keep its numbers and stay. */

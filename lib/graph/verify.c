@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every invariant of a graph, checked. All violations are reported, as far as the diag holds them.
- */
+/* Every invariant of a graph, checked. All violations are reported, as far as diag holds them. */
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/diag.h"
 #include "base/map.h"

@@ -11,7 +11,6 @@
 #include "base/diag.h"
 #include "base/size.h"
 #include "kernel/chain_internal.h"
-#include "ops/kernel.h"
 
 enum {
     SPREAD_BELOW = 64,     /* shorter runs are written out where the operand is known */

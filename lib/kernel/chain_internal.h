@@ -26,8 +26,7 @@ struct tmk_chain_spec {
     float param;                    /* of math */
 };
 
-/* False: the node is not for a chain. in: as for tmk_chain_supports, and infer has accepted them.
- */
+/* False: the node is not for a chain. in: as for tmk_chain_supports; infer has accepted them. */
 bool tmk_chain_spec(const struct tmk_node *node, const struct tmk_tensor *const *in,
                     const struct tmk_shape *space, uint32_t block, struct tmk_chain_spec *out);
 

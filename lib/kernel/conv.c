@@ -14,8 +14,7 @@
  *   takes five times as long to reorder to.
  * - all others: what oneDNN likes best.
  *
- * Where the choice has no fast implementation, the others are tried.
- */
+ * Where the choice has no fast implementation, the others are tried. */
 #include <math.h>
 #include <string.h>
 

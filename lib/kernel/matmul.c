@@ -5,11 +5,8 @@
  * itself there, and all batches of A are one, higher matrix. Otherwise the matrices lie as they
  * are, and one primitive runs on each pair of a broadcast batch in turn, so that a product's bits
  * do not depend on how many there are. Gemm's alpha, beta and C are applied to the product by the
- * loop of the plain kernel.
- */
+ * loop of the plain kernel. */
 #include "kernel/onednn.h"
-
-#include <string.h>
 
 #include "ops/kernel.h"
 #include "ops/matmul.h"

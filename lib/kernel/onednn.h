@@ -9,8 +9,7 @@
  * Why the bits are the same in every thread: a primitive splits its work when it is made, for the
  * number of threads that OpenMP would give it then, which tmk_kernel_enter_thread has made 1; it is
  * then shared by all threads, with scratch memory from the caller (user scratchpad), and nothing is
- * chosen by timing.
- */
+ * chosen by timing. */
 #ifndef TMK_KERNEL_ONEDNN_H
 #define TMK_KERNEL_ONEDNN_H
 

@@ -6,8 +6,7 @@
  * plain kernel when there is a NaN or an infinity in it. Averages over large windows stay with the
  * plain kernel, which adds in double precision, and those whose sums in float32 overflow are taken
  * again by it; so do the global pools stay, whose plain kernels are as fast as the reorder alone
- * (measured on 2048 channels of 7x7).
- */
+ * (measured on 2048 channels of 7x7). */
 #include "kernel/onednn.h"
 
 #include <stdlib.h>

@@ -13,8 +13,7 @@
  *
  * oneDNN takes the algorithm only where it thinks that weights and a stretch of the result fit its
  * caches; so the work is cut into parts, each of which makes some of the result's channels from
- * some of the source's, and adds them to what the part before has made of the others.
- */
+ * some of the source's, and adds them to what the part before has made of the others. */
 #include "kernel/onednn.h"
 
 #include <stdlib.h>

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A content hash states how a value is computed from the graph's inputs. It implies equal numbers
  * only if these inputs get the same data, and inside of a body only if the same loop or branch runs
- * it.
- */
+ * it. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/diag.h"
 #include "base/hash.h"
 #include "base/map.h"
-#include "base/size.h"
 #include "link/link.h"
 
 /* ---- bodies ---- */

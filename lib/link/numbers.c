@@ -11,7 +11,6 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/map.h"
-#include "base/size.h"
 #include "base/text.h"
 #include "data/source.h"
 #include "link/choose.h"

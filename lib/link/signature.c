@@ -2,7 +2,6 @@
 #include "link/signature.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/diag.h"
 #include "base/hash.h"

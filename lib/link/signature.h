@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers that stand for a value when models are compared: a few of each batch, at positions that
- * depend on its size only, so that equal values have equal signatures wherever they come from.
- */
+ * depend on its size only, so that equal values have equal signatures wherever they come from. */
 #ifndef TMK_LINK_SIGNATURE_H
 #define TMK_LINK_SIGNATURE_H
 

@@ -9,7 +9,6 @@
 #include "ops/contrib.h"
 #include "ops/exp.h"
 #include "ops/kernel.h"
-#include "ops/rows.h"
 #include "ops/vmath.h"
 
 /* A negative zero becomes positive, NaN passes. */

@@ -3,8 +3,7 @@
  *
  * The bias of a query and a key is that of the mask, and -inf where the causal frontier, the window
  * or the end of the sequence is in between. A query that may attend no key gives zeros.
- * `softmax_precision` is always float32.
- */
+ * `softmax_precision` is always float32. */
 #include <math.h>
 #include <string.h>
 
@@ -12,7 +11,6 @@
 #include "ops/exp.h"
 #include "ops/kernel.h"
 #include "ops/matmul.h"
-#include "ops/rows.h"
 #include "ops/vmath.h"
 
 /* In the order of the inputs and outputs. */

@@ -4,12 +4,10 @@
 
 #include "ops/elementwise.h"
 #include "ops/exp.h"
-#include "ops/rows.h"
 #include "ops/vmath.h"
 
 /* Arithmetic on two operands: Add, Sub, Mul, Div, Mod, PRelu. Integers wrap around; dividing them
- * by zero is an error, INT_MIN by -1 is INT_MIN.
- */
+ * by zero is an error, INT_MIN by -1 is INT_MIN. */
 
 #define ADD(T, U) (T)((U)x + (U)y)
 #define SUB(T, U) (T)((U)x - (U)y)

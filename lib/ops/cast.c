@@ -3,13 +3,11 @@
  * are float32 there.
  *
  * Where ONNX leaves the result open it is defined here: a float goes to an integer towards zero,
- * saturated, NaN to 0. An integer to a narrower one keeps its low bits.
- */
+ * saturated, NaN to 0. An integer to a narrower one keeps its low bits. */
 #include <string.h>
 
 #include "ops/elementwise.h"
 #include "ops/kernel.h"
-#include "ops/rows.h"
 
 static inline int64_t clamp_integer(int64_t v, int64_t low, int64_t high) {
     return v < low ? low : v > high ? high : v;

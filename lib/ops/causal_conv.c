@@ -7,7 +7,6 @@
 
 #include "ops/contrib.h"
 #include "ops/exp.h"
-#include "ops/rows.h"
 
 enum { IN_X, IN_WEIGHTS, IN_BIAS, IN_PAST };
 enum { OUT_Y, OUT_PRESENT };

@@ -5,7 +5,6 @@
 #include <math.h>
 
 #include "ops/elementwise.h"
-#include "ops/rows.h"
 
 typedef void (*clip_row)(size_t n, const void *x, const void *low, const void *high, void *y);
 

@@ -5,7 +5,6 @@
 
 #include "ops/elementwise.h"
 #include "ops/move.h"
-#include "ops/rows.h"
 
 /* The spatial axes: sizes of image and block, where blocks start and how they spread. */
 struct columns {

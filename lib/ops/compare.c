@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "ops/elementwise.h"
-#include "ops/rows.h"
 
 #define EQUAL(T) x == y
 #define GREATER(T) x > y

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "ops/move.h"
-#include "ops/rows.h"
 
 static enum tmk_status axis_of(const struct tmk_node *node, int32_t rank, int32_t *axis,
                                struct tmk_diag *diag) {

@@ -6,7 +6,6 @@
 #include "ops/contrib.h"
 #include "ops/elementwise.h"
 #include "ops/move.h"
-#include "ops/rows.h"
 
 /* ---- Constant ---- */
 

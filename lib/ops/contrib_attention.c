@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attention of ONNX Runtime: the projections to Q, K and V are inside, in one product of the input
  * with one matrix of weights. */
-#include <string.h>
 
 #include "ops/contrib.h"
 #include "ops/contrib_attend.h"
 #include "ops/contrib_project.h"
 #include "ops/matmul.h"
-#include "ops/rows.h"
 
 enum { IN_X, IN_WEIGHTS, IN_BIAS, IN_MASK, IN_PAST, IN_ATTENTION_BIAS, IN_PAST_LENGTH };
 
@@ -167,8 +165,7 @@ static enum tmk_status run_attention(struct tmk_run *run) {
 /* MultiHeadAttention of ONNX Runtime: attention of projected operands.
  *
  * Q is [B,S,N * H], or [B,S,N,3,H] with K and V inside. K and V are [B,L,...] like Q, or K is
- * [B,L,N,2,H] with V inside, or both are [B,N,L,H] and final: then no bias is added to them.
- */
+ * [B,L,N,2,H] with V inside, or both are [B,N,L,H] and final: then no bias is added to them. */
 
 enum {
     IN_Q,

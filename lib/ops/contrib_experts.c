@@ -3,14 +3,12 @@
  * logits, two or three matrices each, and their results are summed with the router's weights.
  *
  * An expert runs over all tokens that chose it at once. QMoE has matrices of 2, 4 or 8 bits, row by
- * row, the lowest bits first; rows are widened a few at a time.
- */
+ * row, the lowest bits first; rows are widened a few at a time. */
 #include <math.h>
 #include <string.h>
 
 #include "ops/contrib.h"
 #include "ops/matmul.h"
-#include "ops/rows.h"
 
 enum activation { ACT_RELU, ACT_GELU, ACT_SILU, ACT_SWIGLU, ACT_IDENTITY, N_ACTS };
 /* Of the rows that the experts get: what they are, between the matrices, and what comes out. */

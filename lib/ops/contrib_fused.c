@@ -7,7 +7,6 @@
 #include "ops/contrib.h"
 #include "ops/conv.h"
 #include "ops/matmul.h"
-#include "ops/rows.h"
 #include "ops/softmax.h"
 
 TMK_ROW2(add_row, float, float, float, x + y)
@@ -118,8 +117,7 @@ static enum tmk_status run_fused_gemm(struct tmk_run *run) {
 /* ---- FusedMatMul: operands transposed, the product scaled ---- */
 
 /* How an operand's matrices lie. transBatch* moves the first axis behind the batch axes, so that
- * [rows, batch..., columns] is seen as [batch..., rows, columns]; trans* then swaps the last two.
- */
+ * [rows, batch..., columns] is seen as [batch..., rows, columns]; trans* swaps the last two. */
 struct view {
     struct tmk_shape shape;     /* as MatMul sees it */
     size_t matrix, row, column; /* elements from one to the next */

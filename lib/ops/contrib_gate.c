@@ -6,7 +6,6 @@
 
 #include "ops/contrib.h"
 #include "ops/exp.h"
-#include "ops/rows.h"
 #include "ops/vmath.h"
 
 /* y = x / sqrt(mean of x^2 + epsilon) * scale over parts of n elements; part i takes row

@@ -8,15 +8,13 @@
  * square before they are turned.
  *
  * A windowed cache (attribute 'sliding_window_cache') is taken as long as it holds every position,
- * as one does that starts empty and grows.
- */
+ * as one does that starts empty and grows. */
 #include <math.h>
 #include <string.h>
 
 #include "ops/contrib.h"
 #include "ops/matmul.h"
 #include "ops/rotary.h"
-#include "ops/rows.h"
 
 enum {
     IN_Q,

@@ -3,13 +3,11 @@
  *
  * B is the transposed matrix [N,K] in blocks of a row: [N, blocks, block_size * bits / 8] bytes,
  * the lowest bits first. Each block has a scale and a zero point; `g_idx` names the block of each
- * of the K columns instead. Rows are widened a few at a time.
- */
+ * of the K columns instead. Rows are widened a few at a time. */
 #include <string.h>
 
 #include "ops/contrib.h"
 #include "ops/matmul.h"
-#include "ops/rows.h"
 #include "tensor/shape.h"
 
 enum { IN_A, IN_B, IN_SCALES, IN_ZEROS, IN_GROUPS, IN_BIAS };
@@ -157,8 +155,7 @@ static double cost_nbits(const struct tmk_node *node, const struct tmk_tensor *c
  *
  * The table has a scale, and may have a zero point, for each block along `quantize_axis`. Codes are
  * int4, uint4, or uint8 that hold 2, 4 or 8 bits, packed along the last axis with the lowest bits
- * first. An index outside the table gives zeros.
- */
+ * first. An index outside the table gives zeros. */
 
 enum { IN_TABLE, IN_INDICES, GATHER_IN_SCALES, GATHER_IN_ZEROS };
 

@@ -2,13 +2,11 @@
 /* 8-bit tensors in, 8-bit tensors out, each element on its own: QLinearAdd, QLinearMul,
  * QLinearSigmoid, QLinearLeakyRelu, QLinearConcat. An operand has 256 values at most, so what does
  * not need two of them is a table. */
-#include <string.h>
 
 #include "ops/contrib.h"
 #include "ops/contrib_q8.h"
 #include "ops/elementwise.h"
 #include "ops/exp.h"
-#include "ops/rows.h"
 
 /* ---- one operand ---- */
 

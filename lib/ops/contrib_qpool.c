@@ -5,7 +5,6 @@
 #include "ops/contrib.h"
 #include "ops/contrib_q8.h"
 #include "ops/pool.h"
-#include "ops/rows.h"
 #include "ops/softmax.h"
 #include "ops/sums.h"
 
@@ -177,8 +176,7 @@ static enum tmk_status run_max(struct tmk_run *run) {
     return TMK_OK;
 }
 
-/* ---- QLinearSoftmax: along an axis, or (attribute 'opset' below 13) over all from an axis on ----
- */
+/* ---- QLinearSoftmax: along an axis, or ('opset' below 13) over all from an axis on ---- */
 
 static enum tmk_status infer_softmax(struct tmk_infer *infer) {
     const struct tmk_tensor *x = infer->in[IN_X];

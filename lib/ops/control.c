@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* If and Loop: the kernel decides which graph runs, and how often; the executor runs it. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "ops/kernel.h"
-#include "ops/rows.h"
 #include "ops/stack.h"
 
 enum tmk_status tmk_call_body(struct tmk_run *run, const struct tmk_graph *body,

@@ -6,11 +6,9 @@
 #include <string.h>
 
 #include "ops/cost.h"
-#include "ops/exp.h"
 #include "ops/kernel.h"
 #include "ops/matmul.h"
 #include "ops/quantized.h"
-#include "ops/rows.h"
 
 /* Convolution as a matrix product: for a block of outputs, a panel of the input elements under each
  * tap is gathered and multiplied with the weights. For a block, one table has the position of each

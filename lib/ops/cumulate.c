@@ -4,7 +4,6 @@
  * the way stays infinite. */
 
 #include "ops/elementwise.h"
-#include "ops/rows.h"
 
 /* One slice [n, inner]; `so_far` has space for `inner` elements of 8 bytes. */
 typedef void (*cumulate_slice)(size_t n, size_t inner, bool exclusive, bool reverse, const void *x,

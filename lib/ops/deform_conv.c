@@ -8,7 +8,6 @@
 #include "ops/conv.h"
 #include "ops/cost.h"
 #include "ops/kernel.h"
-#include "ops/rows.h"
 
 enum { AXES = 3, CORNERS = 1 << AXES, BLOCK = 64 /* outputs at a time */ };
 

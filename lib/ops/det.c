@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "ops/contrib.h"
-#include "ops/rows.h"
 
 static enum tmk_status want_square(struct tmk_infer *infer) {
     const struct tmk_shape *shape = &infer->in[0]->shape;

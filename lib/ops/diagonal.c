@@ -4,7 +4,6 @@
 
 #include "ops/contrib.h"
 #include "ops/move.h"
-#include "ops/rows.h"
 
 /* min(max(row + k, 0), columns) without overflow: where diagonal k crosses the row. */
 static int64_t diagonal_column(int64_t row, int64_t k, int64_t columns) {

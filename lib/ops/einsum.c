@@ -7,7 +7,6 @@
 #include "ops/elementwise.h"
 #include "ops/matmul.h"
 #include "ops/move.h"
-#include "ops/rows.h"
 
 enum {
     LETTERS = 52,

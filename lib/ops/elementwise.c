@@ -10,8 +10,7 @@ void tmk_walk_init(struct tmk_walk *walk, const struct tmk_shape *out, uint32_t 
     *walk = (struct tmk_walk){.rows = 1, .n = 1, .operands = operands};
     for (uint32_t k = 0; k < operands; k++)
         tmk_broadcast_strides(in[k], out, stride[k]);
-    /* outermost first; a dimension joins the one before it when every operand steps over both alike
-     */
+    /* outermost first; a dimension joins the one before when all operands step over both alike */
     int32_t rank = 0;
     for (int32_t i = 0; i < out->rank; i++) {
         if (out->dim[i] == 0)

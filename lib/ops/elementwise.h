@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the elementwise families share: lists of element types to make typed loops from, and the
- * walk over broadcast operands that hands those loops whole rows.
- */
+ * walk over broadcast operands that hands those loops whole rows. */
 #ifndef TMK_OPS_ELEMENTWISE_H
 #define TMK_OPS_ELEMENTWISE_H
 

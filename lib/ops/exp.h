@@ -6,8 +6,7 @@
  *
  * e^x = 2^n e^r with n = x / ln 2 rounded and |r| <= ln 2 / 2, where the Taylor series of (e^r - 1)
  * / r up to r^6 is off by less than 2^-25. Every function is within 3 units in the last place of
- * the true value (measured).
- */
+ * the true value (measured). */
 #ifndef TMK_OPS_EXP_H
 #define TMK_OPS_EXP_H
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Expand (broadcast to a shape) and Tile (repeat). */
 #include "ops/move.h"
-#include "ops/rows.h"
 
 /* ---- Expand ---- */
 

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operators of ai.tidemark for integers in fixed point. */
 #include <math.h>
-#include <string.h>
 
 #include <tidemark/rounding.h>
 
 #include "ops/elementwise.h"
 #include "ops/kernel.h"
 #include "ops/quantized.h"
-#include "ops/rows.h"
 #include "ops/unary.h"
 #include "tensor/fixed.h"
 
@@ -18,8 +16,7 @@
  * Inputs: x, int32 or int64; multiplier and shift, int32, of one element, or of one an index of
  * `axis`. Everything is computed in 64 bits, wraps around there, and keeps the result's low bits.
  * A scalar multiplier of 2^30 is a power of two, and then the shift is done in x's own type, where
- * what is added to round may wrap: also TVM's.
- */
+ * what is added to round may wrap: also TVM's. */
 
 enum { X, MULTIPLIER, SHIFT };
 enum { POWER_OF_TWO = 1 << 30, MAX_SHIFT = 31 };
@@ -130,8 +127,7 @@ static enum tmk_status run_fixed(struct tmk_run *run) {
  * tensor/fixed.h. Inputs: x; the multipliers and shifts, int32; the same as float32 numbers, by
  * which float_rne multiplies; zero_point, whose type is the result's; x_zero_point, of x's type
  * (absent: 0). Multipliers, shifts, numbers and zero_point have one element, or one an index of
- * `axis`.
- */
+ * `axis`. */
 
 enum { REQUANTIZE_X, REQUANTIZE_MULTIPLIER, REQUANTIZE_SHIFT, REAL, ZERO, X_ZERO };
 enum { BLOCK = 256 }; /* elements at a time */

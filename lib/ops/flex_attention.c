@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* FlexAttention: prob_mod(softmax(score_mod(Q K^T scale))) V, whose two graphs take and make the
- * scores and probabilities of all heads at once. `softmax_precision` is always float32.
- */
+ * scores and probabilities of all heads at once. `softmax_precision` is always float32. */
 #include <math.h>
-#include <string.h>
 
 #include "ops/cost.h"
 #include "ops/kernel.h"
 #include "ops/matmul.h"
-#include "ops/rows.h"
 #include "ops/softmax.h"
 #include "ops/stack.h"
 

@@ -3,7 +3,6 @@
 
 #include "ops/contrib.h"
 #include "ops/move.h"
-#include "ops/rows.h"
 #include "tensor/elements.h"
 
 static enum tmk_status axis_of(const struct tmk_node *node, const struct tmk_tensor *data,

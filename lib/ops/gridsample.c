@@ -9,7 +9,6 @@
 #include "ops/contrib.h"
 #include "ops/kernel.h"
 #include "ops/move.h"
-#include "ops/rows.h"
 
 enum sample_mode { SAMPLE_NEAREST = 1, SAMPLE_LINEAR = 2, SAMPLE_CUBIC = 4 }; /* taps an axis */
 enum sample_padding { PAD_ZEROS, PAD_BORDER, PAD_REFLECTION };

@@ -57,8 +57,7 @@ void tmk_strides(const struct tmk_shape *shape, int64_t strides[TMK_MAX_RANK]);
 
 /* Reads a whole integer tensor (int32 or int64, rank 0 or 1, at most `limit` elements) into `out`;
  * TMK_TYPE, TMK_SHAPE or TMK_RANGE state what is wrong with "what". The tensor's data must be
- * known.
- */
+ * known. */
 enum tmk_status tmk_read_ints(const struct tmk_tensor *tensor, const char *what, size_t limit,
                               int64_t *out, size_t *n, struct tmk_diag *diag);
 

@@ -8,7 +8,6 @@
 #include "ops/elementwise.h"
 #include "ops/kernel.h"
 #include "ops/ops.h"
-#include "ops/rows.h"
 #include "ops/vmath.h"
 
 struct layer_norm {
@@ -152,8 +151,7 @@ static const char layer_norm_attrs[] = "axis:int epsilon:float stash_type:int";
 
 /* Layer normalisation with what stands before it inside: SkipLayerNormalization,
  * SkipSimplifiedLayerNormalization, EmbedLayerNormalization; and SimplifiedLayerNormalization,
- * which ONNX Runtime writes in its own domain and in ONNX's. "Simplified" has no mean to take off.
- */
+ * which ONNX Runtime writes in its own domain and in ONNX's. "Simplified": no mean is taken off. */
 
 TMK_ROW2(add_row, float, float, float, x + y)
 

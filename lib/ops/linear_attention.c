@@ -5,14 +5,12 @@
  *   delta, gated_delta     v = beta * (v - S^T k)
  *   all                    S = S + k v^T, output = scale * S^T q
  * Several query heads may read one state; in ONNX Runtime's operator several states may share a
- * query head and a key head, too. The state is held in double from token to token.
- */
+ * query head and a key head, too. The state is held in double from token to token. */
 #include <math.h>
 #include <string.h>
 
 #include "ops/contrib.h"
 #include "ops/exp.h"
-#include "ops/rows.h"
 
 enum { QUERY, KEY, VALUE, PAST, DECAY, BETA, INPUTS };
 

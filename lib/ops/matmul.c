@@ -8,7 +8,6 @@
 #include "ops/cost.h"
 #include "ops/kernel.h"
 #include "ops/quantized.h"
-#include "ops/rows.h"
 
 enum { ROWS = 4 };
 
@@ -148,8 +147,7 @@ void tmk_matmul_at(const struct tmk_matmul *matmul, size_t batch, size_t *a, siz
 TMK_INTEGER_PRODUCT(uint32_t)
 TMK_INTEGER_PRODUCT(uint64_t)
 
-/* One product of any element type that infer has let through; g.a, g.b and g.c are not looked at.
- */
+/* One product of any element type that infer accepts; g.a, g.b and g.c are not looked at. */
 static void multiply_matrices(enum tmk_dtype dtype, struct tmk_gemm g, const void *a, const void *b,
                               void *c, float *panel) {
     size_t bytes = g.m * g.n * tmk_dtype_size(dtype);

@@ -35,8 +35,7 @@ TMK_NODISCARD enum tmk_status tmk_run_gemm(struct tmk_run *run);
  *
  * Every element is a sum over k in ascending order within blocks of TMK_GEMM_DEPTH, the blocks'
  * sums being added in ascending order: the bits of an element depend on its row of A and its column
- * of B only, not on where it stands nor on how many there are.
- */
+ * of B only, not on where it stands nor on how many there are. */
 
 /* A panel holds up to COLUMNS columns and DEPTH rows of B, LANES columns after LANES columns. */
 enum { TMK_GEMM_LANES = 8, TMK_GEMM_COLUMNS = 64, TMK_GEMM_DEPTH = 256 };

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "ops/ml.h"
-#include "ops/rows.h"
 
 /* ---- Binarizer ---- */
 

@@ -6,7 +6,6 @@
 
 #include "ops/ml.h"
 #include "ops/move.h"
-#include "ops/rows.h"
 
 /* A list of int64 or of float32; both NULL: none. */
 struct list {

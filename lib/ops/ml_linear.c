@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "ops/ml.h"
-#include "ops/rows.h"
 
 /* A list of floats that has `least` or more entries. */
 static enum tmk_status want_floats(const struct tmk_node *node, const char *name, size_t least,

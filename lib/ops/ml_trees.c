@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "ops/ml_forest.h"
-#include "ops/rows.h"
 
 /* ---- regression ---- */
 

@@ -4,7 +4,6 @@
 
 #include "ops/cost.h"
 #include "ops/kernel.h"
-#include "ops/rows.h"
 #include "ops/sums.h"
 #include "ops/vmath.h"
 
@@ -203,8 +202,7 @@ static double lrn_cost(const struct tmk_node *node, const struct tmk_tensor *con
  *
  * Up to operator set 13 the number of outputs states whether a node is for training; `is_test` of
  * operator sets 1 and 6 has no other effect. Training is done from operator set 14 on, where it is
- * well defined.
- */
+ * well defined. */
 
 struct sizes {
     size_t batch, channels, area; /* x is [batch, channels, area] */

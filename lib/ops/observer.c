@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The observer: an identity that marks an edge as watched. The executor accumulates its values. */
 #include "ops/move.h"
-#include "ops/rows.h"
 
 static enum tmk_status observer_infer(struct tmk_infer *infer) {
     int64_t id = tmk_node_int(infer->node, "profile_id", 0);

@@ -3,7 +3,6 @@
 
 #include "ops/elementwise.h"
 #include "ops/move.h"
-#include "ops/rows.h"
 
 #define NUMBER_CASE(op, dtype, T, U)                                                               \
     case TMK_##dtype:                                                                              \

@@ -12,7 +12,6 @@
 #include "base/size.h"
 #include "base/text.h"
 #include "ops/cost.h"
-#include "ops/rows.h"
 #include "tensor/list.h"
 
 static const struct tmk_op *const lists[] = {

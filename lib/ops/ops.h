@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operators: one row an operator and semantic version, found by (domain, name, operator set
  * version). Operators that share one kernel share a file, whose rows are an array: tmk_ops_FILE,
- * listed in lib/ops/list.inc.
- */
+ * listed in lib/ops/list.inc. */
 #ifndef TMK_OPS_OPS_H
 #define TMK_OPS_OPS_H
 
@@ -76,8 +75,7 @@ struct tmk_run {
      * kernel calls tmk_run_alloc. Only with TMK_OP_INPLACE may out[0]->data be in[0]->data, only
      * with TMK_OP_VIEW or TMK_OP_INPLACE do they overlap at all. */
     struct tmk_tensor *const *out;
-    /* Temporary memory, 64-byte aligned, not zeroed, gone after the call; NULL when there is none.
-     */
+    /* Temporary memory, 64-byte aligned, not zeroed, gone after the call; NULL: there is none. */
     void *(*scratch)(void *context, size_t bytes);
     /* Memory for output i; see tmk_run_alloc. */
     enum tmk_status (*alloc)(void *context, uint32_t i, enum tmk_dtype dtype,
@@ -150,7 +148,11 @@ bool tmk_inner_rule_next(const char **at, struct tmk_inner_rule *rule);
 
 /* The row for a node's (domain, op, version), or NULL. */
 const struct tmk_op *tmk_op_find(const char *domain, const char *name, int64_t version);
-/* The arrays of rows, NULL at the end. An array ends with a row without a name. */
+/* The arrays of rows: every file's, and their list, NULL at the end. An array ends with a row
+ * without a name. */
+#define TMK_OPS(file) extern const struct tmk_op tmk_ops_##file[];
+#include "ops/list.inc"
+#undef TMK_OPS
 const struct tmk_op *const *tmk_op_list(void);
 
 /* Sets every node's row, in sub-graphs too, and checks counts of inputs and outputs and kinds of

@@ -5,7 +5,6 @@
 
 #include "ops/contrib.h"
 #include "ops/move.h"
-#include "ops/rows.h"
 
 enum { OUTSIDE = -1 };
 

@@ -9,7 +9,6 @@
 #include "ops/cost.h"
 #include "ops/kernel.h"
 #include "ops/move.h"
-#include "ops/rows.h"
 #include "ops/sums.h"
 #include "ops/window.h"
 
@@ -17,8 +16,7 @@
  *
  * Padding is never looked at: each window is cut to the taps inside the input. A window with none
  * there (dilation can do that) gives the lowest finite number in MaxPool, with index -1, and 0
- * otherwise, as ONNX Runtime has it. NaN counts as the largest number, as in NumPy.
- */
+ * otherwise, as ONNX Runtime has it. NaN counts as the largest number, as in NumPy. */
 
 enum { AXES = 3 };
 

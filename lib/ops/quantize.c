@@ -3,9 +3,7 @@
  *
  * One scale for the whole tensor, one an index of an axis, or (operator set 21) one a block along
  * the axis: the input is seen as [outer, n, inner], the scales as [outer, blocks, inner] (blocked)
- * or [n]. So within a row of memory the scale either stays or moves along.
- */
-#include <math.h>
+ * or [n]. So within a row of memory the scale either stays or moves along. */
 
 #include "ops/contrib.h"
 #include "ops/contrib_project.h"
@@ -13,7 +11,6 @@
 #include "ops/matmul.h"
 #include "ops/ops.h"
 #include "ops/quantized.h"
-#include "ops/rows.h"
 
 struct tmk_dynamic {
     float scale;

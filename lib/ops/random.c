@@ -12,15 +12,13 @@
  *
  * The hash is SplitMix64's: G. L. Steele, D. Lea, C. H. Flood, "Fast splittable pseudorandom number
  * generators", OOPSLA 2014. Normal numbers come from two uniform ones: G. E. P. Box, M. E. Muller,
- * "A note on the generation of random normal deviates", Ann. Math. Statist. 29, 1958.
- */
+ * "A note on the generation of random normal deviates", Ann. Math. Statist. 29, 1958. */
 #include <math.h>
 #include <string.h>
 
 #include "ops/elementwise.h"
 #include "ops/kernel.h"
 #include "ops/move.h"
-#include "ops/rows.h"
 
 static const uint64_t golden = 0x9e3779b97f4a7c15u, without_seed = 0x7469646d61726b;
 
@@ -230,8 +228,7 @@ static enum tmk_status run_multinomial(struct tmk_run *run) {
     return TMK_OK;
 }
 
-/* ---- the rows: neither pure nor of shapes only, so nothing is drawn when a model is planned ----
- */
+/* ---- the rows: neither pure nor of shapes only, so nothing is drawn in planning ---- */
 
 #define SEED_AND_TYPE "dtype:int seed:float"
 #define UNIFORM_RULES SEED_AND_TYPE " low:float high:float"

@@ -7,7 +7,6 @@
 #include "ops/exp.h"
 #include "ops/kernel.h"
 #include "ops/ops.h"
-#include "ops/rows.h"
 #include "ops/vmath.h"
 
 enum { TMK_RECURRENT_FUNCTIONS = 3 }; /* most activation functions of one direction */
@@ -518,8 +517,7 @@ static const struct tmk_cell gru_cell = {.gates = GRU_GATES,
  * i = f(x Wi + h Ri + Pi c + biases), f likewise (or 1 - i, with input_forget), candidate g(x Wc +
  * h Rc + biases); then c = f c + i candidate, o = f(x Wo + h Ro + Po c + biases) with the new c,
  * and h = o h(c). `clip` holds for the input of every function, as ONNX has it: of h(c), too, where
- * ONNX Runtime leaves it out.
- */
+ * ONNX Runtime leaves it out. */
 
 enum { INPUT, OUTPUT, FORGET, LSTM_CANDIDATE, GATES };
 

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The Reduce family. Every result has one accumulator: a double for floats, 64 bits that wrap for
  * integers. The input is walked once in the order of memory, in rows that either fold into one
- * accumulator or lie over as many.
- */
+ * accumulator or lie over as many. */
 #include <math.h>
 
 #include "ops/elementwise.h"
 #include "ops/exp.h"
-#include "ops/rows.h"
 #include "ops/vmath.h"
 
 /* Folds n elements into acc[0], or (spread) into acc[0..n). shift is as acc. */
@@ -361,8 +359,7 @@ static enum tmk_status run_reduction(struct tmk_run *run) {
         REDUCTION(name_, since_, INT32_MAX, 2, "keepdims:int noop_with_empty_axes:int", table_)
 
 /* ArgMax and ArgMin: where along an axis the largest or smallest element is. As in NumPy a NaN wins
- * over any number; among equals the first wins, or the last with select_last_index.
- */
+ * over any number; among equals the first wins, or the last with select_last_index. */
 
 /* One slice [n, inner], n > 0: at[j] becomes the winner's index. */
 typedef void (*arg_slice)(size_t n, size_t inner, bool last, const void *x, int64_t *at);

@@ -2,7 +2,6 @@
 /* Operators that give the same elements another shape, or none: Reshape, Flatten, Squeeze,
  * Unsqueeze, Identity. */
 #include "ops/move.h"
-#include "ops/rows.h"
 #include "ops/stack.h"
 
 /* ---- Reshape ---- */

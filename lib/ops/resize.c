@@ -9,7 +9,6 @@
 
 #include "ops/kernel.h"
 #include "ops/move.h"
-#include "ops/rows.h"
 
 /* ---- what is asked for ---- */
 
@@ -406,8 +405,7 @@ static enum tmk_status run_resize(struct tmk_run *run) {
     return run_common(run, tmk_run_in(run, 1), tmk_run_in(run, 2), tmk_run_in(run, 3));
 }
 
-/* The oldest Upsamples carry the scales as attributes: the tensor that they would be as an input.
- */
+/* The oldest Upsamples carry the scales as attributes: the tensor that they are as an input. */
 static enum tmk_status attr_scales(const struct tmk_node *node, int32_t rank,
                                    float storage[TMK_MAX_RANK], struct tmk_tensor *out,
                                    struct tmk_diag *diag) {

@@ -2,8 +2,7 @@
 /* Resize and Upsample: what the attributes and inputs ask for, and how one axis is resampled.
  *
  * Formulas are those of ONNX's Resize page. Coordinates are computed in float32, as in ONNX
- * Runtime: which element is the nearest hangs on their last bit.
- */
+ * Runtime: which element is the nearest hangs on their last bit. */
 #ifndef TMK_OPS_RESIZE_H
 #define TMK_OPS_RESIZE_H
 

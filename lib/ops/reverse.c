@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "ops/move.h"
-#include "ops/rows.h"
 
 /* Which of the first two axes holds the batch, and which the time. */
 static enum tmk_status axes_of(const struct tmk_node *node, int32_t *batch, int32_t *time,

@@ -6,7 +6,6 @@
 
 #include "ops/cost.h"
 #include "ops/move.h"
-#include "ops/rows.h"
 
 /* RoiAlign and MaxRoiPool: each region of an image becomes a grid of bins.
  *
@@ -14,8 +13,7 @@
  * evenly over a bin, each blended from the four elements around it; a point more than one element
  * outside the image is 0. With `max`, the largest of the blend's four products counts, as ONNX
  * defines it. MaxRoiPool (R. Girshick, "Fast R-CNN", ICCV 2015) rounds a region and its bins to
- * whole elements and takes the maximum; an empty bin is 0.
- */
+ * whole elements and takes the maximum; an empty bin is 0. */
 
 /* Of RoiAlign, in one bin along one axis: as asked for, and as a large region makes them. */
 enum { MOST_SAMPLES = 1 << 12, MOST_POINTS = 1 << 20 };

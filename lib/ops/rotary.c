@@ -2,11 +2,8 @@
 /* RotaryEmbedding: pairs of a head's elements are turned by the angle of their position. */
 #include "ops/rotary.h"
 
-#include <string.h>
-
 #include "ops/contrib.h"
 #include "ops/kernel.h"
-#include "ops/rows.h"
 
 enum { IN_X, IN_COS, IN_SIN, IN_POSITIONS };
 

@@ -2,7 +2,6 @@
 /* ai.tidemark::RoundTo: float32 numbers rounded to those of float16 or bfloat16 (`to`, as in Cast),
  * ties to even. It is what a device of that type keeps of a result. */
 #include "ops/elementwise.h"
-#include "ops/rows.h"
 
 static enum tmk_status round_to_infer(struct tmk_infer *infer) {
     const int64_t to = tmk_node_int(infer->node, "to", 0);

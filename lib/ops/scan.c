@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "ops/move.h"
-#include "ops/rows.h"
 #include "ops/stack.h"
 
 /* The graph's inputs: states, slices. Made: states, stacked. */

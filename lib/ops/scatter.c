@@ -6,7 +6,6 @@
 
 #include "ops/kernel.h"
 #include "ops/move.h"
-#include "ops/rows.h"
 
 /* What happens where an update meets an element. */
 enum reduction { REDUCE_NONE, REDUCE_ADD, REDUCE_MUL, REDUCE_MIN, REDUCE_MAX };

@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "ops/kernel.h"
-#include "ops/rows.h"
 
 /* ---- NonZero ---- */
 

@@ -5,7 +5,6 @@
 
 #include "ops/kernel.h"
 #include "ops/move.h"
-#include "ops/rows.h"
 #include "ops/stack.h"
 #include "tensor/list.h"
 

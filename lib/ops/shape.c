@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "ops/kernel.h"
-#include "ops/rows.h"
 
 /* A bound of the slice that version 15 takes of the shape. */
 static int32_t read_bound(const struct tmk_node *node, const char *name, int32_t otherwise,

@@ -5,8 +5,7 @@
  * Free dimensions are given sizes, several times over: a dimension that comes out the same however
  * they were chosen is a number, one that does not is -1, a rank that does not is not known. This is
  * evidence and no proof: a graph that pads to 4096 elements what was shorter looks as if it always
- * made 4096. A pass that a wrong size would make wrong calls tmk_certain_create.
- */
+ * made 4096. A pass that a wrong size would make wrong calls tmk_certain_create. */
 #ifndef TMK_OPS_SHAPES_H
 #define TMK_OPS_SHAPES_H
 

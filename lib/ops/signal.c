@@ -7,13 +7,11 @@
 #include "ops/cost.h"
 #include "ops/kernel.h"
 #include "ops/move.h"
-#include "ops/rows.h"
 
 /* DFT: discrete Fourier transforms along one axis, summed term by term in double.
  *
  * The last axis holds real and imaginary part, or the real part alone. One-sided: forward, the half
- * of the spectrum of real input that determines the rest; inverse, real output from such a half.
- */
+ * of the spectrum of real input that determines the rest; inverse, real output from such a half. */
 
 struct transform {
     int32_t axis;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/move.h"
-#include "ops/rows.h"
 
 /* What is asked for, in the order of `axis`, as in the model. */
 struct request {

@@ -3,13 +3,11 @@
  * an axis on.
  *
  * The input is seen as [outer, n, inner]. The largest element is taken off first, so that nothing
- * overflows; sums are kept in double, in an order that depends on the shape alone.
- */
+ * overflows; sums are kept in double, in an order that depends on the shape alone. */
 #include <math.h>
 #include <string.h>
 
 #include "ops/elementwise.h"
-#include "ops/rows.h"
 #include "ops/softmax.h"
 #include "ops/vmath.h"
 

@@ -40,8 +40,7 @@ TMK_NODISCARD enum tmk_status tmk_stack_finish_into(struct tmk_stack *stack, str
                                                     int64_t axis, bool reversed);
 void tmk_stack_drop(struct tmk_stack *stack);
 
-/* A graph that runs time after time. Its inputs and what it made last are owned (tmk_repeat_end).
- */
+/* A graph that runs time after time. Its inputs and last outputs are owned (tmk_repeat_end). */
 struct tmk_repeat {
     struct tmk_run *run;
     const struct tmk_graph *body; /* attribute 'body' */

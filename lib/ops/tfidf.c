@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "ops/kernel.h"
-#include "ops/rows.h"
 
 /* The pool: for each length n from 1 on, grams of n items each, one behind the other. */
 struct pool {

@@ -3,12 +3,10 @@
  *
  * Every element becomes a 64-bit key whose order is that of the elements (NaN above all numbers, as
  * NumPy sorts); a heap keeps the k best of a row, so a row costs n log k. Among equals the lower
- * index comes first.
- */
+ * index comes first. */
 #include <string.h>
 
 #include "ops/elementwise.h"
-#include "ops/rows.h"
 
 struct item {
     uint64_t key;

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "ops/move.h"
-#include "ops/rows.h"
 
 /* NegativeLogLikelihoodLoss and SoftmaxCrossEntropyLoss: what each place's right class costs, -log
  * p times the class's weight, and optionally the sum over all places, or that sum divided by the

@@ -3,7 +3,6 @@
 
 #include "ops/kernel.h"
 #include "ops/move.h"
-#include "ops/rows.h"
 
 /* perm[i]: the input's axis that becomes axis i. Without the attribute the axes are reversed. */
 static enum tmk_status read_permutation(const struct tmk_node *node, int32_t rank,
@@ -57,8 +56,7 @@ static enum tmk_status transpose_run(struct tmk_run *run) {
  * back.
  *
  * Depth channel d and place (i, j) within the block: d = (i * b + j) * C + c in mode DCR, d = (c *
- * b + i) * b + j in mode CRD, with C channels c on the side of space.
- */
+ * b + i) * b + j in mode CRD, with C channels c on the side of space. */
 
 static enum tmk_status read_block(const struct tmk_infer *infer, int64_t *block) {
     const struct tmk_tensor *x = infer->in[0];

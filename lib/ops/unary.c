@@ -4,7 +4,6 @@
 
 #include <math.h>
 
-#include "ops/rows.h"
 #include "ops/vmath.h"
 
 enum tmk_status tmk_infer_unary_as(struct tmk_infer *infer, const struct tmk_unary *op) {

@@ -6,7 +6,6 @@
 
 #include "ops/elementwise.h"
 #include "ops/move.h"
-#include "ops/rows.h"
 
 /* -1, 0, 1 as a comes before, with or after b. NaN comes last and equals NaN. */
 static int order_float(const float *a, const float *b, size_t n) {

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "ops/elementwise.h"
-#include "ops/rows.h"
 
 /* A NaN in either operand comes through, as in NumPy. */
 #define MIN(T, U) x < y || x != x ? x : y

@@ -8,8 +8,7 @@
  *
  * Sums and extremes have the same bits on every processor, since their order is fixed: element i
  * goes to lane i % TMK_VMATH_LANES, and then the upper half of the lanes is joined to the lower
- * half until one is left. Sums are kept in double.
- */
+ * half until one is left. Sums are kept in double. */
 #ifndef TMK_OPS_VMATH_H
 #define TMK_OPS_VMATH_H
 

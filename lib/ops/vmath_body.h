@@ -5,8 +5,7 @@
  *   for `wide`; the small functions named below;
  * - the functions of libmvec: MV_LOG and so on, exp_of.
  *
- * The last elements of an array go through a padded vector, so that they meet the same code.
- */
+ * The last elements of an array go through a padded vector, so that they meet the same code. */
 #include <math.h>
 #include <string.h>
 

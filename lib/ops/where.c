@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where: elements are moved by their size, whatever they mean. */
 #include "ops/elementwise.h"
-#include "ops/rows.h"
 
 #define CHOOSE(T)                                                                                  \
     static void choose_##T(size_t n, const uint8_t *c, bool vary_c, const void *px, bool vary_x,   \

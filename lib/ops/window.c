@@ -51,8 +51,7 @@ static int64_t tap_reach(const struct tmk_window *window, int32_t i) {
     return (window->kernel[i] - 1) * window->dilation[i] + 1;
 }
 
-/* Spatial axes of x, strides, dilations, explicit pads and auto_pad; the kernel is filled already.
- */
+/* Spatial axes of x, strides, dilations, explicit pads and auto_pad; the kernel is there. */
 static enum tmk_status read_common(const struct tmk_node *node, const struct tmk_shape *x,
                                    struct tmk_window *window, enum padding *padding,
                                    struct tmk_diag *diag) {

@@ -8,8 +8,7 @@
  * begin VALID            as explicit pads of 0 SAME_*           out = ceil(in / stride); begin +
  * end = max(0, (out - 1) * stride + reach - in), the odd element at the end for SAME_UPPER, at the
  * beginning for SAME_LOWER transposed       out = stride * (in - 1) + output_padding + reach -
- * begin - end
- */
+ * begin - end */
 #ifndef TMK_OPS_WINDOW_H
 #define TMK_OPS_WINDOW_H
 

@@ -15,7 +15,6 @@
  *
  * First the whole change is proposed, and only a proposal that is possible everywhere is carried
  * out: weights that would overflow, or constants that are shaped otherwise, leave all as it is. */
-#include <string.h>
 
 #include "base/diag.h"
 #include "ops/ops.h"
@@ -37,8 +36,7 @@ static bool has_shape_of(const struct tmk_value *a, const struct tmk_value *b) {
 
 /* ---- weights ---- */
 
-/* The dimension of the weights that makes channels of the result; -1: none that this pass handles.
- */
+/* The dimension of the weights that makes channels of the result; -1: none it handles. */
 static int32_t result_axis(const struct tmk_node *node, const struct tmk_scale *scale) {
     const bool all = scale->n == 1, channels = all || scale->axis == 1;
     const bool grouped = tmk_node_int(node, "group", 1) != 1;

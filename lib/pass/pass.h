@@ -4,8 +4,7 @@
  * A pass is one file with one row, named once in pass/list.inc. It changes the graph through
  * graph/rewrite.h only, and repeats until it finds nothing more to do, so that a second run makes
  * no progress. The runner, never a pass, sorts, binds and verifies the graph, audits the lineage
- * and shows what came of it.
- */
+ * and shows what came of it. */
 #ifndef TMK_PASS_PASS_H
 #define TMK_PASS_PASS_H
 

@@ -5,8 +5,7 @@
  * that depends on an input has that first dimension too, where index k is made from sample k alone.
  * So a sample gives what it gives without the others, but for the order in which a kernel sums. The
  * answer is no wherever that is not known for certain: an operator has to have a batch rule
- * (traits/traits.h), with attributes and constant operands that leave the first axis alone.
- */
+ * (traits/traits.h), with attributes and constant operands that leave the first axis alone. */
 #ifndef TMK_PLAN_BATCH_H
 #define TMK_PLAN_BATCH_H
 

@@ -5,7 +5,6 @@
 #include "plan/choose.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/diag.h"
 #include "tensor/elements.h"

@@ -2,7 +2,6 @@
 /* Choices as steps: a chain at its last member's position, a reorder right before the first step
  * that needs it, and taps where their value can be seen. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/diag.h"
 #include "base/memory.h"

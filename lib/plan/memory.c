@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory for values: which share a buffer, the lifetime and the offset of each buffer. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/diag.h"
 #include "base/size.h"
@@ -24,8 +23,7 @@ static bool overlap_in_time(const struct tmk_block *a, const struct tmk_block *b
     return a->first <= b->last && b->first <= a->last;
 }
 
-/* `placed` is sorted by offset. The lowest place where the block fits between those alive with it.
- */
+/* `placed` is sorted by offset. The lowest place where the block fits between those alive then. */
 static bool lowest_gap(const struct tmk_block *block, struct tmk_block *const *placed, size_t n,
                        size_t bytes, size_t *offset) {
     size_t end = 0;

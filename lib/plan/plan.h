@@ -16,8 +16,7 @@
  * that their samples are not adjacent.
  *
  * EdgeObserver nodes are no steps: an observer's result is its operand, and a `tap` states that it
- * is observed. Taps know slots (observer_slots below), not profile IDs.
- */
+ * is observed. Taps know slots (observer_slots below), not profile IDs. */
 #ifndef TMK_PLAN_PLAN_H
 #define TMK_PLAN_PLAN_H
 
@@ -31,8 +30,7 @@
 enum { TMK_NO_VALUE = UINT32_MAX, TMK_PLAN_ALIGN = 64 };
 
 enum tmk_place {
-    TMK_PLACE_NOWHERE,  /* in a sub-graph, or unused, or only in the tiles of a chain or an operator
-                         */
+    TMK_PLACE_NOWHERE,  /* in a sub-graph, or unused, or only in tiles of a chain or an operator */
     TMK_PLACE_CONSTANT, /* tensor in `constant` */
     TMK_PLACE_INPUT,    /* the batch's input number `offset` */
     TMK_PLACE_ARENA,    /* `offset` bytes into the arena */

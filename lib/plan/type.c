@@ -2,7 +2,6 @@
 /* Typing: shapes of all values, constants computed, steps and taps listed. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/diag.h"
 #include "base/memory.h"

@@ -2,8 +2,7 @@
 /* Relay text as a tree, with nothing of the text lost: parse -> print -> parse gives an
  * equal module. Knows the grammar, not the operators.
  *
- * Everything of a module lives in its arena. A module is used by one thread at a time.
- */
+ * Everything of a module lives in its arena. A module is used by one thread at a time. */
 #ifndef TMK_RELAY_AST_H
 #define TMK_RELAY_AST_H
 

@@ -2,8 +2,6 @@
 /* A Relay module becomes a graph: functions are inlined, tuples and projections are names only. */
 #include "relay/lower.h"
 
-#include <string.h>
-
 #include "base/map.h"
 #include "model/onnx_import.h"
 #include "ops/ops.h"

@@ -4,8 +4,7 @@
  * Within a rule the first failure sticks (`status` of the call): functions that make values answer
  * NULL from then on, and take NULL, so that a rule reads as the formula that it is. A value that a
  * rule makes on the way is named "RESULT/part" (a part ".0": "RESULT.0"); with part NULL it is the
- * result itself.
- */
+ * result itself. */
 #ifndef TMK_RELAY_LOWER_H
 #define TMK_RELAY_LOWER_H
 

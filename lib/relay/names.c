@@ -56,8 +56,7 @@ static struct tmk_value *bias_behind(const struct tmk_value *codes) {
     return NULL;
 }
 
-/* Is it used for an output? A weight whose codes took its place may have a consumer without uses.
- */
+/* Is it used for an output? A weight replaced by its codes may have a consumer without uses. */
 static bool is_used(const struct tmk_value *value) {
     if (value->kind == TMK_VALUE_DROPPED)
         return false;

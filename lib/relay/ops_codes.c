@@ -2,8 +2,7 @@
 /* Codes: quantizing, dequantizing, sums of products of integers, and requantizing.
  *
  * Integer operators become Relay's plain ones (nn.conv2d and nn.dense with out_dtype int32, shifts,
- * additions of int64): every version of TVM has them and they mean the same numbers everywhere.
- */
+ * additions of int64): every version of TVM has them and they mean the same numbers everywhere. */
 #include <string.h>
 
 #include "relay/convolve.h"

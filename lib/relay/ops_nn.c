@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Relay's matrix products, biases, normalizations and their like. */
-#include <math.h>
 #include <string.h>
 
 #include "relay/emit.h"

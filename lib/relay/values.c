@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers and attributes of Relay text. */
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -225,8 +224,7 @@ static enum tmk_status parse_plain(struct tmk_relay_reader *in, struct tmk_relay
         return tmk_relay_next(in);
     }
     if (in->token.kind == RELAY_WORD || in->token.kind == '{') {
-        /* Word, and what stands in brackets behind it, as text: VirtualDevice(device_type=1, ...).
-         */
+        /* Word, and what is in brackets behind it, as text: VirtualDevice(device_type=1, ...). */
         const char *begin = in->token.at, *inside, *behind;
         bool word = in->token.kind == RELAY_WORD;
         out->kind = word ? TMK_RELAY_NAME : TMK_RELAY_MAP;

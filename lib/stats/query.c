@@ -263,8 +263,7 @@ struct moments {
     struct tmk_exact squares_lo, squares_hi; /* in units of 2^-298 */
 };
 
-/* Of one octave, whose bins share sign and shift: a state holds too few elements for an overflow.
- */
+/* Of one octave, whose bins share sign and shift: a state's elements are too few to overflow. */
 struct octave_moments {
     tmk_u128 sum, squares_lo, squares_hi;
 };
@@ -278,8 +277,7 @@ static void fill_spread(const struct moments *m, struct tmk_summary *s) {
                  most = tmk_exact_round(&hi, -298, TMK_UPWARDS);
     s->std_lo = sqrt(min) / n * (1 - rounding);
     s->std_hi = sqrt(most) / n * (1 + rounding);
-    /* numbers spread evenly over a bin have a third of the variance that all at its ends would have
-     */
+    /* numbers spread evenly over a bin have a third of the variance of all at its ends */
     s->variance = (min + (most - min) / 3) / n / n;
     s->std = sqrt(s->variance);
 }
@@ -466,8 +464,7 @@ bool tmk_stats_squares(const struct tmk_stats *stats, uint64_t *squares) {
     return true;
 }
 
-/* The Jensen-Shannon distance of two histograms (Endres and Schindelin 2003: its root is a metric).
- */
+/* The Jensen-Shannon distance of two histograms (Endres, Schindelin 2003: the root is a metric). */
 
 struct rows {
     uint32_t n;

@@ -2,8 +2,6 @@
 /* Quantized networks against the float one: simulate, rank, search. */
 #include "_run.h"
 
-#include <math.h>
-
 #include <tidemark/simulate.h>
 #include <tidemark/target.h>
 

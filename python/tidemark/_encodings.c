@@ -2,7 +2,6 @@
 /* Encodings as Python sees them, how they are made, and where they go. */
 #include "_core.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 #include <tidemark/export.h>

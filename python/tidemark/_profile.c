@@ -3,7 +3,6 @@
 #include "_core.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 static struct tmk_profile *of(PyObject *self) {
     return ((struct py_profile *)self)->profile;

@@ -3,7 +3,6 @@
 #include "_run.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include <tidemark/diff.h>
 #include <tidemark/link.h>
