@@ -90,16 +90,7 @@ bool tmk_team_is_stopped(struct tmk_team *team);
 enum tmk_status tmk_team_fail_interrupted(struct tmk_diag *diag);
 /* At rank 0, the lock is held: sends it to all that have not left. */
 void tmk_team_send_command(struct tmk_team *team, enum command command);
-/* At rank 0, the lock is held: has all gather, unless they do already. */
-void tmk_team_pause(struct tmk_team *team);
 /* The lock is held: declines the profiles that are on offer, for who will not take any more. */
 void tmk_team_decline(void);
-
-/* Rank 0's thread; ends when all have left. */
-void *tmk_team_serve(void *team);
-/* At rank 0, the lock is held. */
-void tmk_team_failed(struct tmk_team *team, uint32_t rank, enum tmk_status status,
-                     const char *text);
-struct range tmk_team_assign_range(struct tmk_team *team, uint32_t rank);
 
 #endif

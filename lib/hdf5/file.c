@@ -32,15 +32,18 @@ static uint64_t choose_memory(void) {
 
 /* ---- the file ---- */
 
-enum tmk_status tmk_hdf5_send(struct tmk_hdf5 *file, const struct tmk_hdf5_ask *ask,
-                              const void *more, size_t len, uint64_t unpacked,
-                              struct tmk_diag *diag) {
+/* Sends a request of a header and `len` further bytes. `unpacked`: bytes that it may unpack. */
+static enum tmk_status hdf5_send(struct tmk_hdf5 *file, const struct tmk_hdf5_ask *ask,
+                                 const void *more, size_t len, uint64_t unpacked,
+                                 struct tmk_diag *diag) {
     return tmk_helper_send(&file->process, ask, sizeof *ask, more, len,
                            SECONDS + unpacked / BYTES_A_SECOND, diag);
 }
 
-enum tmk_status tmk_hdf5_receive(struct tmk_hdf5 *file, enum tmk_hdf5_op op, void *more, size_t len,
-                                 struct tmk_diag *diag) {
+/* Waits for the answer to the oldest request that has none; it brings exactly `len` bytes, or
+ * states why there are none. */
+static enum tmk_status hdf5_receive(struct tmk_hdf5 *file, enum tmk_hdf5_op op, void *more,
+                                    size_t len, struct tmk_diag *diag) {
     struct tmk_helper_answer answer = {0};
     TMK_TRY(tmk_helper_receive(&file->process, op, &answer, more, len, diag));
     if (answer.outcome == TMK_HDF5_LACKED && tmk_memory_limit())
@@ -50,12 +53,20 @@ enum tmk_status tmk_hdf5_receive(struct tmk_hdf5 *file, enum tmk_hdf5_op op, voi
     return answer.outcome ? tmk_fail(diag, TMK_FORMAT, "HDF5: %s", answer.why) : TMK_OK;
 }
 
-enum tmk_status tmk_hdf5_call(struct tmk_hdf5 *file, const struct tmk_hdf5_ask *ask,
-                              const void *more, size_t len, void *answer, size_t size,
-                              struct tmk_diag *diag) {
-    tmk_hdf5_drop_ahead(file);
-    TMK_TRY(tmk_hdf5_send(file, ask, more, len, 0, diag));
-    return tmk_hdf5_receive(file, ask->op, answer, size, diag);
+/* Waits for the read that is under way, and forgets what it brings. */
+static void hdf5_drop_ahead(struct tmk_hdf5 *file) {
+    if (file->ahead.op == TMK_HDF5_READ)
+        (void)!hdf5_receive(file, TMK_HDF5_READ, NULL, 0, NULL);
+    file->ahead.op = TMK_HDF5_OPEN;
+}
+
+/* Asks, and waits for the answer, of exactly `size` bytes. */
+static enum tmk_status hdf5_call(struct tmk_hdf5 *file, const struct tmk_hdf5_ask *ask,
+                                 const void *more, size_t len, void *answer, size_t size,
+                                 struct tmk_diag *diag) {
+    hdf5_drop_ahead(file);
+    TMK_TRY(hdf5_send(file, ask, more, len, 0, diag));
+    return hdf5_receive(file, ask->op, answer, size, diag);
 }
 
 static enum tmk_status open_it(struct tmk_hdf5 *file, const char *path, struct tmk_diag *diag) {
@@ -63,7 +74,7 @@ static enum tmk_status open_it(struct tmk_hdf5 *file, const char *path, struct t
     TMK_TRY(tmk_infile_open(path, &file->bytes, diag));
     TMK_TRY(tmk_helper_begin(&tmk_hdf5_helper, file->bytes.fd, 2 * (size_t)TMK_HDF5_HALF,
                              choose_memory(), &file->process, diag));
-    return tmk_hdf5_call(file, &ask, NULL, 0, NULL, 0, diag);
+    return hdf5_call(file, &ask, NULL, 0, NULL, 0, diag);
 }
 
 enum tmk_status tmk_hdf5_open(const char *path, struct tmk_hdf5 **out, struct tmk_diag *diag) {
@@ -113,7 +124,7 @@ enum tmk_status tmk_hdf5_look(struct tmk_hdf5 *file, const char *path, enum tmk_
     const struct tmk_hdf5_ask ask = {.op = TMK_HDF5_LOOK};
     struct tmk_hdf5_look look = {0};
     bool is_linked;
-    TMK_TRY(tmk_hdf5_call(file, &ask, path, strlen(path) + 1, &look, sizeof look, diag));
+    TMK_TRY(hdf5_call(file, &ask, path, strlen(path) + 1, &look, sizeof look, diag));
     if (!take_look(look.kind, look.linked, out, &is_linked))
         return fail_reply(diag);
     if (linked)
@@ -142,7 +153,7 @@ enum tmk_status tmk_hdf5_list(struct tmk_hdf5 *file, const char *path, struct tm
                               uint32_t *n, struct tmk_diag *diag) {
     const struct tmk_hdf5_ask ask = {.op = TMK_HDF5_LIST};
     struct tmk_hdf5_count count = {0};
-    TMK_TRY(tmk_hdf5_call(file, &ask, path, strlen(path) + 1, &count, sizeof count, diag));
+    TMK_TRY(hdf5_call(file, &ask, path, strlen(path) + 1, &count, sizeof count, diag));
     if (count.bytes > TMK_HDF5_HALF || count.n > count.bytes / 3)
         return fail_reply(diag);
     size_t table = (size_t)count.n * sizeof **out;
@@ -169,7 +180,7 @@ enum tmk_status tmk_hdf5_text(struct tmk_hdf5 *file, const char *path, const cha
         return tmk_fail(diag, TMK_ARGUMENT, "its name is too long");
     memcpy(both, path, at);
     memcpy(both + at, attribute, len - at);
-    TMK_TRY(tmk_hdf5_call(file, &ask, both, len, &count, sizeof count, diag));
+    TMK_TRY(hdf5_call(file, &ask, both, len, &count, sizeof count, diag));
     if (count.n > 1 || count.bytes > TMK_HDF5_HALF)
         return fail_reply(diag);
     *found = count.n;
@@ -212,14 +223,14 @@ enum tmk_status tmk_hdf5_dataset_open(struct tmk_hdf5 *file, const char *path,
                                       struct tmk_hdf5_dataset *out, struct tmk_diag *diag) {
     const struct tmk_hdf5_ask ask = {.op = TMK_HDF5_SET};
     struct tmk_hdf5_set set = {0};
-    TMK_TRY(tmk_hdf5_call(file, &ask, path, strlen(path) + 1, &set, sizeof set, diag));
+    TMK_TRY(hdf5_call(file, &ask, path, strlen(path) + 1, &set, sizeof set, diag));
     return take_set(&set, out) ? TMK_OK : fail_reply(diag);
 }
 
 enum tmk_status tmk_hdf5_shut(struct tmk_hdf5 *file, struct tmk_hdf5_dataset *set,
                               struct tmk_diag *diag) {
     const struct tmk_hdf5_ask ask = {.op = TMK_HDF5_SHUT, .dataset = set->number};
-    return tmk_hdf5_call(file, &ask, NULL, 0, NULL, 0, diag);
+    return hdf5_call(file, &ask, NULL, 0, NULL, 0, diag);
 }
 
 /* Messages of a list of things: what fits into one. */
@@ -250,7 +261,7 @@ enum tmk_status tmk_hdf5_columns(struct tmk_hdf5 *file, const struct tmk_hdf5_da
     struct tmk_hdf5_type *types = calloc((size_t)n + 1, sizeof *types);
     TMK_TRY_ALLOC(types, diag);
     enum tmk_status status =
-        tmk_hdf5_call(file, &ask, letter.bytes, letter.len, types, (size_t)n * sizeof *types, diag);
+        hdf5_call(file, &ask, letter.bytes, letter.len, types, (size_t)n * sizeof *types, diag);
     for (uint32_t i = 0; i < n && status == TMK_OK; i++)
         if (!take_type(&types[i], &out[i]))
             status = fail_reply(diag);
@@ -268,7 +279,7 @@ enum tmk_status tmk_hdf5_read_as(struct tmk_hdf5 *file, struct tmk_hdf5_dataset 
     const struct tmk_hdf5_spec spec = {.as = as, .chars = chars};
     struct tmk_hdf5_direct answer = {0};
     size_t bytes;
-    TMK_TRY(tmk_hdf5_call(file, &ask, &spec, sizeof spec, &answer, sizeof answer, diag));
+    TMK_TRY(hdf5_call(file, &ask, &spec, sizeof spec, &answer, sizeof answer, diag));
     set->size = as == TMK_HDF5_CHARS ? chars : sizes[as];
     /* Where bytes are what is wanted, in one piece, they need not go through the library. */
     set->direct = answer.direct && set->address != UINT64_MAX && set->size == set->element.size &&
@@ -291,8 +302,160 @@ enum tmk_status tmk_hdf5_rows_as(struct tmk_hdf5 *file, struct tmk_hdf5_dataset 
         put_bytes(&letter, fields[i].name, strlen(fields[i].name) + 1);
     if (letter.full)
         return tmk_fail(diag, TMK_ARGUMENT, "too many columns");
-    TMK_TRY(tmk_hdf5_call(file, &ask, letter.bytes, letter.len, NULL, 0, diag));
+    TMK_TRY(hdf5_call(file, &ask, letter.bytes, letter.len, NULL, 0, diag));
     set->size = row;
     set->direct = false;
     return TMK_OK;
+}
+
+/* Elements: in pieces, the next of which is on its way while one is copied. */
+
+enum { PIECE = 1 << 22 }; /* bytes that stay in a processor's cache until they are copied */
+
+/* The units that a dataset is read in: so many bytes each, an index of `axis` and all of the axes
+ * behind it. `per` of them are an entry. */
+struct units {
+    int axis;
+    size_t bytes;
+    uint64_t per;
+};
+
+bool tmk_hdf5_size(const struct tmk_hdf5_dataset *set, uint64_t count, size_t *out) {
+    size_t bytes = set->size;
+    if (count > SIZE_MAX || !tmk_mul_size(bytes, (size_t)count, &bytes))
+        return false;
+    for (int i = 1; i < set->rank; i++)
+        if (set->dim[i] > SIZE_MAX || !tmk_mul_size(bytes, (size_t)set->dim[i], &bytes))
+            return false;
+    *out = bytes;
+    return true;
+}
+
+/* The first axis of which one index fits into half of the shared memory. An entry's size is one.
+ * false: not even an element does. */
+static bool choose_units(const struct tmk_hdf5_dataset *set, struct units *out) {
+    *out = (struct units){.bytes = set->size, .per = 1};
+    int axis = set->rank > 0 ? set->rank - 1 : 0;
+    while (axis > 0 && out->bytes * set->dim[axis] <= TMK_HDF5_HALF)
+        out->bytes *= set->dim[axis--];
+    for (int i = 1; i <= axis; i++)
+        out->per *= set->dim[i];
+    out->axis = axis;
+    return out->bytes <= TMK_HDF5_HALF;
+}
+
+/* How many units from `at` on (of `left`) are read at once: whole chunks, where the set has any, so
+ * that none is unpacked twice. */
+static uint64_t piece_size(const struct tmk_hdf5_dataset *set, const struct units *units,
+                           uint64_t at, uint64_t left) {
+    uint64_t chunk = set->chunk[units->axis], most = TMK_HDF5_HALF / units->bytes,
+             n = PIECE / units->bytes;
+    if (units->axis > 0) {
+        at %= set->dim[units->axis];
+        if (left > set->dim[units->axis] - at)
+            left = set->dim[units->axis] - at;
+    }
+    if (chunk && n >= chunk)
+        n -= (at + n) % chunk;
+    else if (chunk)
+        n = chunk - at % chunk;
+    n = n > most ? most : n;
+    return n > left ? left : n ? n : 1;
+}
+
+/* Asks for units from `at` on, which end before `end`. Returns how many. */
+static uint64_t cut_piece(const struct tmk_hdf5_dataset *set, const struct units *units,
+                          uint64_t at, uint64_t end, struct tmk_hdf5_ask *out) {
+    uint64_t n = piece_size(set, units, at, end - at);
+    *out = (struct tmk_hdf5_ask){.op = TMK_HDF5_READ, .dataset = set->number};
+    for (int i = set->rank - 1; i >= 0; i--) {
+        bool whole = i > units->axis;
+        out->start[i] = whole ? 0 : i ? at % set->dim[i] : at;
+        out->extent[i] = whole ? set->dim[i] : i == units->axis ? n : 1;
+        if (!whole && i)
+            at /= set->dim[i];
+    }
+    out->size = n * units->bytes;
+    return n;
+}
+
+static bool is_under_way(const struct tmk_hdf5 *file, const struct tmk_hdf5_ask *ask) {
+    const struct tmk_hdf5_ask *ahead = &file->ahead;
+    return ahead->op == TMK_HDF5_READ && ahead->dataset == ask->dataset &&
+           memcmp(ahead->start, ask->start, sizeof ask->start) == 0 &&
+           memcmp(ahead->extent, ask->extent, sizeof ask->extent) == 0;
+}
+
+/* Bytes of a chunk that is kept; each read may unpack one more than it brings. */
+static uint64_t chunk_bytes(const struct tmk_hdf5_dataset *set) {
+    uint64_t bytes = set->rank && set->chunk[0] ? set->element.size : 0;
+    for (int i = 0; i < set->rank && bytes; i++)
+        if (__builtin_mul_overflow(bytes, set->chunk[i], &bytes) || bytes > TMK_HDF5_LARGEST_CACHE)
+            return TMK_HDF5_LARGEST_CACHE;
+    return bytes;
+}
+
+static enum tmk_status set_out(struct tmk_hdf5 *file, const struct tmk_hdf5_dataset *set,
+                               const struct tmk_hdf5_ask *ask, struct tmk_diag *diag) {
+    TMK_TRY(hdf5_send(file, ask, NULL, 0, ask->size + chunk_bytes(set), diag));
+    file->ahead = *ask;
+    return TMK_OK;
+}
+
+static enum tmk_status read_pieces(struct tmk_hdf5 *file, const struct tmk_hdf5_dataset *set,
+                                   uint64_t first, uint64_t count, bool in_order, unsigned char *to,
+                                   struct tmk_diag *diag) {
+    struct units units;
+    uint64_t end;
+    struct tmk_hdf5_ask ask;
+    if (!choose_units(set, &units) || __builtin_mul_overflow(first + count, units.per, &end))
+        return tmk_fail(diag, TMK_FORMAT, "it is too large");
+    uint64_t at = first * units.per, n = cut_piece(set, &units, at, end, &ask);
+    if (!is_under_way(file, &ask)) {
+        hdf5_drop_ahead(file);
+        TMK_TRY(set_out(file, set, &ask, diag));
+    }
+    while (at < end) {
+        size_t half = file->ahead.half, bytes = (size_t)n * units.bytes;
+        file->ahead.op = TMK_HDF5_OPEN;
+        TMK_TRY(hdf5_receive(file, TMK_HDF5_READ, NULL, 0, diag));
+        at += n;
+        uint64_t left = set->rank ? set->dim[0] - (first + count) : 0, more = 0;
+        if (at < end)
+            n = cut_piece(set, &units, at, end, &ask);
+        else if (in_order) /* the next call's first piece, most likely; no loss if not */
+            more = count < left ? count : left;
+        ask.half = !half;
+        if (at < end) {
+            TMK_TRY(set_out(file, set, &ask, diag));
+        } else if (more && !__builtin_mul_overflow(first + count + more, units.per, &left)) {
+            (void)cut_piece(set, &units, at, left, &ask);
+            ask.half = !half;
+            (void)!set_out(file, set, &ask, NULL);
+        }
+        memcpy(to, file->process.shared + half * TMK_HDF5_HALF, bytes);
+        to += bytes;
+    }
+    return TMK_OK;
+}
+
+enum tmk_status tmk_hdf5_read(struct tmk_hdf5 *file, struct tmk_hdf5_dataset *set, uint64_t first,
+                              uint64_t count, void *to, struct tmk_diag *diag) {
+    uint64_t n = set->rank ? set->dim[0] : 1;
+    size_t bytes, before;
+    if (first > n || count > n - first)
+        return tmk_fail(diag, TMK_RANGE, "entries %llu to %llu are wanted, of %llu",
+                        (unsigned long long)first, (unsigned long long)(first + count),
+                        (unsigned long long)n);
+    if (!tmk_hdf5_size(set, count, &bytes))
+        return tmk_fail(diag, TMK_FORMAT, "it is too large");
+    if (!bytes)
+        return TMK_OK;
+    if (set->direct && tmk_hdf5_size(set, first, &before))
+        return tmk_infile_read(&file->bytes, set->address + before, to, bytes, diag);
+    /* A second read that begins where the first one ended promises a third. */
+    bool in_order = first && first == set->next && file->last == set->number + 1;
+    set->next = first + count;
+    file->last = set->number + 1;
+    return read_pieces(file, set, first, count, in_order, to, diag);
 }

@@ -11,8 +11,7 @@
  * different threads. Errors do not name the file: callers put its path in front. They are
  * TMK_FORMAT where HDF5 refused something, in HDF5's words, TMK_LIMIT where that was for want of
  * memory under a limit, TMK_READ where the file cannot be read or its process died of it,
- * TMK_MACHINE where there is no process to be had, TMK_UNSUPPORTED in a build without HDF5.
- */
+ * TMK_MACHINE where there is no process to be had, TMK_UNSUPPORTED in a build without HDF5. */
 #ifndef TMK_HDF5_FILE_H
 #define TMK_HDF5_FILE_H
 

@@ -12,8 +12,7 @@
  * alive. Files are hostile: every size is checked before memory is asked for, nesting and inlining
  * are limited.
  *
- * All calls are thread-safe for distinct graphs.
- */
+ * All calls are thread-safe for distinct graphs. */
 #ifndef TMK_MODEL_ONNX_H
 #define TMK_MODEL_ONNX_H
 

@@ -3,8 +3,7 @@
  *
  * A file may list nodes in any order. So a graph is made in two steps: `declare` makes every node
  * with its results (inlining calls as it goes), `resolve` finds the operands by name and sets the
- * attributes, whose sub-graphs go through both steps in turn.
- */
+ * attributes, whose sub-graphs go through both steps in turn. */
 #ifndef TMK_MODEL_ONNX_IMPORT_H
 #define TMK_MODEL_ONNX_IMPORT_H
 
@@ -97,11 +96,6 @@ TMK_NODISCARD enum tmk_status tmk_onnx_declare(struct tmk_onnx_builder *b,
                                                TmkPb__Node *const *nodes, size_t n);
 TMK_NODISCARD enum tmk_status tmk_onnx_resolve(struct tmk_onnx_builder *b,
                                                struct tmk_onnx_scope *scope);
-
-/* onnx_attr.c: sets the attribute, seen from `scope`. */
-TMK_NODISCARD enum tmk_status tmk_onnx_set_attr(struct tmk_onnx_builder *b,
-                                                struct tmk_onnx_scope *scope, struct tmk_node *node,
-                                                const TmkPb__Attribute *pb);
 
 /* What every reader does with its graph in the end. */
 

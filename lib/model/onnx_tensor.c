@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/size.h"
-#include "base/text.h"
 #include "model/onnx_parts.h"
 #include "tensor/elements.h"
 

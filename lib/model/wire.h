@@ -5,8 +5,7 @@
  * copied without its raw tensor bytes: each TensorProto.raw_data becomes a raw_offset and a
  * raw_size (onnx.proto), by which the weights are read in place from the mapped file; and what is
  * nested too deep is refused, as is what is no protobuf at all. Wire format:
- * https://protobuf.dev/programming-guides/encoding.
- */
+ * https://protobuf.dev/programming-guides/encoding. */
 #ifndef TMK_MODEL_WIRE_H
 #define TMK_MODEL_WIRE_H
 

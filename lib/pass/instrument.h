@@ -8,18 +8,10 @@
 /* A node of ai.tidemark with one operand and one result. */
 struct tmk_inserted_node {
     const char *op;
-    const char *result_suffix, *operand_suffix; /* see tmk_insert_behind */
+    const char *result_suffix, *operand_suffix; /* see insert_behind */
     const struct tmk_attr *attrs;
     size_t n_attrs;
 };
-/* Puts the node behind the value and sends the value's uses through it. An output of the graph
- * keeps its name: the node's result takes the name over and the value under it becomes
- * NAME<operand_suffix>; any other value keeps its name and the node's result is
- * NAME<result_suffix>. An output that is an input or an initializer stays as it is. The graph has
- * the domain among its operator sets. */
-TMK_NODISCARD enum tmk_status tmk_insert_behind(struct tmk_value *value,
-                                                const struct tmk_inserted_node *inserted,
-                                                struct tmk_diag *diag);
 
 /* What an observer does with what it sees. X(NAME, "name", help) */
 #define TMK_OBSERVER_KINDS(X)                                                                      \
@@ -77,5 +69,13 @@ TMK_NODISCARD enum tmk_status tmk_observe_values(struct tmk_graph *graph,
  * NULL. */
 TMK_NODISCARD enum tmk_status tmk_strip_observers(struct tmk_graph *graph, uint32_t *n_removed,
                                                   struct tmk_diag *diag);
+
+/* Puts `ai.tidemark::RoundTo` behind every input and result of the graph, its sub-graphs included,
+ * that is float16 or bfloat16 in the file that it was imported from (tmk_type.origin, or by the
+ * operands where the file does not declare it), and sends all uses through it, those by observers
+ * too. Operators that only move elements get none. The graph is sorted and bound; its values are
+ * numbered anew, and types that it lacks are filled in. *n: how many were put in. TMK_NOMEM. */
+TMK_NODISCARD enum tmk_status tmk_round_half(struct tmk_graph *graph, uint32_t *n,
+                                             struct tmk_diag *diag);
 
 #endif

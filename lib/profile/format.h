@@ -51,11 +51,6 @@ TMK_NODISCARD enum tmk_status tmk_profile_get_dims(struct tmk_field_reader *r, c
                                                    bool unknown, struct tmk_shape *shape,
                                                    const char **symbol);
 
-/* Are the top samples consistent? TMK_MISMATCH. */
-TMK_NODISCARD enum tmk_status tmk_profile_validate_topk(const struct tmk_profile *profile,
-                                                        const struct tmk_profile_tensor *t,
-                                                        struct tmk_diag *diag);
-
 /* Are the sample ranges consistent with the sample counts? TMK_MISMATCH. */
 TMK_NODISCARD enum tmk_status tmk_profile_validate_coverage(const struct tmk_profile *profile,
                                                             struct tmk_diag *diag);
@@ -80,14 +75,6 @@ TMK_NODISCARD enum tmk_status tmk_profile_add_read(struct tmk_profile *profile, 
 #define TMK_PROFILE_GROW(array, n) tmk_profile_grow(&(array), (n), sizeof *(array))
 bool tmk_profile_grow(void *array, uint32_t n, size_t size); /* array: its address */
 
-/* The formats. Writers append to an outfile that has begun; readers add to an empty profile, and
- * leave validation to their caller. `path` is for HDF5's own reading. */
-TMK_NODISCARD enum tmk_status tmk_profile_write_json(const struct tmk_profile *profile,
-                                                     struct tmk_outfile *out,
-                                                     struct tmk_diag *diag);
-TMK_NODISCARD enum tmk_status tmk_profile_read_json(const char *text, size_t len,
-                                                    struct tmk_profile *profile,
-                                                    struct tmk_diag *diag);
 /* TMK_UNSUPPORTED in a build without HDF5. */
 TMK_NODISCARD enum tmk_status tmk_profile_write_hdf5(const struct tmk_profile *profile,
                                                      struct tmk_outfile *out,

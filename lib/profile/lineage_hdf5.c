@@ -3,7 +3,6 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/diag.h"
 #include "base/size.h"

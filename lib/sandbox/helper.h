@@ -11,8 +11,7 @@
  *
  * What it answers is as hostile as the file: sizes and kinds are checked where they arrive.
  *
- * A helper is used by one thread at a time, by the process that started it.
- */
+ * A helper is used by one thread at a time, by the process that started it. */
 #ifndef TMK_SANDBOX_HELPER_H
 #define TMK_SANDBOX_HELPER_H
 

@@ -2,7 +2,6 @@
 /* A profile: instrument, choose the samples, run segment after segment, merge. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/diag.h"
@@ -13,7 +12,6 @@
 #include "feed/ranges.h"
 #include "profile/format.h"
 #include "profile/meter.h"
-#include "session/describe.h"
 #include "session/limits.h"
 #include "session/partials.h"
 #include "session/record.h"

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a sequence holds: tensors, in order, of one element type.
  *
- * The count of references is atomic. A list is filled by its creator and read-only once shared.
- */
+ * The count of references is atomic. A list is filled by its creator and read-only once shared. */
 #ifndef TMK_TENSOR_LIST_H
 #define TMK_TENSOR_LIST_H
 

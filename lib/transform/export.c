@@ -4,7 +4,6 @@
 #include <tidemark/guess.h>
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/diag.h"

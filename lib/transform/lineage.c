@@ -27,8 +27,7 @@ static void pair_values(struct making *m, const struct tmk_value *value,
     m->in_file[value->index] = in_file;
 }
 
-/* The next initializer from *at on that goes to files, as those do which are used; NULL: no more.
- */
+/* The next initializer from *at on that goes to files, as used ones do; NULL: no more. */
 static struct tmk_value *next_initializer(const struct tmk_graph *graph, uint32_t *at) {
     while (*at < graph->n_values) {
         struct tmk_value *value = graph->values[(*at)++];
@@ -42,13 +41,14 @@ static struct tmk_value *next_initializer(const struct tmk_graph *graph, uint32_
 static enum tmk_status pair_graphs(struct making *m, const struct tmk_graph *graph,
                                    const struct tmk_graph *file);
 
-/* The file may have nodes before the first, for inputs whose types are widened, and behind the last:
- * for such outputs, and copies of those that are there twice. */
+/* The file may have nodes before the first, for inputs whose types are widened, and behind the
+ * last: for such outputs, and copies of those that are there twice. */
 static enum tmk_status pair_graphs(struct making *m, const struct tmk_graph *graph,
                                    const struct tmk_graph *file) {
     const struct tmk_node *node = graph->first, *in_file = file->first;
     uint32_t at = 0, file_at = 0;
-    for (uint32_t n = graph == m->ends->graph ? tmk_onnx_leading_casts(graph) : 0; n && in_file; n--)
+    for (uint32_t n = graph == m->ends->graph ? tmk_onnx_leading_casts(graph) : 0; n && in_file;
+         n--)
         in_file = in_file->next;
     if (graph->n_inputs != file->n_inputs)
         return fail_differing(m, "its inputs");

@@ -16,10 +16,8 @@ struct tmk_model {
     char sha256[65];
     const char *format;              /* "onnx", "relay" */
     struct tmk_graph *graph;         /* identified; never changed: clones are */
-    struct tmk_constants *constants; /* made when they are asked for (transform/constant.c) */
+    struct tmk_constants *constants; /* made when they are asked for */
 };
-/* NULL is allowed. */
-void tmk_constants_destroy(struct tmk_constants **constants);
 /* The SHA-256 of a model's file; with params (NULL: none) of both files' hashes. */
 TMK_NODISCARD enum tmk_status tmk_model_sha256(const char *path, const char *params, char hex[65],
                                                struct tmk_diag *diag);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Passes over a model: observers are taken out, the passes run, observers go back on where their
- * values went, and the file is written and read again, so that the lineage describes the file.
- */
+ * values went, and the file is written and read again, so that the lineage describes the file. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
