@@ -42,4 +42,14 @@ static inline bool tmk_add_i64(int64_t a, int64_t b, int64_t *out) {
 
 #define TMK_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
+/* -1, 0 or 1, as qsort and bsearch want it. */
+#define TMK_ORDER(a, b) (((a) > (b)) - ((a) < (b)))
+
+static inline int tmk_compare_u32(const void *a, const void *b) {
+    return TMK_ORDER(*(const uint32_t *)a, *(const uint32_t *)b);
+}
+static inline int tmk_compare_u64(const void *a, const void *b) {
+    return TMK_ORDER(*(const uint64_t *)a, *(const uint64_t *)b);
+}
+
 #endif

@@ -324,10 +324,10 @@ static enum tmk_status check_requants(const struct tmk_encodings *all, struct tm
 static int compare_groups(const void *a, const void *b) {
     const struct tmk_encoding *x = *(const struct tmk_encoding *const *)a,
                               *y = *(const struct tmk_encoding *const *)b;
-    return x->group != y->group ? (x->group < y->group ? -1 : 1) : (x > y) - (x < y);
+    return x->group != y->group ? (x->group < y->group ? -1 : 1) : TMK_ORDER(x, y);
 }
 
-static bool may_share(const struct tmk_encoding *a, const struct tmk_encoding *b) {
+bool tmk_encoding_same_codes(const struct tmk_encoding *a, const struct tmk_encoding *b) {
     return a->dtype == b->dtype && a->n == b->n &&
            memcmp(a->scale, b->scale, a->n * sizeof *a->scale) == 0 &&
            memcmp(a->zero_point, b->zero_point, a->n * sizeof *a->zero_point) == 0;
@@ -343,7 +343,7 @@ static enum tmk_status check_groups(const struct tmk_encodings *all, struct tmk_
             tied[n++] = &all->items[i];
     qsort(tied, n, sizeof *tied, compare_groups);
     for (uint32_t i = 1; status == TMK_OK && i < n; i++)
-        if (tied[i]->group == tied[i - 1]->group && !may_share(tied[i - 1], tied[i]))
+        if (tied[i]->group == tied[i - 1]->group && !tmk_encoding_same_codes(tied[i - 1], tied[i]))
             status = tmk_fail(diag, TMK_FORMAT,
                               "'group' %" PRIu32 ": p%" PRIu32 " and p%" PRIu32
                               " do not share type, scale and zero point",

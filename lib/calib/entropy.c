@@ -210,8 +210,7 @@ static enum tmk_status choose_entropy(const struct tmk_spread *spread, const str
         tmk_excess_finish(&sides[0]);
         tmk_excess_finish(&sides[1]);
     }
-    if (status != TMK_OK)
-        return status;
+    TMK_TRY(status);
     float low = (float)fmax((double)spread->min, -found.to);
     float high = (float)fmin((double)spread->max, found.to);
     *out = (struct tmk_clip_choice){.low = low,

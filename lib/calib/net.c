@@ -174,7 +174,7 @@ static int by_use(const void *a, const void *b) {
     if (x->value != y->value)
         return x->value < y->value ? -1 : 1;
     const int order = strcmp(x->use->op, y->use->op);
-    return order ? order : (x->use->input > y->use->input) - (x->use->input < y->use->input);
+    return order ? order : TMK_ORDER(x->use->input, y->use->input);
 }
 
 static uint32_t gather_ready(struct pending *pending, uint32_t n) {

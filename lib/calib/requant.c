@@ -6,6 +6,7 @@
 
 #include "base/diag.h"
 #include "base/memory.h"
+#include "base/size.h"
 #include "calib/item.h"
 #include "traits/traits.h"
 
@@ -149,9 +150,7 @@ static enum tmk_status add_of_node(struct requants *r, uint32_t node) {
 
 static int by_id(const void *a, const void *b) {
     const struct tmk_requant *x = a, *y = b;
-    if (x->id != y->id)
-        return x->id < y->id ? -1 : 1;
-    return (x->operand > y->operand) - (x->operand < y->operand);
+    return x->id != y->id ? TMK_ORDER(x->id, y->id) : TMK_ORDER(x->operand, y->operand);
 }
 
 enum tmk_status tmk_make_requants(struct tmk_make *make) {

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "base/size.h"
 #include "base/text.h"
 #include "calib/config.h"
 #include "calib/item.h"
@@ -461,9 +462,7 @@ static enum tmk_status pick_value(struct select *s, struct classes *f, uint32_t 
 
 static int by_value(const void *a, const void *b) {
     const struct tmk_pick *x = a, *y = b;
-    if (x->value != y->value)
-        return x->value < y->value ? -1 : 1;
-    return (x->rank > y->rank) - (x->rank < y->rank);
+    return x->value != y->value ? TMK_ORDER(x->value, y->value) : TMK_ORDER(x->rank, y->rank);
 }
 
 static void index_picks(struct tmk_selection *out) {

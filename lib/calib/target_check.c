@@ -7,6 +7,7 @@
 
 #include "base/diag.h"
 #include "base/text.h"
+#include "calib/encodings.h"
 #include "calib/net.h"
 #include "calib/target.h"
 
@@ -83,12 +84,6 @@ static void check_encoding(struct tmk_target_check *check, const struct tmk_targ
                     scales_text(e), check->target->name, other_scales(limits));
 }
 
-static bool same_scales(const struct tmk_encoding *a, const struct tmk_encoding *b) {
-    return a->n == b->n && a->dtype == b->dtype &&
-           memcmp(a->scale, b->scale, a->n * sizeof *a->scale) == 0 &&
-           memcmp(a->zero_point, b->zero_point, a->n * sizeof *a->zero_point) == 0;
-}
-
 static const struct tmk_encoding *read_as(const struct tmk_target_check *check,
                                           const struct tmk_target_node *node, uint32_t at) {
     return node->inputs[at] == UINT32_MAX
@@ -109,7 +104,7 @@ static const struct tmk_encoding *first_activation(const struct tmk_target_check
 
 static void check_sharing(struct tmk_target_check *check, const struct tmk_target_node *node,
                           const struct tmk_encoding *first, const struct tmk_encoding *other) {
-    if (other && other->role == TMK_ENCODING_ACTIVATION && !same_scales(first, other))
+    if (other && other->role == TMK_ENCODING_ACTIVATION && !tmk_encoding_same_codes(first, other))
         add_finding(check,
                     "%s '%s': p%" PRIu32 " '%s' and p%" PRIu32 " '%s' have different scales, which "
                     "%s needs to be equal",

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/diag.h"
+#include "base/size.h"
 #include "calib/cost.h"
 #include "calib/range_cost.h"
 #include "traits/traits.h"
@@ -61,9 +62,8 @@ struct wide {
 
 static int widest_first(const void *a, const void *b) {
     const struct wide *x = a, *y = b;
-    if (x->decibels != y->decibels)
-        return x->decibels < y->decibels ? -1 : 1;
-    return (x->node > y->node) - (x->node < y->node);
+    return x->decibels != y->decibels ? TMK_ORDER(x->decibels, y->decibels)
+                                      : TMK_ORDER(x->node, y->node);
 }
 
 /* *list: those with too few decibels; malloc'ed. *all: multiplications of all that have 8 bits by

@@ -6,6 +6,7 @@
 
 #include "base/arena.h"
 #include "base/diag.h"
+#include "base/size.h"
 #include "compare/compare.h"
 #include "compare/simulate.h"
 #include "ops/ops.h"
@@ -244,9 +245,7 @@ static double expected_of(const struct tmk_encoding *e) {
 static int most_first(const void *a, const void *b) {
     const struct alone *x = a, *y = b;
     const uint32_t i = x->encodings.items->id, j = y->encodings.items->id;
-    if (x->expected != y->expected)
-        return x->expected < y->expected ? -1 : 1;
-    return (i > j) - (i < j);
+    return x->expected != y->expected ? TMK_ORDER(x->expected, y->expected) : TMK_ORDER(i, j);
 }
 
 static uint32_t take_apart(const struct tmk_encodings *all, struct alone *out) {
@@ -266,9 +265,7 @@ static uint32_t take_apart(const struct tmk_encodings *all, struct alone *out) {
 
 static int costly_first(const void *a, const void *b) {
     const struct tmk_sensitivity *x = a, *y = b;
-    if (x->sqnr != y->sqnr)
-        return x->sqnr < y->sqnr ? -1 : 1;
-    return (x->id > y->id) - (x->id < y->id);
+    return x->sqnr != y->sqnr ? TMK_ORDER(x->sqnr, y->sqnr) : TMK_ORDER(x->id, y->id);
 }
 
 static enum tmk_status report_losses(const struct alone *apart, const struct tmk_loss *losses,

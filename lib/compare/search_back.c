@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/diag.h"
+#include "base/size.h"
 #include "compare/search.h"
 
 struct product {
@@ -39,9 +40,7 @@ static double noise_of_unit(const struct tmk_ranking *ranking, const struct tmk_
 
 static int best_product_first(const void *a, const void *b) {
     const struct product *x = a, *y = b;
-    if (x->score != y->score)
-        return x->score < y->score ? 1 : -1;
-    return (x->node > y->node) - (x->node < y->node);
+    return x->score != y->score ? TMK_ORDER(y->score, x->score) : TMK_ORDER(x->node, y->node);
 }
 
 /* Products that have 8 bits in `start` and have not now. */
@@ -58,8 +57,7 @@ static enum tmk_status find_products(const struct tmk_search *s, const struct tm
         const enum tmk_status status = unit_of_product(net, start, node, &unit, s->diag);
         const double noise = noise_of_unit(ranking, &unit);
         free(unit.ids);
-        if (status != TMK_OK)
-            return status;
+        TMK_TRY(status);
         list[(*n)++] = (struct product){node, noise > 0 ? products / noise : HUGE_VAL};
     }
     qsort(list, *n, sizeof *list, best_product_first);

@@ -10,6 +10,7 @@
 
 #include "base/arena.h"
 #include "base/diag.h"
+#include "base/size.h"
 #include "compare/search.h"
 
 enum { MOST_GROUPS = 64, BLOCKS = 8, AGAIN = 4 };
@@ -133,7 +134,7 @@ static int best_first(const void *a, const void *b) {
     const struct group *x = a, *y = b;
     if (x->done != y->done)
         return x->done ? 1 : -1;
-    return (x->score < y->score) - (x->score > y->score);
+    return TMK_ORDER(y->score, x->score);
 }
 
 /* The best of the first `most` groups is chosen; *any: there was one. */

@@ -7,6 +7,7 @@
 
 #include "base/diag.h"
 #include "calib/config.h"
+#include "calib/encodings.h"
 #include "compare/search.h"
 
 enum { MOST_AT_ONCE = 16 };
@@ -20,16 +21,11 @@ enum tmk_status tmk_search_calibrate(const struct tmk_search *s, const cJSON *co
     return tmk_calibrate_by(s->options->profile, &options, config, out, diag);
 }
 
-static bool same_scales(const struct tmk_encoding *a, const struct tmk_encoding *b) {
-    return a->id == b->id && a->n == b->n && a->dtype == b->dtype && a->n_uses == b->n_uses &&
-           memcmp(a->scale, b->scale, a->n * sizeof *a->scale) == 0 &&
-           memcmp(a->zero_point, b->zero_point, a->n * sizeof *a->zero_point) == 0;
-}
-
 bool tmk_same_encodings(const struct tmk_encodings *a, const struct tmk_encodings *b) {
     bool same = a->n_items == b->n_items;
     for (uint32_t i = 0; same && i < a->n_items; i++)
-        same = same_scales(&a->items[i], &b->items[i]);
+        same = a->items[i].id == b->items[i].id && a->items[i].n_uses == b->items[i].n_uses &&
+               tmk_encoding_same_codes(&a->items[i], &b->items[i]);
     return same;
 }
 

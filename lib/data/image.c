@@ -79,8 +79,7 @@ struct tmk_image_helpers {
 
 enum tmk_status tmk_image_helpers_create(struct tmk_image_helpers **out, struct tmk_diag *diag) {
     struct tmk_image_helpers *helpers = calloc(1, sizeof *helpers);
-    if (!helpers)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(helpers, diag);
     pthread_mutex_init(&helpers->mutex, NULL);
     *out = helpers;
     return TMK_OK;
@@ -107,8 +106,7 @@ void tmk_image_helpers_destroy(struct tmk_image_helpers **helpers) {
 static enum tmk_status start_helper(size_t shared, struct image_helper **out,
                                     struct tmk_diag *diag) {
     struct image_helper *helper = calloc(1, sizeof *helper);
-    if (!helper)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(helper, diag);
     enum tmk_status status =
         tmk_helper_begin(&tmk_image_helper, -1, shared, helper_memory, &helper->process, diag);
     if (status == TMK_OK)

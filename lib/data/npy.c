@@ -7,6 +7,7 @@
 
 #include "base/diag.h"
 #include "base/size.h"
+#include "tensor/shape.h"
 
 static const char magic[] = "\x93NUMPY";
 enum { MAGIC = sizeof magic - 1, ALIGNMENT = 64 };
@@ -275,7 +276,6 @@ enum tmk_status tmk_npy_header_size(const void *bytes, size_t len, size_t *out,
 
 enum tmk_status tmk_npy_parse(const void *bytes, size_t len, struct tmk_npy *out,
                               struct tmk_diag *diag) {
-    char text[256];
     struct tmk_npy npy = {.stored = TMK_UNDEFINED};
     TMK_TRY(tmk_npy_header_size(bytes, len, &npy.offset, diag));
     if (len < npy.offset)
@@ -293,22 +293,20 @@ enum tmk_status tmk_npy_parse(const void *bytes, size_t len, struct tmk_npy *out
         !tmk_mul_size(count, tmk_dtype_size(npy.dtype), &widened) ||
         !tmk_add_size(npy.offset, npy.bytes, &total))
         return tmk_fail(diag, TMK_FORMAT, "an array of shape %s is too large",
-                        tmk_shape_text(&npy.shape, text, sizeof text));
+                        TMK_SHAPE_TEXT(&npy.shape));
     *out = npy;
     return TMK_OK;
 }
 
 enum tmk_status tmk_npy_check_size(const struct tmk_npy *npy, uint64_t size,
                                    struct tmk_diag *diag) {
-    char text[256];
     uint64_t wanted = (uint64_t)npy->offset + npy->bytes;
     if (npy->refusal || size == wanted)
         return TMK_OK;
-    return tmk_fail(diag, TMK_FORMAT,
-                    "%s: %s of shape %s takes %llu bytes with its header, but %llu are there",
-                    size < wanted ? "truncated" : "more than one array",
-                    tmk_dtype_name(npy->stored), tmk_shape_text(&npy->shape, text, sizeof text),
-                    (unsigned long long)wanted, (unsigned long long)size);
+    return tmk_fail(
+        diag, TMK_FORMAT, "%s: %s of shape %s takes %llu bytes with its header, but %llu are there",
+        size < wanted ? "truncated" : "more than one array", tmk_dtype_name(npy->stored),
+        TMK_SHAPE_TEXT(&npy->shape), (unsigned long long)wanted, (unsigned long long)size);
 }
 
 uint64_t tmk_npy_entries(const struct tmk_npy *npy) {

@@ -53,8 +53,7 @@ static enum tmk_status check_names(const struct tmk_npz_entry *entries, size_t n
         if (!ends_in(entries[i].name, ".npy"))
             continue;
         char *shorter = tmk_arena_strndup(arena, entries[i].name, strlen(entries[i].name) - 4);
-        if (!shorter)
-            return tmk_nomem(diag);
+        TMK_TRY_ALLOC(shorter, diag);
         if (tmk_map_get(names, shorter))
             return tmk_fail(diag, TMK_UNSUPPORTED,
                             "arrays named '%s' and '%s' cannot be in one .npz file", shorter,
@@ -127,8 +126,7 @@ static enum tmk_status copy_out(zip_source_t *from, struct tmk_outfile *file,
                                 struct tmk_diag *diag) {
     enum { CHUNK = 1 << 18 };
     char *chunk = malloc(CHUNK);
-    if (!chunk)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(chunk, diag);
     enum tmk_status status = TMK_OK;
     zip_int64_t n = 0;
     if (zip_source_open(from) != 0) {

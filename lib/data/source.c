@@ -55,8 +55,7 @@ static enum tmk_status split_inside(struct tmk_source *source, struct stat *st, 
     for (const char *colon = strstr(path, ":/"); colon && !*found;
          colon = strstr(colon + 1, ":/")) {
         char *file = tmk_arena_strndup(&source->arena, path, (size_t)(colon - path));
-        if (!file)
-            return tmk_nomem(diag);
+        TMK_TRY_ALLOC(file, diag);
         if (stat(file, st) == 0 && S_ISREG(st->st_mode)) {
             source->file = file;
             source->inside = colon + 1;
@@ -151,8 +150,7 @@ static enum tmk_status open_path(struct tmk_source *source,
     if (!kind)
         return no_kind(source->info.path, diag);
     source->info.label = label_of(source);
-    if (!source->info.label)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(source->info.label, diag);
     source->kind = kind;
     source->info.kind = kind->name;
     return kind->open(source, options, diag);
@@ -162,8 +160,7 @@ enum tmk_status tmk_source_open(const char *path, const struct tmk_source_option
                                 struct tmk_source **out, struct tmk_diag *diag) {
     static const struct tmk_source_options nothing_said = {0};
     struct tmk_source *source = calloc(1, sizeof *source);
-    if (!source)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(source, diag);
     source->info.path = tmk_arena_strdup(&source->arena, path);
     enum tmk_status status = source->info.path
                                  ? open_path(source, options ? options : &nothing_said, diag)

@@ -65,8 +65,7 @@ static enum tmk_status open_jsonl(struct tmk_source *source,
                                   const struct tmk_source_options *options, struct tmk_diag *diag) {
     (void)options;
     struct jsonl *jsonl = tmk_arena_alloc(&source->arena, sizeof *jsonl);
-    if (!jsonl)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(jsonl, diag);
     source->own = jsonl;
     source->info.binds = true;
     TMK_TRY(tmk_file_map(source->file, &jsonl->bytes, diag));
@@ -106,8 +105,7 @@ static enum tmk_status bind_jsonl(struct tmk_source *source, const struct tmk_so
         *field = (struct field){wants[i], tmk_role_of(&wants[i], n == 1)};
         field->want.input = tmk_arena_strdup(&source->arena, wants[i].input);
         arrays[i] = (struct tmk_source_array){.name = "", .whole = true, .n_entries = jsonl->n};
-        if (!field->want.input)
-            return tmk_nomem(diag);
+        TMK_TRY_ALLOC(field->want.input, diag);
     }
     source->info.arrays = arrays;
     source->info.n_arrays = n;

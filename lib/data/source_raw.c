@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/size.h"
 #include "data/kind.h"
+#include "tensor/shape.h"
 
 struct raw {
     struct tmk_infile file;
@@ -46,19 +47,17 @@ static enum tmk_status check_want(const struct tmk_source_input *want, struct tm
 
 static enum tmk_status measure_raw(struct raw *raw, const struct tmk_source_input *want,
                                    struct tmk_source_array *array, struct tmk_diag *diag) {
-    char text[256];
     struct tmk_shape shape = want->shape;
     size_t elements;
     shape.dim[0] = 1;
     if (!tmk_shape_count(&shape, &elements) ||
         !tmk_mul_size(elements, sizeof(float), &raw->entry) || !raw->entry)
         return tmk_fail(diag, TMK_SHAPE, "entries of shape %s are not read",
-                        tmk_shape_text(&shape, text, sizeof text));
+                        TMK_SHAPE_TEXT(&shape));
     if (raw->file.size % raw->entry)
         return tmk_fail(diag, TMK_FORMAT,
                         "%llu bytes are no whole number of entries of %zu bytes (float32 %s)",
-                        (unsigned long long)raw->file.size, raw->entry,
-                        tmk_shape_text(&shape, text, sizeof text));
+                        (unsigned long long)raw->file.size, raw->entry, TMK_SHAPE_TEXT(&shape));
     shape.dim[0] = (int64_t)(raw->file.size / raw->entry);
     *array = (struct tmk_source_array){
         .name = "", .n_entries = (uint64_t)shape.dim[0], .dtype = TMK_FLOAT32, .shape = shape};

@@ -11,6 +11,7 @@
 #include "base/diag.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/size.h"
 #include "base/text.h"
 #include "data/kind.h"
 
@@ -94,9 +95,7 @@ static enum tmk_status add_set(struct sets *sets, const char *folder, struct tmk
 /* By number, those without one last. */
 static int by_number(const void *a, const void *b) {
     const struct set *x = a, *y = b;
-    if (x->number != y->number)
-        return x->number < y->number ? -1 : 1;
-    return strcmp(x->folder, y->folder);
+    return x->number != y->number ? TMK_ORDER(x->number, y->number) : strcmp(x->folder, y->folder);
 }
 
 static enum tmk_status is_folder(const char *path, const char *name, bool *out,
@@ -130,8 +129,7 @@ static enum tmk_status find_sets(const char *path, struct sets *sets, struct tmk
     if (status == TMK_OK && errno)
         status = tmk_cannot_read(diag, path);
     closedir(directory);
-    if (status != TMK_OK)
-        return status;
+    TMK_TRY(status);
     if (itself) {
         for (size_t i = 0; i < sets->n; i++)
             free(sets->set[i].folder);
@@ -161,8 +159,7 @@ static enum tmk_status count_inputs(const char *path, uint32_t *out, struct tmk_
     }
     enum tmk_status status = errno ? tmk_cannot_read(diag, path) : TMK_OK;
     closedir(directory);
-    if (status != TMK_OK)
-        return status;
+    TMK_TRY(status);
     if (!n)
         return tmk_fail(diag, TMK_FORMAT, "%s: holds no input_0.pb", path);
     if (n != highest + 1 || n > INT32_MAX)
@@ -231,8 +228,7 @@ static enum tmk_status name_array(struct tmk_source *source, uint32_t input, con
     TMK_TRY(path_of(source, 0, input, &path, diag));
     enum tmk_status status = sets->decode(path, &tensor, &name, diag);
     free(path);
-    if (status != TMK_OK)
-        return status;
+    TMK_TRY(status);
     tmk_tensor_finish(&tensor);
     *out = tmk_arena_strdup(&source->arena, name ? name : "");
     free(name);

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/map.h"
 #include "base/memory.h"
+#include "base/size.h"
 #include "base/text.h"
 
 enum { MOST_BYTES = 256 << 20, MOST_FIELDS = 2 };
@@ -176,9 +177,7 @@ static bool is_header(const struct reader *in) {
 
 static int by_sample(const void *a, const void *b) {
     const struct labelled *x = a, *y = b;
-    if (x->sample != y->sample)
-        return x->sample < y->sample ? -1 : 1;
-    return (x->line > y->line) - (x->line < y->line);
+    return x->sample != y->sample ? TMK_ORDER(x->sample, y->sample) : TMK_ORDER(x->line, y->line);
 }
 
 static enum tmk_status parse_strata(struct tmk_strata *strata, char *text, size_t size,

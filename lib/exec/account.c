@@ -11,6 +11,7 @@
 #include "stats/tile.h"
 #include "tensor/elements.h"
 #include "tensor/positions.h"
+#include "tensor/shape.h"
 
 uint8_t tmk_slot_need(const struct tmk_slot_config *config) {
     return config->print || config->see      ? TMK_TAP_WHOLE
@@ -39,23 +40,14 @@ static enum tmk_status check_nan(const struct tmk_slot_config *config,
     return TMK_OK;
 }
 
-static int compare_shapes(const struct tmk_shape *a, const struct tmk_shape *b) {
-    if (a->rank != b->rank)
-        return a->rank < b->rank ? -1 : 1;
-    for (int32_t i = 0; i < a->rank; i++)
-        if (a->dim[i] != b->dim[i])
-            return a->dim[i] < b->dim[i] ? -1 : 1;
-    return 0;
-}
-
 /* Of more shapes than are kept the smallest stay: a shape that is among them in the end was never
  * pushed out, so its count is whole. */
 static enum tmk_status note_shape(struct tmk_account *account, const struct tmk_shape *shape,
                                   uint64_t runs, struct tmk_diag *diag) {
     uint32_t i = 0;
-    while (i < account->n_shapes && compare_shapes(&account->shapes[i].shape, shape) < 0)
+    while (i < account->n_shapes && tmk_compare_shapes(&account->shapes[i].shape, shape) < 0)
         i++;
-    if (i < account->n_shapes && compare_shapes(&account->shapes[i].shape, shape) == 0) {
+    if (i < account->n_shapes && tmk_compare_shapes(&account->shapes[i].shape, shape) == 0) {
         account->shapes[i].runs += runs;
         return TMK_OK;
     }
@@ -67,8 +59,7 @@ static enum tmk_status note_shape(struct tmk_account *account, const struct tmk_
     } else { /* few values have more than one */
         struct tmk_shape_runs *shapes =
             realloc(account->shapes, (account->n_shapes + 1u) * sizeof *shapes);
-        if (!shapes)
-            return tmk_nomem(diag);
+        TMK_TRY_ALLOC(shapes, diag);
         account->shapes = shapes;
     }
     memmove(&account->shapes[i + 1], &account->shapes[i],
@@ -128,8 +119,7 @@ static enum tmk_status open_batch(struct tmk_account *account, uint64_t samples,
         if (samples > SIZE_MAX || !tmk_mul_size((size_t)samples, sizeof *account->batch, &bytes))
             return tmk_nomem(diag);
         struct tmk_minmax *batch = realloc(account->batch, bytes);
-        if (!batch)
-            return tmk_nomem(diag);
+        TMK_TRY_ALLOC(batch, diag);
         account->batch = batch;
         account->batch_size = (size_t)samples;
     }

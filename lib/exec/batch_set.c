@@ -28,8 +28,7 @@ struct tmk_batch_set {
 enum tmk_status tmk_batch_set_create(uint32_t blocks, uint64_t most, struct tmk_batch_set **out,
                                      struct tmk_diag *diag) {
     struct tmk_batch_set *set = calloc(1, sizeof *set);
-    if (!set)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(set, diag);
     set->blocks = blocks;
     set->most = most ? most : 1;
     pthread_mutex_init(&set->lock, NULL);
@@ -99,8 +98,7 @@ static enum tmk_status give_next(struct tmk_batch_set *set, struct tmk_batch *ou
     struct held *held = &set->held[set->given];
     struct tmk_batch batch = held->batch;
     batch.inputs = calloc(batch.n_inputs + 1u, sizeof *batch.inputs);
-    if (!batch.inputs)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(batch.inputs, diag);
     for (uint32_t i = 0; i < batch.n_inputs; i++)
         tmk_tensor_share(&batch.inputs[i], &held->batch.inputs[i]);
     batch.part = (struct tmk_part){set->block, set->block + 1 < set->blocks, &held->saved};

@@ -6,6 +6,7 @@
 
 #include "base/diag.h"
 #include "base/memory.h"
+#include "base/size.h"
 #include "exec/worker_parts.h"
 
 /* Bytes of the arena. */
@@ -48,8 +49,7 @@ enum tmk_status tmk_cuts_choose(const struct tmk_plan *plan, const uint64_t *byt
     struct tmk_cuts cuts = {calloc(plan->n_steps + 1u, sizeof *cuts.first), 1};
     uint64_t sum = 0;
     *largest = 0;
-    if (!cuts.first)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(cuts.first, diag);
     for (uint32_t s = 0; s < plan->n_steps;) {
         const struct tmk_node *node = plan->steps[s].node;
         uint64_t own = 0;
@@ -92,7 +92,7 @@ static void find_ends(struct tmk_blocks *blocks, const struct tmk_plan *plan,
 
 static int by_first(const void *a, const void *b) {
     const struct span *x = a, *y = b;
-    return (x->first > y->first) - (x->first < y->first);
+    return TMK_ORDER(x->first, y->first);
 }
 
 /* From its first element to its last. */
@@ -153,8 +153,7 @@ enum tmk_status tmk_blocks_create(const struct tmk_plan *plan, const struct tmk_
                                   struct tmk_blocks **out, struct tmk_diag *diag) {
     struct tmk_blocks *blocks = calloc(1, sizeof *blocks);
     struct tmk_ptrmap numbers = {0};
-    if (!blocks)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(blocks, diag);
     blocks->n = cuts->n;
     blocks->end = calloc(cuts->n, sizeof *blocks->end);
     blocks->crossing = calloc(cuts->n, sizeof *blocks->crossing);
@@ -235,8 +234,7 @@ enum tmk_status tmk_block_save(struct tmk_worker *worker, const struct tmk_block
                                uint32_t block, struct tmk_saved **out, struct tmk_diag *diag) {
     const struct crossing *crossing = &blocks->crossing[block];
     struct tmk_saved *saved = calloc(1, sizeof *saved);
-    if (!saved)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(saved, diag);
     *out = saved;
     saved->bytes = tmk_memory_aligned(crossing->bytes);
     saved->dynamic = calloc(crossing->n_dynamic + 1u, sizeof *saved->dynamic);

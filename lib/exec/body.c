@@ -57,8 +57,7 @@ enum tmk_status tmk_worker_call(void *context, const struct tmk_graph *body,
         TMK_TRY(tmk_worker_goes_on(worker, diag));
         enum tmk_status status = run_node(worker, node, diag);
         if (status != TMK_OK) {
-            char label[256];
-            return tmk_in(diag, status, "node %s", tmk_node_label(node, label, sizeof label));
+            return tmk_in(diag, status, "node %s", TMK_NODE_LABEL(node));
         }
     }
     for (uint32_t i = 0; i < body->n_outputs; i++)

@@ -199,8 +199,7 @@ static enum tmk_status finalize_slot(struct tmk_cache *cache, uint32_t group, ui
     struct finalized *finalized = &cache->finalized[group];
     if (!finalized->accounts)
         finalized->accounts = calloc(cache->n_slots + 1u, sizeof *finalized->accounts);
-    if (!finalized->accounts)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(finalized->accounts, diag);
     const struct tmk_slot_config config = config_of_constant(cache, slot);
     return tmk_account_merge(&finalized->accounts[slot], once, times, &config, diag);
 }

@@ -70,8 +70,7 @@ static enum tmk_status set_rule(struct deriving *d, uint32_t slot, enum tmk_deri
                                 const struct tmk_node *node, uint32_t n) {
     struct tmk_slot_config *config = &d->configs[slot];
     uint32_t *sources = calloc(n, sizeof *sources);
-    if (!sources)
-        return tmk_nomem(d->diag);
+    TMK_TRY_ALLOC(sources, d->diag);
     for (uint32_t i = 0; i < n; i++) {
         sources[i] = source_of(d, slot, node->inputs[i]);
         if (sources[i] == UINT32_MAX) {
@@ -368,8 +367,7 @@ static enum tmk_status add_up_concat(struct tmk_account *accounts,
                                      const struct tmk_slot_config *config,
                                      struct tmk_account *account, struct tmk_diag *diag) {
     const struct tmk_stats **operands = calloc(config->n_sources, sizeof *operands);
-    if (!operands)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(operands, diag);
     for (uint32_t i = 0; i < config->n_sources; i++)
         operands[i] = accounts[config->sources[i]].floats;
     enum tmk_status status = tmk_stats_derive_concat(operands, config->n_sources, account->shadow,

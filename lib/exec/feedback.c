@@ -6,6 +6,7 @@
 #include "base/diag.h"
 #include "ops/stack.h"
 #include "tensor/list.h"
+#include "tensor/shape.h"
 
 void tmk_loop_state_load(const struct tmk_loop_state *carried, const struct tmk_feedback *feedback,
                          struct tmk_tensor *inputs) {
@@ -26,7 +27,6 @@ static bool type_fits(const struct tmk_type *type, const struct tmk_shape *shape
 
 static enum tmk_status check_loop(const struct tmk_value *output, const struct tmk_value *input,
                                   const struct tmk_tensor *tensor, struct tmk_diag *diag) {
-    char made[256], wanted[256];
     if (tensor->kind != TMK_TYPE_TENSOR)
         return tmk_fail(diag, TMK_TYPE, "'%s' is %s; only arrays are fed back", output->name,
                         tmk_tensor_what(tensor));
@@ -34,10 +34,8 @@ static enum tmk_status check_loop(const struct tmk_value *output, const struct t
         return TMK_OK;
     return tmk_fail(diag, TMK_SHAPE,
                     "'%s' is %s%s, but input '%s', to which it is fed back, is %s%s", output->name,
-                    tmk_dtype_name(tensor->dtype),
-                    tmk_shape_text(&tensor->shape, made, sizeof made), input->name,
-                    tmk_dtype_name(input->type.dtype),
-                    tmk_shape_text(&input->type.shape, wanted, sizeof wanted));
+                    tmk_dtype_name(tensor->dtype), TMK_SHAPE_TEXT(&tensor->shape), input->name,
+                    tmk_dtype_name(input->type.dtype), TMK_SHAPE_TEXT(&input->type.shape));
 }
 
 enum tmk_status tmk_loop_state_store(struct tmk_loop_state *carried,

@@ -7,6 +7,7 @@
 
 #include "base/diag.h"
 #include "tensor/number.h"
+#include "tensor/shape.h"
 
 /* What a step had, by prompt. */
 struct step {
@@ -23,11 +24,10 @@ static size_t last_dim(const struct tmk_tensor *tensor) {
 static enum tmk_status measure_tokens(struct step *step, const struct tmk_graph *graph,
                                       const struct tmk_tensor *inputs, struct tmk_diag *diag) {
     const struct tmk_tensor *tokens = &inputs[step->generation->tokens];
-    char text[256];
     if (tokens->shape.rank < 1 || tokens->shape.rank > 2 || !tmk_tensor_count(tokens))
         return tmk_fail(diag, TMK_SHAPE, "'%s' is %s: tokens are [batch, length] or [length]",
                         graph->inputs[step->generation->tokens]->name,
-                        tmk_shape_text(&tokens->shape, text, sizeof text));
+                        TMK_SHAPE_TEXT(&tokens->shape));
     step->tokens = last_dim(tokens);
     step->prompts = tmk_tensor_count(tokens) / step->tokens;
     step->last = calloc(step->prompts, sizeof *step->last);
@@ -70,7 +70,6 @@ static size_t argmax_of(const float *x, size_t n) {
 /* Logits are [batch, length, vocabulary], or those of the last token alone. */
 static enum tmk_status choose_next(struct step *step, const struct tmk_value *output,
                                    const struct tmk_tensor *logits, struct tmk_diag *diag) {
-    char text[256];
     const size_t words = last_dim(logits), each = step->prompts * words;
     const size_t count = tmk_tensor_count(logits), rows = each ? count / each : 0;
     if (logits->kind != TMK_TYPE_TENSOR || logits->dtype != TMK_FLOAT32)
@@ -79,8 +78,7 @@ static enum tmk_status choose_next(struct step *step, const struct tmk_value *ou
         return tmk_fail(diag, TMK_SHAPE,
                         "the logits '%s' are %s; of %zu prompts of %zu tokens, [batch, length, "
                         "vocabulary] is needed",
-                        output->name, tmk_shape_text(&logits->shape, text, sizeof text),
-                        step->prompts, step->tokens);
+                        output->name, TMK_SHAPE_TEXT(&logits->shape), step->prompts, step->tokens);
     for (size_t p = 0; p < step->prompts; p++) {
         const size_t row = rows == 1 ? p : p * rows + step->last[p];
         step->next[p] = argmax_of((const float *)logits->data + row * words, words);

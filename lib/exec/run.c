@@ -444,8 +444,7 @@ static void destroy_runner(struct tmk_exec *exec, struct runner *r) {
 static enum tmk_status create_caches(struct tmk_exec *exec, struct tmk_diag *diag) {
     const struct tmk_statistics_config *observe = &exec->options.observe;
     exec->caches = calloc(exec->n_graphs, sizeof(struct tmk_cache *));
-    if (!exec->caches)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(exec->caches, diag);
     for (uint32_t g = 0; g < exec->n_graphs; g++)
         TMK_TRY(tmk_cache_create(exec->graphs[g], g ? NULL : observe->slots,
                                  g ? 0 : observe->n_slots, observe->groups, IDLE_PLANS_KEPT,
@@ -459,8 +458,7 @@ static enum tmk_status set_up(struct tmk_exec *exec, struct tmk_diag *diag) {
     exec->sinks[exec->n_sinks++] = tmk_statistics_sink(exec->statistics);
     exec->sinks[exec->n_sinks++] = options->sink;
     exec->runners = calloc(options->threads, sizeof *exec->runners);
-    if (!exec->runners)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(exec->runners, diag);
     for (uint32_t i = 0; i < options->threads; i++)
         TMK_TRY(create_runner(exec, i, diag));
     if (options->cuts)
@@ -474,8 +472,7 @@ enum tmk_status tmk_exec_open(struct tmk_graph *const *graphs, uint32_t n_graphs
     if ((options->feedback.n || options->generation.steps) && n_graphs > 1)
         return tmk_fail(diag, TMK_UNSUPPORTED, "outputs can't be fed back here");
     struct tmk_exec *exec = calloc(1, sizeof *exec);
-    if (!exec)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(exec, diag);
     exec->options = *options;
     exec->options.observe.groups = options->observe.groups ? options->observe.groups : 1;
     exec->graphs = graphs;

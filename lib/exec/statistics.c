@@ -39,8 +39,7 @@ static enum tmk_status reserve_padded(struct counter *counter, size_t n, struct 
     if (n <= counter->padded_size)
         return TMK_OK;
     bool *padded = realloc(counter->padded, n * sizeof *padded);
-    if (!padded)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(padded, diag);
     counter->padded = padded;
     counter->padded_size = n;
     return TMK_OK;
@@ -224,8 +223,7 @@ void tmk_counted_finish(struct tmk_counted *counted) {
 enum tmk_status tmk_statistics_create(const struct tmk_statistics_config *config, uint32_t workers,
                                       struct tmk_statistics **out, struct tmk_diag *diag) {
     struct tmk_statistics *s = calloc(1, sizeof *s);
-    if (!s)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(s, diag);
     s->config = *config;
     s->config.groups = config->groups ? config->groups : 1;
     s->n = workers;

@@ -59,8 +59,7 @@ enum tmk_status tmk_timing_add(struct tmk_timing *timing, const struct tmk_plan 
     struct tmk_step_time *time = find_step(timing, step->node, step->kind);
     if (!time) {
         time = add_step(timing, step->node, step->kind);
-        if (!time)
-            return tmk_nomem(diag);
+        TMK_TRY_ALLOC(time, diag);
         describe_step(time, plan, step);
     }
     time->runs++;
@@ -77,8 +76,7 @@ enum tmk_status tmk_timing_merge(struct tmk_timing *dst, const struct tmk_timing
         struct tmk_step_time *to = find_step(dst, from->node, from->kind);
         if (!to) {
             to = add_step(dst, from->node, from->kind);
-            if (!to)
-                return tmk_nomem(diag);
+            TMK_TRY_ALLOC(to, diag);
             *to = *from;
             continue;
         }

@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "ops/cost.h"
 #include "tensor/elements.h"
+#include "tensor/shape.h"
 
 enum tmk_status tmk_worker_create(struct tmk_worker **out, struct tmk_diag *diag) {
     struct tmk_worker *worker = calloc(1, sizeof *worker);
@@ -75,7 +76,6 @@ static enum tmk_status alloc_output(void *context, uint32_t i, enum tmk_dtype dt
 
 static enum tmk_status lacks_activations(const struct tmk_plan *plan, struct tmk_diag *diag) {
     const struct tmk_plan_value *largest = NULL;
-    char text[256], label[256];
     size_t most = 0, bytes = plan->arena_bytes + plan->scratch_bytes;
     uint32_t step = 0;
     for (uint32_t i = 0; i < plan->n_steps; i++)
@@ -95,8 +95,7 @@ static enum tmk_status lacks_activations(const struct tmk_plan *plan, struct tmk
     if (!largest)
         return tmk_memory_fail(diag, bytes, "what one worker has at once");
     return tmk_memory_fail(diag, bytes, "what one worker has at once, the largest %s made by %s,",
-                           tmk_shape_text(&largest->shape, text, sizeof text),
-                           tmk_node_label(plan->steps[step].node, label, sizeof label));
+                           TMK_SHAPE_TEXT(&largest->shape), TMK_NODE_LABEL(plan->steps[step].node));
 }
 
 static enum tmk_status enter_plan(struct tmk_worker *worker, const struct tmk_plan *plan,
@@ -105,8 +104,7 @@ static enum tmk_status enter_plan(struct tmk_worker *worker, const struct tmk_pl
     worker->plan = NULL;
     if (plan->n_values > worker->values_size) {
         void *values = realloc(worker->values, plan->n_values * sizeof *worker->values);
-        if (!values)
-            return tmk_nomem(diag);
+        TMK_TRY_ALLOC(values, diag);
         worker->values = values;
         memset(worker->values + worker->values_size, 0,
                (plan->n_values - worker->values_size) * sizeof *worker->values);
@@ -175,8 +173,7 @@ enum tmk_status tmk_worker_infer(struct tmk_worker *worker, const struct tmk_nod
                                  const struct tmk_tensor *const *in, struct tmk_tensor *const *out,
                                  struct tmk_diag *diag) {
     struct tmk_infer_result *results = calloc(node->n_outputs + 1u, sizeof *results);
-    if (!results)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(results, diag);
     enum tmk_status status = tmk_op_infer(node, in, results, diag);
     if (status == TMK_OK)
         status = count_operations(worker, node, in, results, diag);
@@ -373,8 +370,7 @@ static enum tmk_status run_steps(struct tmk_worker *worker, uint32_t first, uint
         enum tmk_status status = worker->timing ? time_step(worker, step, watch, diag)
                                                 : run_and_watch(worker, step, watch, diag);
         if (status != TMK_OK) {
-            char label[256];
-            return tmk_in(diag, status, "node %s", tmk_node_label(step->node, label, sizeof label));
+            return tmk_in(diag, status, "node %s", TMK_NODE_LABEL(step->node));
         }
         for (uint32_t i = step->first_free; i < step->first_free + step->n_free; i++)
             tmk_tensor_finish(&worker->values[plan->free_list[i]]);

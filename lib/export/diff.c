@@ -8,6 +8,7 @@
 
 #include "base/diag.h"
 #include "base/map.h"
+#include "base/size.h"
 
 /* ---- the result ---- */
 
@@ -47,9 +48,7 @@ static int worst_first(const void *x, const void *y) {
     const double left = sort_weight(a), right = sort_weight(b);
     if (left != right)
         return left > right ? -1 : 1;
-    if (a->id_a != b->id_a)
-        return a->id_a < b->id_a ? -1 : 1;
-    return strcmp(a->name, b->name);
+    return a->id_a != b->id_a ? TMK_ORDER(a->id_a, b->id_a) : strcmp(a->name, b->name);
 }
 
 static void sort_items(struct tmk_diff *diff) {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "base/size.h"
 #include "calib/grid.h"
 #include "export/qdq.h"
 #include "graph/rewrite.h"
@@ -53,10 +54,10 @@ static bool is_concerned(const struct tmk_integer *g, const struct tmk_node *nod
 }
 
 static enum tmk_status add_remark(struct tmk_integer *g, const struct tmk_node *node) {
-    char label[256], line[600];
+    char line[600];
     if (!g->options->remark || !is_concerned(g, node))
         return TMK_OK;
-    snprintf(line, sizeof line, "%s stays float: %s", tmk_node_label(node, label, sizeof label),
+    snprintf(line, sizeof line, "%s stays float: %s", TMK_NODE_LABEL(node),
              g->why[0] ? g->why : "it has no form of integers");
     g->options->remark(g->options->context, line);
     return TMK_OK;
@@ -95,8 +96,7 @@ static enum tmk_status restore_float_for_nodes(struct tmk_integer *g, struct tmk
     if (!n)
         return TMK_OK;
     struct tmk_use *uses = tmk_arena_array(&g->arena, n, sizeof *uses);
-    if (!uses)
-        return tmk_nomem(g->diag);
+    TMK_TRY_ALLOC(uses, g->diag);
     if (n)
         memcpy(uses, value->uses, n * sizeof *uses);
     for (uint32_t i = 0; i < n; i++) {
@@ -187,7 +187,7 @@ static enum tmk_status build_form(struct tmk_integer *g, struct tmk_value *const
 static int by_id(const void *a, const void *b) {
     const uint32_t x = ((const struct tmk_quantized_value *)a)->id,
                    y = ((const struct tmk_quantized_value *)b)->id;
-    return (x > y) - (x < y);
+    return TMK_ORDER(x, y);
 }
 
 static bool is_read(const struct tmk_value *value) {
@@ -198,8 +198,7 @@ static enum tmk_status list_values(const struct tmk_integer *g, struct tmk_value
                                    uint32_t n, struct tmk_quantized_graph *out) {
     struct tmk_quantized_value *list = calloc((size_t)n + 1, sizeof *list);
     uint32_t kept = 0;
-    if (!list)
-        return tmk_nomem(g->diag);
+    TMK_TRY_ALLOC(list, g->diag);
     for (uint32_t i = 0; i < n; i++) {
         const struct tmk_form *form = tmk_ptrmap_get(&g->forms, values[i]);
         struct tmk_quantized_value *v = &list[kept];

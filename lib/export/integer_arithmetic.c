@@ -59,8 +59,7 @@ static enum tmk_status finish_sum(struct tmk_integer *g, struct tmk_node *node,
                                   int32_t axis) {
     struct tmk_tail tail;
     double *real = tmk_arena_array(&g->arena, n, sizeof *real);
-    if (!real)
-        return tmk_nomem(g->diag);
+    TMK_TRY_ALLOC(real, g->diag);
     TMK_TRY(tmk_integer_tail(g, node->outputs[0], &tail));
     for (uint32_t i = 0; i < n; i++)
         real[i] = unit[i] / (double)tail.encoding->scale[0];
@@ -134,8 +133,7 @@ static enum tmk_status read_parameter(struct tmk_integer *g, const struct tmk_no
     if (!e || tmk_integer_carrier(e) == TMK_UNDEFINED || (e->n != 1 && e->n != *n))
         return TMK_OK;
     float *numbers = tmk_arena_array(&g->arena, *n, sizeof *numbers);
-    if (!numbers)
-        return tmk_nomem(g->diag);
+    TMK_TRY_ALLOC(numbers, g->diag);
     TMK_TRY(e->dtype == TMK_INT32 ? tmk_qdq_bias_codes(t, 1, e->scale, e->n, &codes, g->diag)
                                   : tmk_qdq_codes(t, e, e->scale, &codes, g->diag));
     for (uint32_t c = 0; c < *n; c++)
@@ -212,8 +210,7 @@ enum tmk_status tmk_integer_batch_norm(struct tmk_integer *g, struct tmk_node *n
     if (!affine.n)
         return TMK_OK;
     double *unit = tmk_arena_array(&g->arena, affine.n, sizeof *unit);
-    if (!unit)
-        return tmk_nomem(g->diag);
+    TMK_TRY_ALLOC(unit, g->diag);
     TMK_TRY(to_integers(g, &affine, x, rank, name, terms, unit));
     TMK_TRY(tmk_integer_codes_of(g, node->inputs[0], x, &sum));
     TMK_TRY(tmk_integer_centred(g, sum, x, node->inputs[0]->name, &sum));
@@ -364,8 +361,7 @@ static enum tmk_status sum_windows(struct tmk_integer *g, const struct mean *m, 
     if (!tmk_shape_count(&shape, &count))
         return tmk_fail(g->diag, TMK_RANGE, "'%s': its kernel is too large", name);
     int32_t *ones = tmk_arena_array(&g->arena, count, sizeof *ones);
-    if (!ones)
-        return tmk_nomem(g->diag);
+    TMK_TRY_ALLOC(ones, g->diag);
     for (size_t i = 0; i < count; i++)
         ones[i] = 1;
     TMK_TRY(tmk_integer_codes_of(g, m->node->inputs[0], m->x, &inputs[0]));

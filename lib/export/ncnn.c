@@ -57,8 +57,7 @@ enum tmk_status tmk_ncnn_scales_make(const struct tmk_export_layer *layer,
     uint32_t n = layer->group > 1 ? layer->group : layer->channels;
     float codes = six_bits && is_winograd(layer) ? 31 : 127;
     float *weights = calloc(n, sizeof *weights);
-    if (!weights)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(weights, diag);
     for (uint32_t i = 0; i < n; i++) {
         float most = 0;
         for (uint32_t c = i * (layer->channels / n); c < (i + 1) * (layer->channels / n); c++)

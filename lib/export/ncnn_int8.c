@@ -53,8 +53,7 @@ static void put_part(struct writing *w, const struct tmk_ncnn_part *part) {
 static enum tmk_status put_quantized_part(struct writing *w, const struct tmk_ncnn_part *part,
                                           const float *scales) {
     float *numbers = tmk_ncnn_numbers(&w->model, part);
-    if (!numbers)
-        return tmk_nomem(w->diag);
+    TMK_TRY_ALLOC(numbers, w->diag);
     put_codes(w, numbers, part->count, scales, part->scales);
     free(numbers);
     return TMK_OK;

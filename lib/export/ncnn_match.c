@@ -80,8 +80,7 @@ static enum tmk_status match_layer(struct matching *m, const struct tmk_ncnn_lay
         if (m->names && ours != named)
             continue;
         float *factors = calloc(ours->channels, sizeof *factors);
-        if (!factors)
-            return tmk_nomem(m->diag);
+        TMK_TRY_ALLOC(factors, m->diag);
         int64_t strange = strangeness(layer, ours, theirs, factors);
         if (strange >= 0 && m->taken[i])
             strange += ours->channels + (int64_t)1;
@@ -104,8 +103,7 @@ static enum tmk_status match_all(struct matching *m) {
         if (layer->int8 != TMK_NCNN_STATIC && !tmk_ncnn_is_gemm(layer))
             continue;
         float *theirs = tmk_ncnn_numbers(m->model, &layer->parts[0]);
-        if (!theirs)
-            return tmk_nomem(m->diag);
+        TMK_TRY_ALLOC(theirs, m->diag);
         enum tmk_status status = match_layer(m, layer, theirs, &m->matches[i]);
         free(theirs);
         TMK_TRY(status);

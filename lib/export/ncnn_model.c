@@ -78,8 +78,7 @@ static enum tmk_status read_layer(struct reading *r, const char *line, size_t le
     char *words = tmk_arena_strndup(&r->model->arena, line, len);
     int64_t inputs, outputs;
     struct tmk_ncnn_keys keys;
-    if (!words)
-        return tmk_nomem(r->diag);
+    TMK_TRY_ALLOC(words, r->diag);
     layer.type = next_word(&words);
     layer.name = next_word(&words);
     if (!parse_whole(next_word(&words), &inputs) || !parse_whole(next_word(&words), &outputs) ||
@@ -111,8 +110,7 @@ static enum tmk_status read_param(struct reading *r, const struct tmk_buf *file)
     int64_t magic, counted;
     struct tmk_ncnn_model *model = r->model;
     char *text = tmk_arena_strndup(&model->arena, tmk_buf_data(file), tmk_buf_size(file));
-    if (!text)
-        return tmk_nomem(r->diag);
+    TMK_TRY_ALLOC(text, r->diag);
     r->at = text;
     r->end = text + tmk_buf_size(file);
     char number[32] = "";
@@ -123,8 +121,7 @@ static enum tmk_status read_param(struct reading *r, const struct tmk_buf *file)
     if (!next_line(r, &line, &len))
         return fail_line(r, "two counts were expected");
     char *counts = tmk_arena_strndup(&model->arena, line, len);
-    if (!counts)
-        return tmk_nomem(r->diag);
+    TMK_TRY_ALLOC(counts, r->diag);
     words = next_word(&counts);
     if (!parse_whole(words, &counted))
         return fail_line(r, "two counts were expected");

@@ -83,8 +83,7 @@ static enum tmk_status put_dynamic(struct writing *w, const struct tmk_ncnn_laye
         if (!layer->parts[i].scales)
             continue;
         float *scales = tmk_ncnn_dynamic_scales(&w->model, &layer->parts[i]);
-        if (!scales)
-            return tmk_nomem(w->diag);
+        TMK_TRY_ALLOC(scales, w->diag);
         put_scales(&w->others, layer->name, (unsigned)param++, scales, layer->parts[i].scales);
         free(scales);
     }

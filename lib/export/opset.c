@@ -501,10 +501,8 @@ struct upgrading {
 
 static void refuse_node(struct upgrading *r, const struct tmk_node *node) {
     enum { MOST = 4 };
-    char label[256];
     if (r->n_refused++ < MOST)
-        tmk_text_printf(&r->refused, "%s%s", r->n_refused > 1 ? ", " : "",
-                        tmk_node_label(node, label, sizeof label));
+        tmk_text_printf(&r->refused, "%s%s", r->n_refused > 1 ? ", " : "", TMK_NODE_LABEL(node));
 }
 
 /* Row by row, until its row is the one of the wanted version. */

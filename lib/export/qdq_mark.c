@@ -76,15 +76,13 @@ static enum tmk_status add_mark(struct tmk_qdq *q, struct tmk_value *value, int6
     if (q->n_marks == q->marks_size) {
         uint32_t size = q->marks_size ? 2 * q->marks_size : 64;
         struct tmk_qdq_mark **list = tmk_arena_array(&q->arena, size, sizeof *list);
-        if (!list)
-            return tmk_nomem(q->diag);
+        TMK_TRY_ALLOC(list, q->diag);
         if (q->n_marks)
             memcpy(list, q->marks, q->n_marks * sizeof *list);
         q->marks = list;
         q->marks_size = size;
     }
-    if (!made)
-        return tmk_nomem(q->diag);
+    TMK_TRY_ALLOC(made, q->diag);
     made->value = value;
     made->id = id;
     q->marks[q->n_marks++] = made;
@@ -142,8 +140,7 @@ static enum tmk_status copy_bias(struct tmk_qdq *q, struct tmk_value *bias,
             most = number;
     }
     char *name = tmk_arena_alloc(&q->arena, len + 16);
-    if (!name)
-        return tmk_nomem(q->diag);
+    TMK_TRY_ALLOC(name, q->diag);
     snprintf(name, len + 16, "%s%ld", bias->name, most + 1);
     return tmk_graph_add_initializer(q->graph, name, &bias->data, out, q->diag);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "calib/encodings.h"
 #include "export/qdq.h"
 
 #define MICROSOFT "com.microsoft"
@@ -53,8 +54,7 @@ static const char *suffix_of(struct tmk_qdq *q, uint32_t i) {
 
 static enum tmk_status add_initializer(struct tmk_qdq *q, const char *name,
                                        const struct tmk_tensor *data, struct tmk_value **out) {
-    if (!name)
-        return tmk_nomem(q->diag);
+    TMK_TRY_ALLOC(name, q->diag);
     return tmk_graph_add_initializer(q->graph, name, data, out, q->diag);
 }
 
@@ -150,8 +150,7 @@ static enum tmk_status add_quantize(struct tmk_qdq *q, const char *name, const c
                                     struct tmk_value *scale, struct tmk_value *zero,
                                     struct tmk_value **out) {
     const char *base = join_name(q, name, suffix, "");
-    if (!base)
-        return tmk_nomem(q->diag);
+    TMK_TRY_ALLOC(base, q->diag);
     TMK_TRY(add_node(q, "QuantizeLinear", join_name(q, base, "_QuantizeLinear", ""), from, scale,
                      zero, e->axis, 0, e->dtype, join_name(q, base, "_QuantizeLinear_Output", ""),
                      out));
@@ -164,8 +163,7 @@ static enum tmk_status add_dequantize(struct tmk_qdq *q, const char *name, const
                                       struct tmk_value *scale, struct tmk_value *zero,
                                       const char *result, struct tmk_value **out) {
     const char *base = join_name(q, name, suffix, "");
-    if (!base)
-        return tmk_nomem(q->diag);
+    TMK_TRY_ALLOC(base, q->diag);
     TMK_TRY(add_node(q, "DequantizeLinear", join_name(q, base, "_DequantizeLinear", ""), codes,
                      scale, zero, e->axis, e->block, e->dtype,
                      result ? result : join_name(q, base, "_DequantizeLinear_Output", ""), out));
@@ -228,13 +226,6 @@ static enum tmk_status check_axis(struct tmk_qdq *q, const struct tmk_value *val
 
 /* ---- values that are computed ---- */
 
-static bool same_grid(const struct tmk_encoding *a, const struct tmk_encoding *b) {
-    if (a->dtype != b->dtype || a->axis != b->axis || a->n != b->n)
-        return false;
-    return memcmp(a->scale, b->scale, a->n * sizeof *a->scale) == 0 &&
-           memcmp(a->zero_point, b->zero_point, a->n * sizeof *a->zero_point) == 0;
-}
-
 /* The mark whose scale and zero point this one's are; NULL: they are its own. */
 static const struct tmk_qdq_mark *shared_with(const struct tmk_qdq *q,
                                               const struct tmk_qdq_mark *mark) {
@@ -244,7 +235,7 @@ static const struct tmk_qdq_mark *shared_with(const struct tmk_qdq *q,
         tmk_qdq_encoding(q, from, mark->provided, 0) != tmk_qdq_encoding(q, from, NULL, 0))
         return NULL;
     const struct tmk_encoding *theirs = tmk_qdq_encoding(q, from, NULL, 0);
-    return theirs && same_grid(own, theirs) ? from : NULL;
+    return theirs && theirs->axis < 0 && tmk_encoding_same_codes(own, theirs) ? from : NULL;
 }
 
 /* Readers that see another encoding than most, behind `codes` of most. */
@@ -254,8 +245,7 @@ static enum tmk_status convert_codes(struct tmk_qdq *q, struct tmk_qdq_mark *mar
         const struct tmk_encoding *e = r->other[i];
         const char *suffix = suffix_of(q, i + 1);
         struct tmk_value *from = mark->real, *scale, *zero, *codes, *real;
-        if (!suffix)
-            return tmk_nomem(q->diag);
+        TMK_TRY_ALLOC(suffix, q->diag);
         if (r->general) {
             const char *base = join_name(q, name, suffix, ""),
                        *clone = base ? join_name(q, base, "_clone", "") : NULL,
@@ -289,8 +279,7 @@ static enum tmk_status place_for_most(struct tmk_qdq *q, struct tmk_qdq_mark *ma
     }
     if (returned) {
         const char *before = join_name(q, name, "_QuantizeLinear_Input", "");
-        if (!before)
-            return tmk_nomem(q->diag);
+        TMK_TRY_ALLOC(before, q->diag);
         TMK_TRY(tmk_value_rename(value, before, q->diag));
     }
     TMK_TRY(add_quantize(q, name, "", value, e, mark->scale, mark->zero, &mark->codes));
@@ -313,8 +302,7 @@ static enum tmk_status place_for_some(struct tmk_qdq *q, struct tmk_qdq_mark *ma
         const struct tmk_encoding *e = r->other[i];
         const char *name = mark->value->name, *suffix = suffix_of(q, i);
         struct tmk_value *scale, *zero, *codes, *real;
-        if (!suffix)
-            return tmk_nomem(q->diag);
+        TMK_TRY_ALLOC(suffix, q->diag);
         TMK_TRY(tmk_qdq_report(q, e, NULL));
         TMK_TRY(add_parameters(q, name, suffix, e, e->scale, NULL, &scale, &zero));
         TMK_TRY(add_quantize(q, name, suffix, mark->value, e, scale, zero, &codes));
@@ -374,8 +362,7 @@ static enum tmk_status place_constant(struct tmk_qdq *q, struct tmk_qdq_mark *ma
     for (uint32_t i = 0; i < readers.n_other; i++) {
         struct tmk_qdq_mark made = {0};
         const char *suffix = suffix_of(q, e ? i + 1 : i);
-        if (!suffix)
-            return tmk_nomem(q->diag);
+        TMK_TRY_ALLOC(suffix, q->diag);
         TMK_TRY(place_codes(q, mark, readers.other[i], suffix, &made));
         TMK_TRY(hand_out(q, &readers, readers.other[i], made.real));
     }
@@ -415,8 +402,7 @@ static enum tmk_status place_bias_codes(struct tmk_qdq *q, struct tmk_qdq_mark *
     const struct tmk_type type = value->type;
     struct tmk_tensor codes = {0};
     float beta = 1;
-    if (!codes_name)
-        return tmk_nomem(q->diag);
+    TMK_TRY_ALLOC(codes_name, q->diag);
     TMK_TRY(take_beta(q, bias->node, &beta));
     TMK_TRY(tmk_qdq_bias_codes(&value->data, beta, scale, n, &codes, q->diag));
     const int32_t axis = n > 1 ? codes.shape.rank - 1 : -1;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/diag.h"
+#include "base/size.h"
 #include "export/integer.h"
 #include "export/qdq.h"
 #include "ops/ops.h"
@@ -126,7 +127,7 @@ static enum tmk_status report_rest(struct tmk_qdq *q) {
 static int by_id(const void *a, const void *b) {
     const uint32_t ia = ((const struct tmk_quantized_value *)a)->id,
                    ib = ((const struct tmk_quantized_value *)b)->id;
-    return (ia > ib) - (ia < ib);
+    return TMK_ORDER(ia, ib);
 }
 
 /* Values without an encoding can be read where they are. */

@@ -46,8 +46,7 @@ bool tmk_ranges_format(size_t i, const char **name, const char **help) {
 
 static enum tmk_status create_ranges(struct tmk_ranges **out, struct tmk_diag *diag) {
     struct tmk_ranges *ranges = calloc(1, sizeof *ranges);
-    if (!ranges)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(ranges, diag);
     ranges->arena = calloc(1, sizeof *ranges->arena);
     if (!ranges->arena) {
         free(ranges);

@@ -316,8 +316,7 @@ static enum tmk_status find_nonfinite(struct page *p, struct tmk_diag *diag) {
     struct tmk_nonfinite *all;
     uint32_t n;
     p->begins = calloc(p->profile->n_tensors + (size_t)1, sizeof *p->begins);
-    if (!p->begins)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(p->begins, diag);
     TMK_TRY(tmk_profile_nonfinite(p->profile, &all, &n, diag));
     for (uint32_t i = 0; i < n; i++)
         if (!all[i].n_from)

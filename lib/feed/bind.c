@@ -12,6 +12,7 @@
 #include "feed/internal.h"
 #include "model/onnx.h"
 #include "tensor/list.h"
+#include "tensor/shape.h"
 
 static enum tmk_status decode_tensor(const char *path, struct tmk_tensor *out, char **name,
                                      struct tmk_diag *diag) {
@@ -43,7 +44,6 @@ static int32_t split_binding(const struct tmk_graph *graph, const char *text, co
 static enum tmk_status with_inputs(const struct tmk_graph *graph, enum tmk_status status,
                                    struct tmk_diag *diag) {
     enum { MAX_REPORTED = 6 };
-    char shape[256];
     if (!diag)
         return status;
     for (uint32_t i = 0; i < graph->n_inputs && i < MAX_REPORTED; i++) {
@@ -51,8 +51,7 @@ static enum tmk_status with_inputs(const struct tmk_graph *graph, enum tmk_statu
         const struct tmk_type *type = &graph->inputs[i]->type;
         snprintf(diag->text + used, sizeof diag->text - used, "%s'%.80s' %s%.80s",
                  i ? ", " : "; the inputs are ", graph->inputs[i]->name,
-                 tmk_dtype_name(type->dtype),
-                 type->has_shape ? tmk_shape_text(&type->shape, shape, sizeof shape) : "");
+                 tmk_dtype_name(type->dtype), type->has_shape ? TMK_SHAPE_TEXT(&type->shape) : "");
     }
     const size_t used = strlen(diag->text);
     snprintf(diag->text + used, sizeof diag->text - used, "%s%s",

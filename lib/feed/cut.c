@@ -37,7 +37,6 @@ static enum tmk_status choose_cut(const struct tmk_feed *feed, uint32_t input, u
     struct tmk_source_array inside, *array = &inside;
     TMK_TRY(look_inside(feed, input, array, diag));
     const struct tmk_type *type = &feed->graph->inputs[input]->type;
-    char want[256], have[256];
     bound->step = 1;
     if (type->dtype != TMK_UNDEFINED && array->dtype != TMK_UNDEFINED &&
         type->dtype != array->dtype)
@@ -58,9 +57,8 @@ static enum tmk_status choose_cut(const struct tmk_feed *feed, uint32_t input, u
                         "%s: input '%s' has shape %s, but the array has %s; it must have the same "
                         "rank (cut along the first axis) or one more (one input an entry)",
                         tmk_source_info(feed->sources[bound->source])->path,
-                        feed->graph->inputs[input]->name,
-                        tmk_shape_text(&type->shape, want, sizeof want),
-                        tmk_shape_text(&array->shape, have, sizeof have));
+                        feed->graph->inputs[input]->name, TMK_SHAPE_TEXT(&type->shape),
+                        TMK_SHAPE_TEXT(&array->shape));
     }
     return TMK_OK;
 }
@@ -122,7 +120,6 @@ static bool may_be_smaller(const struct tmk_feed *feed) {
 static enum tmk_status count_samples(struct tmk_feed *feed, const char **first,
                                      struct tmk_diag *diag) {
     uint64_t samples = TMK_SOURCE_ENDLESS;
-    char have[256];
     *first = "the data";
     for (uint32_t i = 0; i < feed->graph->n_inputs; i++) {
         const struct feed_bound *bound = &feed->bound[i];
@@ -135,7 +132,7 @@ static enum tmk_status count_samples(struct tmk_feed *feed, const char **first,
         if (here == 0)
             return tmk_fail(diag, TMK_SHAPE, "%s: no samples for input '%s': shape %s", info->path,
                             feed->graph->inputs[i]->name,
-                            tmk_shape_text(&tmk_feed_array(feed, bound)->shape, have, sizeof have));
+                            TMK_SHAPE_TEXT(&tmk_feed_array(feed, bound)->shape));
         if (!feed->plan.slices) /* one batch a sample, however many entries it takes */
             here /= bound->step;
         if (samples == TMK_SOURCE_ENDLESS) {

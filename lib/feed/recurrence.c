@@ -6,6 +6,7 @@
 
 #include "base/diag.h"
 #include "feed/internal.h"
+#include "tensor/shape.h"
 
 /* ---- OUT=IN ---- */
 
@@ -101,7 +102,6 @@ enum tmk_status tmk_feed_find_recurrence(struct tmk_feed *feed, struct tmk_diag 
         const char *text = data->recurrence.feedback[i];
         const struct tmk_value *out = feed->graph->outputs[loop->output],
                                *in = feed->graph->inputs[loop->input];
-        char made[256], wanted[256];
         if (feed->bound[loop->input].fed_back)
             return tmk_fail(diag, TMK_ARGUMENT, "--feedback %s: input '%s' is fed back already",
                             text, in->name);
@@ -110,9 +110,8 @@ enum tmk_status tmk_feed_find_recurrence(struct tmk_feed *feed, struct tmk_diag 
                 diag, TMK_ARGUMENT,
                 "--feedback %s: the output is %s%s and the input %s%s; both must be arrays "
                 "of one type and shape",
-                text, tmk_dtype_name(out->type.dtype),
-                tmk_shape_text(&out->type.shape, made, sizeof made), tmk_dtype_name(in->type.dtype),
-                tmk_shape_text(&in->type.shape, wanted, sizeof wanted));
+                text, tmk_dtype_name(out->type.dtype), TMK_SHAPE_TEXT(&out->type.shape),
+                tmk_dtype_name(in->type.dtype), TMK_SHAPE_TEXT(&in->type.shape));
         feed->bound[loop->input].fed_back = true;
         feed->recurrence.n++;
     }

@@ -234,8 +234,7 @@ enum tmk_status tmk_node_add_output(struct tmk_node *node, uint32_t output, cons
     if (output >= node->n_outputs) {
         struct tmk_value **outputs =
             tmk_arena_array(node->graph->arena, output + 1u, sizeof(struct tmk_value *));
-        if (!outputs)
-            return tmk_nomem(diag);
+        TMK_TRY_ALLOC(outputs, diag);
         if (node->n_outputs)
             memcpy(outputs, node->outputs, node->n_outputs * sizeof(struct tmk_value *));
         node->outputs = outputs;

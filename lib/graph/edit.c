@@ -199,9 +199,8 @@ static enum tmk_status sort_one(struct tmk_graph *graph, struct tmk_diag *diag) 
                 free(top->needs);
                 depth--;
             } else if (next->mark == OPEN) {
-                char label[256];
                 status = tmk_fail(diag, TMK_GRAPH, "%s is on a cycle: it needs its own result",
-                                  tmk_node_label(next, label, sizeof label));
+                                  TMK_NODE_LABEL(next));
             } else {
                 status = open_frame(&stack[depth], next, diag);
                 depth += status == TMK_OK;

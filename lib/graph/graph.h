@@ -261,6 +261,8 @@ const char *tmk_value_label(const struct tmk_value *value);
 /* For messages: the node's name, or "#position" for nameless ones with its operator: "Conv
  * 'conv1'". */
 const char *tmk_node_label(const struct tmk_node *node, char *out, size_t size);
+/* The same, for the length of a block. */
+#define TMK_NODE_LABEL(node) tmk_node_label((node), (char[256]){0}, 256)
 /* The value behind any observers: what an observed edge really is. */
 const struct tmk_value *tmk_value_source(const struct tmk_value *value);
 

@@ -321,26 +321,21 @@ static void list_values(struct tmk_graph *graph, void *context) {
             list->values[list->n++] = graph->values[i];
 }
 
-static int compare_u64(uint64_t a, uint64_t b) {
-    return (a > b) - (a < b);
-}
-
 /* Given IDs first, in their order; then what has none, by fingerprint and content. */
 static int by_id_then_print(const void *a, const void *b) {
     const struct tmk_value *x = *(struct tmk_value *const *)a, *y = *(struct tmk_value *const *)b;
     if (x->profile_id >= 0 || y->profile_id >= 0)
-        return compare_u64((uint64_t)x->profile_id,
-                           (uint64_t)y->profile_id); /* -1 is the largest */
-    int c = compare_u64(x->fingerprint, y->fingerprint);
+        return TMK_ORDER((uint64_t)x->profile_id, (uint64_t)y->profile_id); /* -1 is the largest */
+    int c = TMK_ORDER(x->fingerprint, y->fingerprint);
     if (!c)
-        c = compare_u64(x->content, y->content);
-    return c ? c : compare_u64(x->index, y->index);
+        c = TMK_ORDER(x->content, y->content);
+    return c ? c : TMK_ORDER(x->index, y->index);
 }
 
 static int by_print_then_id(const void *a, const void *b) {
     const struct tmk_value *x = *(struct tmk_value *const *)a, *y = *(struct tmk_value *const *)b;
-    int c = compare_u64(x->fingerprint, y->fingerprint);
-    return c ? c : compare_u64((uint64_t)x->profile_id, (uint64_t)y->profile_id);
+    int c = TMK_ORDER(x->fingerprint, y->fingerprint);
+    return c ? c : TMK_ORDER((uint64_t)x->profile_id, (uint64_t)y->profile_id);
 }
 
 enum tmk_status tmk_graph_identify(struct tmk_graph *graph, uint32_t *n_ids,

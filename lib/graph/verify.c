@@ -29,14 +29,14 @@ static void report_violation(struct check *check, const struct tmk_node *node, c
                              ...) {
     if (check->violations++ >= MOST_REPORTED)
         return;
-    char line[512], label[256];
+    char line[512];
     va_list args;
     va_start(args, fmt);
     vsnprintf(line, sizeof line, fmt, args);
     va_end(args);
     tmk_text_puts(&check->report, check->report.len ? "; " : "");
     if (node)
-        tmk_text_printf(&check->report, "%s: ", tmk_node_label(node, label, sizeof label));
+        tmk_text_printf(&check->report, "%s: ", TMK_NODE_LABEL(node));
     tmk_text_puts(&check->report, line);
 }
 

@@ -74,7 +74,6 @@ static enum tmk_status give_bytes(struct tmk_pack *pack, struct tmk_diag *diag) 
 static void write_waiting(struct tmk_packs *packs, struct tmk_pack **link) {
     struct tmk_pack *pack = *link;
     struct tmk_diag diag = {0};
-    char label[256];
     *link = pack->next_waiting;
     if (!*link)
         packs->last = link;
@@ -83,8 +82,7 @@ static void write_waiting(struct tmk_packs *packs, struct tmk_pack **link) {
     pthread_mutex_unlock(&packs->lock);
     enum tmk_status status = pack->writer.write(pack->writer.context, pack->bytes, &diag);
     if (status != TMK_OK)
-        status = tmk_in(&diag, status, "node %s",
-                        tmk_node_label(pack->writer.node, label, sizeof label));
+        status = tmk_in(&diag, status, "node %s", TMK_NODE_LABEL(pack->writer.node));
     pthread_mutex_lock(&packs->lock);
     pack->state = READY;
     packs->writing--;

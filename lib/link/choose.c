@@ -222,9 +222,8 @@ static int by_subclass(const void *a, const void *b) {
     const struct sorting *x = a, *y = b;
     if (x->class != y->class)
         return x->class < y->class ? -1 : 1;
-    if (x->subclass != y->subclass)
-        return x->subclass < y->subclass ? -1 : 1;
-    return (x->member > y->member) - (x->member < y->member);
+    return x->subclass != y->subclass ? TMK_ORDER(x->subclass, y->subclass)
+                                      : TMK_ORDER(x->member, y->member);
 }
 
 static enum tmk_status sort_members(struct classes *k) {

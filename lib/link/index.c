@@ -4,14 +4,13 @@
 #include <stdlib.h>
 
 #include "base/diag.h"
+#include "base/size.h"
 
 /* ---- buckets ---- */
 
 static int by_key(const void *a, const void *b) {
     const struct tmk_link_entry *x = a, *y = b;
-    if (x->key != y->key)
-        return x->key < y->key ? -1 : 1;
-    return (x->value > y->value) - (x->value < y->value);
+    return x->key != y->key ? TMK_ORDER(x->key, y->key) : TMK_ORDER(x->value, y->value);
 }
 
 static void put_value(struct tmk_link_buckets *s, uint64_t key, uint32_t value) {

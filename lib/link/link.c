@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "base/size.h"
 
 const char *tmk_link_evidence_name(enum tmk_link_evidence evidence) {
     switch (evidence) {
@@ -210,11 +211,6 @@ static enum tmk_status find_ways(const struct tmk_linking *l, struct ways *w) {
     return TMK_OK;
 }
 
-static int compare_ids(const void *a, const void *b) {
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* The originals that these values stand for, each once, ascending. */
 static enum tmk_status list_originals(struct tmk_linking *l, const uint32_t *values, uint32_t n,
                                       uint32_t **out, uint32_t *out_n) {
@@ -226,7 +222,7 @@ static enum tmk_status list_originals(struct tmk_linking *l, const uint32_t *val
         if (values[i] < l->to->n_tensors && l->original_of[values[i]] != TMK_UNLINKED)
             ids[used++] = l->original_of[values[i]];
     if (used)
-        qsort(ids, used, sizeof *ids, compare_ids);
+        qsort(ids, used, sizeof *ids, tmk_compare_u32);
     *out = ids;
     *out_n = 0;
     for (uint32_t i = 0; i < used; i++)

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/map.h"
+#include "base/size.h"
 #include "base/text.h"
 #include "data/source.h"
 #include "link/choose.h"
@@ -100,11 +101,6 @@ struct dump {
     uint64_t samples;
 };
 
-static int compare_samples(const void *a, const void *b) {
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* The first axis of most arrays, in batches of the original's. */
 static enum tmk_status count_samples(const struct tmk_source_info *info,
                                      const struct tmk_signatures *like, uint64_t *out,
@@ -113,7 +109,7 @@ static enum tmk_status count_samples(const struct tmk_source_info *info,
     TMK_TRY_ALLOC(entries, diag);
     for (uint32_t i = 0; i < info->n_arrays; i++)
         entries[i] = info->arrays[i].n_entries;
-    qsort(entries, info->n_arrays, sizeof *entries, compare_samples);
+    qsort(entries, info->n_arrays, sizeof *entries, tmk_compare_u64);
     for (uint32_t i = 0, run = 0, most = 0; i < info->n_arrays; i++) {
         run = i && entries[i] == entries[i - 1] ? run + 1 : 1;
         if (run > most && entries[i]) {

@@ -11,6 +11,7 @@
 #include "base/diag.h"
 #include "base/hash.h"
 #include "base/map.h"
+#include "base/size.h"
 #include "link/index.h"
 
 enum { TELLING_WEIGHT = 16 }; /* elements from which on equal weights are no coincidence */
@@ -198,7 +199,7 @@ static int by_computation(const void *a, const void *b) {
         return x->content < y->content ? -1 : 1;
     if (x->original != y->original)
         return x->original ? -1 : 1;
-    return (x->id > y->id) - (x->id < y->id);
+    return TMK_ORDER(x->id, y->id);
 }
 
 /* Of one side. contexts NULL: by structure alone; else only values whose content determines their

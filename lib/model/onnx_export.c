@@ -48,14 +48,12 @@ static enum tmk_status write_node(struct tmk_onnx_writer *w, const struct tmk_no
     TMK_TRY_ALLOC(pb, w->diag);
     /* A file has one version a domain. A node of another version must mean the same under it. */
     int64_t version = tmk_graph_opset(node->graph, node->domain);
-    char label[256];
     if (version && version != node->version &&
         tmk_op_find(node->domain, node->op, version) !=
             tmk_op_find(node->domain, node->op, node->version))
         return tmk_fail(w->diag, TMK_UNSUPPORTED,
                         "%s is of operator set version %lld, which differs from the model's, %lld",
-                        tmk_node_label(node, label, sizeof label), (long long)node->version,
-                        (long long)version);
+                        TMK_NODE_LABEL(node), (long long)node->version, (long long)version);
     TMK_TRY(list_names(w, node->inputs, node->n_inputs, &pb->input));
     TMK_TRY(list_names(w, node->outputs, node->n_outputs, &pb->output));
     pb->n_input = node->n_inputs;

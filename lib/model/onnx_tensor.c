@@ -5,6 +5,7 @@
 #include "base/size.h"
 #include "model/onnx_parts.h"
 #include "tensor/elements.h"
+#include "tensor/shape.h"
 
 static bool is_packed(enum tmk_dtype dtype) {
     return tmk_dtype_bits(dtype) < 8;
@@ -45,9 +46,8 @@ static enum tmk_status read_header(const TmkPb__Tensor *pb, struct header *out,
     }
     if (!tmk_shape_count(&h.shape, &h.count) ||
         !tmk_mul_size(h.count, tmk_dtype_size(h.dtype), &h.bytes)) {
-        char text[256];
         return tmk_fail(diag, TMK_RANGE, "a tensor of shape %s is too large",
-                        tmk_shape_text(&h.shape, text, sizeof text));
+                        TMK_SHAPE_TEXT(&h.shape));
     }
     if (is_packed(h.dtype))
         h.bytes = tmk_packed_bytes(h.dtype, h.count);
@@ -66,10 +66,8 @@ static enum tmk_status from_raw(const struct header *h, const unsigned char *byt
                                 struct tmk_buf *owner, bool lazy, struct tmk_tensor *out,
                                 struct tmk_diag *diag) {
     if (size != h->bytes) {
-        char text[256];
         return tmk_fail(diag, TMK_FORMAT, "%zu bytes of data where %s of shape %s takes %zu", size,
-                        tmk_dtype_name(h->dtype), tmk_shape_text(&h->shape, text, sizeof text),
-                        h->bytes);
+                        tmk_dtype_name(h->dtype), TMK_SHAPE_TEXT(&h->shape), h->bytes);
     }
     if (tmk_onnx_widened(h->dtype) != h->dtype) {
         struct tmk_tensor narrow;
@@ -142,10 +140,8 @@ static enum tmk_status from_fields(const struct header *h, const TmkPb__Tensor *
         want = is_packed(h->dtype) ? h->bytes : h->count;
     }
     if (n != want) {
-        char text[256];
         return tmk_fail(diag, TMK_FORMAT, "%zu elements of data where %s of shape %s takes %zu", n,
-                        tmk_dtype_name(h->dtype), tmk_shape_text(&h->shape, text, sizeof text),
-                        want);
+                        tmk_dtype_name(h->dtype), TMK_SHAPE_TEXT(&h->shape), want);
     }
     struct tmk_tensor tensor;
     TMK_TRY(tmk_tensor_init(&tensor, h->dtype, &h->shape, diag));

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Activations: Relu and its kin. NaN stays NaN in all but ThresholdedRelu and Shrink, whose
- * formulas send it to 0. */
+/* Activations: Relu and its kin, and Clip. NaN stays NaN in all but ThresholdedRelu and Shrink,
+ * whose formulas send it to 0. */
 #include "ops/activation.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
 #include "ops/contrib.h"
+#include "ops/elementwise.h"
 #include "ops/exp.h"
 #include "ops/kernel.h"
 #include "ops/vmath.h"
@@ -152,7 +154,6 @@ TMK_ROW2(add_row, float, float, float, x + y)
 /* Input 1 is a bias for the last axis, or absent. */
 static enum tmk_status infer_biased(struct tmk_infer *infer) {
     const struct tmk_tensor *x = infer->in[0], *bias = tmk_infer_in(infer, 1);
-    char text[256], other[256];
     TMK_TRY(tmk_infer_unary_as(infer, &tmk_gelu_exact));
     if (!bias)
         return TMK_OK;
@@ -160,8 +161,7 @@ static enum tmk_status infer_biased(struct tmk_infer *infer) {
     if (x->shape.rank < 1 || bias->shape.rank != 1 ||
         bias->shape.dim[0] != x->shape.dim[x->shape.rank - 1])
         return tmk_fail(infer->diag, TMK_SHAPE, "the bias is %s, which is not the last axis of %s",
-                        tmk_shape_text(&bias->shape, text, sizeof text),
-                        tmk_shape_text(&x->shape, other, sizeof other));
+                        TMK_SHAPE_TEXT(&bias->shape), TMK_SHAPE_TEXT(&x->shape));
     return TMK_OK;
 }
 
@@ -179,14 +179,12 @@ static enum tmk_status run_biased(struct tmk_run *run) {
 /* SwiGLU: y = a / (1 + e^(-alpha a)) * b, shapes alike. */
 
 static enum tmk_status infer_swiglu(struct tmk_infer *infer) {
-    char s[128], t[128];
     const struct tmk_tensor *a = infer->in[0], *b = infer->in[1];
     TMK_TRY(tmk_want_dtype(a, TMK_FLOAT32, "input 'A'", infer->diag));
     TMK_TRY(tmk_want_dtype(b, TMK_FLOAT32, "input 'B'", infer->diag));
     if (!tmk_shape_equal(&a->shape, &b->shape))
         return tmk_fail(infer->diag, TMK_SHAPE, "inputs of shapes %s and %s are not alike",
-                        tmk_shape_text(&a->shape, s, sizeof s),
-                        tmk_shape_text(&b->shape, t, sizeof t));
+                        TMK_SHAPE_TEXT(&a->shape), TMK_SHAPE_TEXT(&b->shape));
     return tmk_infer_same(infer);
 }
 
@@ -204,6 +202,87 @@ static enum tmk_status run_swiglu(struct tmk_run *run) {
     }
     return TMK_OK;
 }
+
+/* Clip: min(max(x, low), high), so that low above high gives high everywhere. NaN
+ * passes; a zero that equals a limit gets the limit's sign, as in Relu. */
+
+typedef void (*clip_row)(size_t n, const void *x, const void *low, const void *high, void *y);
+
+/* low and high are one element or NULL: the type's own limits. */
+#define CLIP(lowest, highest, dtype, T, U)                                                         \
+    static void clip_##dtype(size_t n, const void *px, const void *plow, const void *phigh,        \
+                             void *py) {                                                           \
+        const T *x = px, low = plow ? *(const T *)plow : (T)(lowest),                              \
+                high = phigh ? *(const T *)phigh : (T)(highest);                                   \
+        T *y = py;                                                                                 \
+        for (size_t i = 0; i < n; i++) {                                                           \
+            T v = x[i] <= low ? low : x[i];                                                        \
+            y[i] = v >= high ? high : v;                                                           \
+        }                                                                                          \
+    }
+#define CLIP_SIGNED(op, dtype, T, U) CLIP(dtype##_MIN, dtype##_MAX, dtype, T, U)
+#define CLIP_UNSIGNED(op, dtype, T, U) CLIP(0, dtype##_MAX, dtype, T, U)
+CLIP(-FLT_MAX, FLT_MAX, FLOAT32, float, float)
+TMK_EACH_SIGNED(CLIP_SIGNED, )
+TMK_EACH_UNSIGNED(CLIP_UNSIGNED, )
+
+#define ENTRY(op, dtype, T, U) [TMK_##dtype] = clip_##dtype,
+static const clip_row clips[TMK_DTYPES] = {TMK_EACH_NUMBER(ENTRY, )};
+
+/* ---- up to operator set 10 the limits are attributes ---- */
+
+static enum tmk_status infer_attributes(struct tmk_infer *infer) {
+    TMK_TRY(tmk_want_dtype(infer->in[0], TMK_FLOAT32, "input 0", infer->diag));
+    return tmk_infer_same(infer);
+}
+
+static enum tmk_status clip_between(struct tmk_run *run, float low, float high) {
+    const struct tmk_tensor *x = run->in[0];
+    low = tmk_node_float(run->node, "min", low);
+    high = tmk_node_float(run->node, "max", high);
+    if (tmk_run_out(run, 0))
+        clip_FLOAT32(tmk_tensor_count(x), x->data, &low, &high, run->out[0]->data);
+    return TMK_OK;
+}
+
+/* Without defaults at first: an infinity stays one. */
+static enum tmk_status run_1(struct tmk_run *run) {
+    return clip_between(run, -INFINITY, INFINITY);
+}
+
+static enum tmk_status run_6(struct tmk_run *run) {
+    return clip_between(run, -FLT_MAX, FLT_MAX);
+}
+
+/* ---- later they are inputs ---- */
+
+static enum tmk_status want_limit(const struct tmk_infer *infer, uint32_t i, const char *what) {
+    const struct tmk_tensor *limit = tmk_infer_in(infer, i);
+    if (!limit)
+        return TMK_OK;
+    TMK_TRY(tmk_want_dtype(limit, infer->in[0]->dtype, what, infer->diag));
+    if (limit->shape.rank > 1 || (limit->shape.rank == 1 && limit->shape.dim[0] != 1))
+        return tmk_fail(infer->diag, TMK_SHAPE, "%s must be a scalar, but is of shape %s", what,
+                        TMK_SHAPE_TEXT(&limit->shape));
+    return TMK_OK;
+}
+
+static enum tmk_status infer_inputs(struct tmk_infer *infer) {
+    TMK_WANT_ENTRY(clips, infer->in[0], "input 0", infer->diag);
+    TMK_TRY(want_limit(infer, 1, "input 1, the minimum,"));
+    TMK_TRY(want_limit(infer, 2, "input 2, the maximum,"));
+    return tmk_infer_same(infer);
+}
+
+static enum tmk_status run_inputs(struct tmk_run *run) {
+    const struct tmk_tensor *x = run->in[0], *low = tmk_run_in(run, 1), *high = tmk_run_in(run, 2);
+    if (tmk_run_out(run, 0))
+        clips[x->dtype](tmk_tensor_count(x), x->data, low ? low->data : NULL,
+                        high ? high->data : NULL, run->out[0]->data);
+    return TMK_OK;
+}
+
+static const char attrs[] = "max:float min:float consumed_inputs:ints";
 
 const struct tmk_op tmk_ops_activation[] = {
     TMK_UNARY("Relu", 1, INT32_MAX, &relu, tmk_attrs_consumed),
@@ -239,4 +318,10 @@ const struct tmk_op tmk_ops_activation[] = {
     {TMK_OP_ONNX("SwiGLU", 28, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1), .flags = TMK_OP_INPLACE,
      .channel = TMK_CHANNEL_INHERIT, .attrs = "alpha:float", .infer = infer_swiglu,
      .run = run_swiglu},
+    {TMK_OP_ONNX("Clip", 1, 5), TMK_OP_COUNTS(1, 1, 1, 1), .flags = TMK_OP_INPLACE,
+     .channel = TMK_CHANNEL_INHERIT, .attrs = attrs, .infer = infer_attributes, .run = run_1},
+    {TMK_OP_ONNX("Clip", 6, 10), TMK_OP_COUNTS(1, 1, 1, 1), .flags = TMK_OP_INPLACE,
+     .channel = TMK_CHANNEL_INHERIT, .attrs = attrs, .infer = infer_attributes, .run = run_6},
+    {TMK_OP_ONNX("Clip", 11, INT32_MAX), TMK_OP_COUNTS(1, 3, 1, 1), .flags = TMK_OP_INPLACE,
+     .channel = TMK_CHANNEL_INHERIT, .infer = infer_inputs, .run = run_inputs},
     {NULL}};

@@ -56,14 +56,13 @@ static enum tmk_status read_operand(const struct tmk_node *node, const struct tm
 /* A cache of no position may have heads of any size: exporters leave it symbolic. */
 static enum tmk_status want_past(const struct tmk_tensor *past, const char *what,
                                  const struct sizes *s, int64_t size, struct tmk_diag *diag) {
-    char have[128];
     const int64_t *dim = past->shape.dim;
     TMK_TRY(tmk_want_dtype(past, TMK_FLOAT32, what, diag));
     if (past->shape.rank != 4 || dim[0] != s->batch || dim[1] != s->kv_heads || dim[2] != s->past ||
         (s->past && dim[3] != size))
         return tmk_fail(diag, TMK_SHAPE, "input '%s' is %s, not [%lld,%lld,%lld,%lld]", what,
-                        tmk_shape_text(&past->shape, have, sizeof have), (long long)s->batch,
-                        (long long)s->kv_heads, (long long)s->past, (long long)size);
+                        TMK_SHAPE_TEXT(&past->shape), (long long)s->batch, (long long)s->kv_heads,
+                        (long long)s->past, (long long)size);
     return TMK_OK;
 }
 
@@ -71,8 +70,8 @@ static enum tmk_status want_past(const struct tmk_tensor *past, const char *what
 static enum tmk_status read_sizes(const struct tmk_node *node, const struct tmk_tensor *const *in,
                                   uint32_t n, struct sizes *s, struct tmk_diag *diag) {
     const struct tmk_tensor *q = in[IN_Q], *k = in[IN_K], *v = in[IN_V],
-                            *key = n > IN_PAST_KEY ? in[IN_PAST_KEY] : NULL,
-                            *value = n > IN_PAST_VALUE ? in[IN_PAST_VALUE] : NULL;
+                            *key = tmk_operand(in, n, IN_PAST_KEY),
+                            *value = tmk_operand(in, n, IN_PAST_VALUE);
     int64_t size, heads, values;
     TMK_TRY(read_operand(node, q, "Q", "q_num_heads", &s->q_heads, &s->queries, &s->size, diag));
     TMK_TRY(read_operand(node, k, "K", "kv_num_heads", &s->kv_heads, &s->keys, &size, diag));
@@ -109,7 +108,6 @@ static enum tmk_status check_mask(const struct tmk_node *node, const struct tmk_
                                   const struct sizes *s, struct tmk_diag *diag) {
     struct tmk_shape all = {4, {s->batch, s->q_heads, s->queries, s->total}};
     struct tmk_shape shape = mask->shape, both;
-    char have[128];
     if (mask->dtype != TMK_BOOL)
         TMK_TRY(tmk_want_dtype(mask, TMK_FLOAT32, "attn_mask", diag));
     int32_t last = shape.rank - 1;
@@ -119,8 +117,8 @@ static enum tmk_status check_mask(const struct tmk_node *node, const struct tmk_
         !tmk_shape_equal(&both, &all))
         return tmk_fail(diag, TMK_SHAPE,
                         "input 'attn_mask' is %s, which does not fit [%lld,%lld,%lld,%lld]",
-                        tmk_shape_text(&mask->shape, have, sizeof have), (long long)s->batch,
-                        (long long)s->q_heads, (long long)s->queries, (long long)s->total);
+                        TMK_SHAPE_TEXT(&mask->shape), (long long)s->batch, (long long)s->q_heads,
+                        (long long)s->queries, (long long)s->total);
     return TMK_OK;
 }
 
@@ -333,34 +331,18 @@ static enum tmk_status attend_head(struct tmk_run *run, const struct attention *
     size_t group = h / (size_t)(s->q_heads / s->kv_heads), queries = (size_t)s->queries,
            total = (size_t)s->total, width = (size_t)s->value_size,
            head = b * (size_t)s->q_heads + h;
-    struct tmk_gemm product = {.m = queries,
-                               .n = total,
-                               .k = (size_t)s->size,
-                               .a = a->q.data + b * a->q.batch + h * a->q.head,
-                               .b = a->k.data + b * a->k.batch + group * a->k.head,
-                               .a_row = a->q.row,
-                               .a_depth = 1,
-                               .b_depth = 1,
-                               .b_column = a->k.row,
-                               .c = a->scores};
-    tmk_gemm(&product, a->panel);
+    tmk_gemm_transposed(queries, total, (size_t)s->size, a->q.data + b * a->q.batch + h * a->q.head,
+                        a->q.row, a->k.data + b * a->k.batch + group * a->k.head, a->k.row,
+                        a->scores, a->panel);
     for (size_t i = 0; i < queries && total; i++)
         TMK_TRY(
             finish_row(run, a, b, h, i, a->scores + i * total,
                        a->shown_scores ? a->shown_scores + (head * queries + i) * total : NULL));
     if (!a->y)
         return TMK_OK;
-    struct tmk_gemm weighted = {.m = queries,
-                                .n = width,
-                                .k = total,
-                                .a = a->scores,
-                                .b = a->v.data + b * a->v.batch + group * a->v.head,
-                                .a_row = total,
-                                .a_depth = 1,
-                                .b_depth = a->v.row,
-                                .b_column = 1,
-                                .c = s->packed ? a->result : a->y + head * queries * width};
-    tmk_gemm(&weighted, a->panel);
+    tmk_gemm_rows(queries, width, total, a->scores, total,
+                  a->v.data + b * a->v.batch + group * a->v.head, a->v.row,
+                  s->packed ? a->result : a->y + head * queries * width, a->panel);
     for (size_t i = 0; s->packed && i < queries && width; i++)
         memcpy(a->y + ((b * queries + i) * (size_t)s->q_heads + h) * width, a->result + i * width,
                width * sizeof(float));
@@ -369,7 +351,6 @@ static enum tmk_status attend_head(struct tmk_run *run, const struct attention *
 
 static enum tmk_status run_attention(struct tmk_run *run) {
     struct attention a = {0};
-    struct tmk_tensor *y = tmk_run_out(run, OUT_Y), *shown = tmk_run_out(run, OUT_SCORES);
     TMK_TRY(read_sizes(run->node, run->in, run->n_in, &a.s, run->diag));
     const struct sizes *s = &a.s;
     read_bias(run, s, &a.bias);
@@ -389,8 +370,8 @@ static enum tmk_status run_attention(struct tmk_run *run) {
     a.scale = tmk_node_float(run->node, "scale", s->size ? 1 / sqrtf((float)s->size) : 1);
     a.softcap = tmk_node_float(run->node, "softcap", 0);
     a.shown = (enum shown)tmk_node_int(run->node, "qk_matmul_output_mode", 0);
-    a.y = y && tmk_tensor_count(y) ? y->data : NULL;
-    a.shown_scores = shown && tmk_tensor_count(shown) ? shown->data : NULL;
+    a.y = tmk_run_elements(run, OUT_Y);
+    a.shown_scores = tmk_run_elements(run, OUT_SCORES);
     if (!a.y && !a.shown_scores && !tmk_run_out(run, INNER_SCORES) &&
         !tmk_run_out(run, INNER_PROBABILITIES))
         return TMK_OK;

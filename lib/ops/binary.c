@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arithmetic of two operands, element by element. */
+/* Arithmetic and comparisons of two operands, element by element. */
 #include <math.h>
+#include <string.h>
 
 #include "ops/elementwise.h"
 #include "ops/exp.h"
@@ -159,7 +160,6 @@ static enum tmk_status run_mod(struct tmk_run *run) {
 /* Before operator set 7: one slope, a slope a channel (axis 1), or one an element. */
 static enum tmk_status prelu_slope(const struct tmk_shape *x, const struct tmk_shape *slope,
                                    struct tmk_shape *out, struct tmk_diag *diag) {
-    char text_x[256], text_slope[256];
     size_t count;
     struct tmk_shape fit = {0};
     if (tmk_shape_equal(x, slope)) {
@@ -169,9 +169,8 @@ static enum tmk_status prelu_slope(const struct tmk_shape *x, const struct tmk_s
         for (int32_t i = 0; i < x->rank; i++)
             fit.dim[i] = i == 1 ? x->dim[1] : 1;
     } else if (!tmk_shape_count(slope, &count) || count != 1) {
-        return tmk_fail(diag, TMK_SHAPE, "a slope of %s fits no input of %s",
-                        tmk_shape_text(slope, text_slope, sizeof text_slope),
-                        tmk_shape_text(x, text_x, sizeof text_x));
+        return tmk_fail(diag, TMK_SHAPE, "a slope of %s fits no input of %s", TMK_SHAPE_TEXT(slope),
+                        TMK_SHAPE_TEXT(x));
     }
     *out = fit;
     return TMK_OK;
@@ -197,15 +196,13 @@ static enum tmk_status run_prelu_1(struct tmk_run *run) {
 
 static enum tmk_status infer_prelu_7(struct tmk_infer *infer) {
     const struct tmk_tensor *x = infer->in[0], *slope = infer->in[1];
-    char text_x[256], text_slope[256];
     struct tmk_shape shape;
     TMK_WANT_ENTRY(prelu.row, x, "input 0", infer->diag);
     TMK_TRY(tmk_want_dtype(slope, x->dtype, "input 1", infer->diag));
     TMK_TRY(tmk_broadcast(&x->shape, &slope->shape, &shape, infer->diag));
     if (!tmk_shape_equal(&shape, &x->shape))
         return tmk_fail(infer->diag, TMK_SHAPE, "a slope of %s does not broadcast to %s",
-                        tmk_shape_text(&slope->shape, text_slope, sizeof text_slope),
-                        tmk_shape_text(&x->shape, text_x, sizeof text_x));
+                        TMK_SHAPE_TEXT(&slope->shape), TMK_SHAPE_TEXT(&x->shape));
     return tmk_infer_set(infer, 0, x->dtype, &shape);
 }
 
@@ -358,6 +355,86 @@ static enum tmk_status run_pow_7(struct tmk_run *run) {
     return run_pow(run, &run->in[1]->shape);
 }
 
+/* Two operands to a truth value, and logic on truth values and bits. */
+
+#define EQUAL(T) x == y
+#define GREATER(T) x > y
+#define LESS(T) x < y
+#define GREATER_EQUAL(T) x >= y
+#define LESS_EQUAL(T) x <= y
+#define AND(T) (x != 0) & (y != 0)
+#define OR(T) (x != 0) | (y != 0)
+#define XOR(T) (x != 0) ^ (y != 0)
+#define BIT_AND(T) (T)(x & y)
+#define BIT_OR(T) (T)(x | y)
+#define BIT_XOR(T) (T)(x ^ y)
+/* C leaves a shift by the width or more, or by less than nothing, undefined: it shifts everything
+ * out here. */
+#define SHIFT_LEFT(T) y < 8 * sizeof(T) ? (T)((uint64_t)x << y) : (T)0
+#define SHIFT_RIGHT(T) y < 8 * sizeof(T) ? (T)(x >> y) : (T)0
+#define SHIFT_LEFT_SIGNED(T) y >= 0 && y < (T)(8 * sizeof(T)) ? (T)((uint64_t)x << y) : (T)0
+#define SHIFT_RIGHT_SIGNED(T) y >= 0 && y < (T)(8 * sizeof(T)) ? (T)(x >> y) : (T)(x < 0 ? -1 : 0)
+
+#define TO_BOOL(op, dtype, T, U) TMK_ROW2(row_##op##_##dtype, T, T, uint8_t, op(T))
+#define TO_SAME(op, dtype, T, U) TMK_ROW2(row_##op##_##dtype, T, T, T, op(T))
+TMK_EACH_NUMBER(TO_BOOL, EQUAL)
+TMK_EACH_BOOL(TO_BOOL, EQUAL)
+TMK_EACH_NUMBER(TO_BOOL, GREATER)
+TMK_EACH_NUMBER(TO_BOOL, LESS)
+TMK_EACH_NUMBER(TO_BOOL, GREATER_EQUAL)
+TMK_EACH_NUMBER(TO_BOOL, LESS_EQUAL)
+TMK_EACH_BOOL(TO_BOOL, AND)
+TMK_EACH_BOOL(TO_BOOL, OR)
+TMK_EACH_BOOL(TO_BOOL, XOR)
+TMK_EACH_INTEGER(TO_SAME, BIT_AND)
+TMK_EACH_INTEGER(TO_SAME, BIT_OR)
+TMK_EACH_INTEGER(TO_SAME, BIT_XOR)
+TMK_EACH_UNSIGNED(TO_SAME, SHIFT_LEFT)
+TMK_EACH_UNSIGNED(TO_SAME, SHIFT_RIGHT)
+TMK_EACH_SIGNED(TO_SAME, SHIFT_LEFT_SIGNED)
+TMK_EACH_SIGNED(TO_SAME, SHIFT_RIGHT_SIGNED)
+
+static const struct tmk_binary equal = {
+    {TMK_EACH_NUMBER(TMK_ROW_ENTRY, EQUAL) TMK_EACH_BOOL(TMK_ROW_ENTRY, EQUAL)}, TMK_BOOL};
+static const struct tmk_binary greater = {{TMK_EACH_NUMBER(TMK_ROW_ENTRY, GREATER)}, TMK_BOOL};
+static const struct tmk_binary less = {{TMK_EACH_NUMBER(TMK_ROW_ENTRY, LESS)}, TMK_BOOL};
+static const struct tmk_binary greater_equal = {{TMK_EACH_NUMBER(TMK_ROW_ENTRY, GREATER_EQUAL)},
+                                                TMK_BOOL};
+static const struct tmk_binary less_equal = {{TMK_EACH_NUMBER(TMK_ROW_ENTRY, LESS_EQUAL)},
+                                             TMK_BOOL};
+static const struct tmk_binary logical_and = {{TMK_EACH_BOOL(TMK_ROW_ENTRY, AND)}, TMK_BOOL};
+static const struct tmk_binary logical_or = {{TMK_EACH_BOOL(TMK_ROW_ENTRY, OR)}, TMK_BOOL};
+static const struct tmk_binary logical_xor = {{TMK_EACH_BOOL(TMK_ROW_ENTRY, XOR)}, TMK_BOOL};
+static const struct tmk_binary bit_and = {{TMK_EACH_INTEGER(TMK_ROW_ENTRY, BIT_AND)},
+                                          TMK_UNDEFINED};
+static const struct tmk_binary bit_or = {{TMK_EACH_INTEGER(TMK_ROW_ENTRY, BIT_OR)}, TMK_UNDEFINED};
+static const struct tmk_binary bit_xor = {{TMK_EACH_INTEGER(TMK_ROW_ENTRY, BIT_XOR)},
+                                          TMK_UNDEFINED};
+static const struct tmk_binary shift_left = {
+    {TMK_EACH_UNSIGNED(TMK_ROW_ENTRY, SHIFT_LEFT)
+         TMK_EACH_SIGNED(TMK_ROW_ENTRY, SHIFT_LEFT_SIGNED)},
+    TMK_UNDEFINED};
+static const struct tmk_binary shift_right = {
+    {TMK_EACH_UNSIGNED(TMK_ROW_ENTRY, SHIFT_RIGHT)
+         TMK_EACH_SIGNED(TMK_ROW_ENTRY, SHIFT_RIGHT_SIGNED)},
+    TMK_UNDEFINED};
+
+static bool shifts_left(const struct tmk_node *node) {
+    return strcmp(tmk_node_string(node, "direction", ""), "LEFT") == 0;
+}
+
+static enum tmk_status infer_shift(struct tmk_infer *infer) {
+    const char *direction = tmk_node_string(infer->node, "direction", "");
+    if (!shifts_left(infer->node) && strcmp(direction, "RIGHT") != 0)
+        return tmk_fail(infer->diag, TMK_RANGE, "direction is '%s'; it is LEFT or RIGHT",
+                        direction);
+    return tmk_infer_binary_as(infer, &shift_left);
+}
+
+static enum tmk_status run_shift(struct tmk_run *run) {
+    return tmk_run_binary_as(run, shifts_left(run->node) ? &shift_left : &shift_right);
+}
+
 const struct tmk_op tmk_ops_binary[] = {
     TMK_BINARY_LEGACY("Add", &add),
     TMK_BINARY_LEGACY("Sub", &sub),
@@ -377,4 +454,23 @@ const struct tmk_op tmk_ops_binary[] = {
     {TMK_BINARY_ROW("Pow", 1, 6), .attrs = tmk_attrs_legacy, .infer = infer_pow_1,
      .run = run_pow_1},
     {TMK_BINARY_ROW("Pow", 7, INT32_MAX), .infer = infer_pow_7, .run = run_pow_7},
+    TMK_BINARY_LEGACY("Equal", &equal),
+    TMK_BINARY_LEGACY("Greater", &greater),
+    TMK_BINARY_LEGACY("Less", &less),
+    TMK_BINARY_LEGACY("And", &logical_and),
+    TMK_BINARY_LEGACY("Or", &logical_or),
+    TMK_BINARY_LEGACY("Xor", &logical_xor),
+    TMK_BINARY("Equal", 7, &equal),
+    TMK_BINARY("Greater", 7, &greater),
+    TMK_BINARY("Less", 7, &less),
+    TMK_BINARY("GreaterOrEqual", 12, &greater_equal),
+    TMK_BINARY("LessOrEqual", 12, &less_equal),
+    TMK_BINARY("And", 7, &logical_and),
+    TMK_BINARY("Or", 7, &logical_or),
+    TMK_BINARY("Xor", 7, &logical_xor),
+    TMK_BINARY("BitwiseAnd", 18, &bit_and),
+    TMK_BINARY("BitwiseOr", 18, &bit_or),
+    TMK_BINARY("BitwiseXor", 18, &bit_xor),
+    {TMK_BINARY_ROW("BitShift", 11, INT32_MAX), .attrs = "direction:string!", .infer = infer_shift,
+     .run = run_shift},
     {NULL}};

@@ -34,7 +34,6 @@ static enum tmk_status read_causal(const struct tmk_node *node, const struct tmk
                                    struct tmk_diag *diag) {
     const char *name = tmk_node_string(node, "activation", "none");
     const int64_t dilation = tmk_node_int(node, "dilation", 1);
-    char a[128], b[128];
     struct causal c = {.silu = strcmp(name, "silu") == 0 || strcmp(name, "swish") == 0,
                        .last = tmk_node_int(node, "channels_last", 0) != 0};
     if (!c.silu && strcmp(name, "none") != 0)
@@ -48,7 +47,7 @@ static enum tmk_status read_causal(const struct tmk_node *node, const struct tmk
     if (!ranks || w->rank != 3 || w->dim[0] != channels || w->dim[1] != 1 || w->dim[2] < 1 ||
         w->dim[2] > INT32_MAX)
         return tmk_fail(diag, TMK_SHAPE, "weights of shape %s do not fit an input of shape %s",
-                        tmk_shape_text(w, a, sizeof a), tmk_shape_text(x, b, sizeof b));
+                        TMK_SHAPE_TEXT(w), TMK_SHAPE_TEXT(x));
     c.batch = (size_t)x->dim[0];
     c.channels = (size_t)channels;
     c.length = (size_t)x->dim[c.last ? 1 : 2];
@@ -64,7 +63,6 @@ static size_t kept_of(const struct causal *c) {
 
 static enum tmk_status infer_causal(struct tmk_infer *infer) {
     static const char *const names[] = {"input", "weight", "bias", "past_state"};
-    char a[128], b[128];
     struct tmk_diag *diag = infer->diag;
     struct causal c;
     size_t count;
@@ -82,11 +80,10 @@ static enum tmk_status infer_causal(struct tmk_infer *infer) {
     state.dim[c.last ? 1 : 2] = (int64_t)kept_of(&c);
     if (bias && (bias->shape.rank != 1 || bias->shape.dim[0] != (int64_t)c.channels))
         return tmk_fail(diag, TMK_SHAPE, "a bias of shape %s for %zu channels",
-                        tmk_shape_text(&bias->shape, a, sizeof a), c.channels);
+                        TMK_SHAPE_TEXT(&bias->shape), c.channels);
     if (past && !tmk_shape_equal(&past->shape, &state))
         return tmk_fail(diag, TMK_SHAPE, "past_state has shape %s instead of %s",
-                        tmk_shape_text(&past->shape, a, sizeof a),
-                        tmk_shape_text(&state, b, sizeof b));
+                        TMK_SHAPE_TEXT(&past->shape), TMK_SHAPE_TEXT(&state));
     tmk_infer_set(infer, OUT_Y, TMK_FLOAT32, x);
     return tmk_infer_set(infer, OUT_PRESENT, TMK_FLOAT32, &state);
 }

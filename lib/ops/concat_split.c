@@ -10,7 +10,6 @@ static enum tmk_status axis_of(const struct tmk_node *node, int32_t rank, int32_
 }
 
 enum tmk_status tmk_concat_infer(struct tmk_infer *infer) {
-    char a[256], b[256];
     int32_t axis;
     const struct tmk_tensor *first = infer->in[0];
     struct tmk_shape shape = first->shape;
@@ -28,8 +27,7 @@ enum tmk_status tmk_concat_infer(struct tmk_infer *infer) {
         if (!tmk_shape_equal(&same, &first->shape))
             return tmk_fail(infer->diag, TMK_SHAPE,
                             "input %u of shape %s does not go beside %s on axis %d", i,
-                            tmk_shape_text(&in->shape, a, sizeof a),
-                            tmk_shape_text(&first->shape, b, sizeof b), axis);
+                            TMK_SHAPE_TEXT(&in->shape), TMK_SHAPE_TEXT(&first->shape), axis);
         if (!tmk_add_i64(shape.dim[axis], in->shape.dim[axis], &shape.dim[axis]))
             return tmk_fail(infer->diag, TMK_RANGE, "the sizes on axis %d overflow", axis);
     }

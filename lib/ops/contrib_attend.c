@@ -30,7 +30,6 @@ static bool is_unmasked(const struct tmk_tensor *mask, const struct tmk_attend_s
 enum tmk_status tmk_attend_check(const struct tmk_attend_sizes *s, const struct tmk_tensor *mask,
                                  const struct tmk_tensor *bias, struct tmk_diag *diag) {
     const int64_t most = INT32_MAX;
-    char text[256];
     if (s->heads > 1 << 20 || s->batch > most || s->queries > most || s->total > most ||
         s->size > most || s->value_size > most)
         return tmk_fail(diag, TMK_RANGE, "%lld samples of %lld heads, %lld queries and %lld keys",
@@ -42,7 +41,7 @@ enum tmk_status tmk_attend_check(const struct tmk_attend_sizes *s, const struct 
             return tmk_fail(diag, TMK_UNSUPPORTED,
                             "a mask of %s is not supported for %lld samples, %lld queries and "
                             "%lld keys",
-                            tmk_shape_text(&mask->shape, text, sizeof text), (long long)s->batch,
+                            TMK_SHAPE_TEXT(&mask->shape), (long long)s->batch,
                             (long long)s->queries, (long long)s->total);
     }
     if (bias) {
@@ -53,8 +52,8 @@ enum tmk_status tmk_attend_check(const struct tmk_attend_sizes *s, const struct 
             b->dim[3] != s->total)
             return tmk_fail(diag, TMK_SHAPE,
                             "attention_bias is %s, which does not fit [%lld,%lld,%lld,%lld]",
-                            tmk_shape_text(b, text, sizeof text), (long long)s->batch,
-                            (long long)s->heads, (long long)s->queries, (long long)s->total);
+                            TMK_SHAPE_TEXT(b), (long long)s->batch, (long long)s->heads,
+                            (long long)s->queries, (long long)s->total);
     }
     return TMK_OK;
 }
@@ -117,17 +116,9 @@ static enum tmk_status one_head(struct tmk_run *run, const struct tmk_attend *a,
     const struct tmk_attend_sizes *s = &a->s;
     size_t queries = (size_t)s->queries, total = (size_t)s->total, width = (size_t)s->value_size,
            area = queries * total, heads = (size_t)s->heads, head = b * heads + h;
-    struct tmk_gemm product = {.m = queries,
-                               .n = total,
-                               .k = (size_t)s->size,
-                               .a = a->q.data + b * a->q.batch + h * a->q.head,
-                               .b = a->k.data + b * a->k.batch + h * a->k.head,
-                               .a_row = a->q.row,
-                               .a_depth = 1,
-                               .b_depth = 1,
-                               .b_column = a->k.row,
-                               .c = scratch->scores};
-    tmk_gemm(&product, scratch->panel);
+    tmk_gemm_transposed(queries, total, (size_t)s->size, a->q.data + b * a->q.batch + h * a->q.head,
+                        a->q.row, a->k.data + b * a->k.batch + h * a->k.head, a->k.row,
+                        scratch->scores, scratch->panel);
     if (tmk_run_out(run, a->scores)) {
         for (size_t i = 0; i < area; i++)
             scratch->scores[i] *= scale;
@@ -153,17 +144,9 @@ static enum tmk_status one_head(struct tmk_run *run, const struct tmk_attend *a,
     TMK_TRY(tmk_run_show(run, a->probabilities, scratch->scores, head * area, area));
     if (!a->y)
         return TMK_OK;
-    struct tmk_gemm weighted = {.m = queries,
-                                .n = width,
-                                .k = total,
-                                .a = scratch->scores,
-                                .b = a->v.data + b * a->v.batch + h * a->v.head,
-                                .a_row = total,
-                                .a_depth = 1,
-                                .b_depth = a->v.row,
-                                .b_column = 1,
-                                .c = scratch->result};
-    tmk_gemm(&weighted, scratch->panel);
+    tmk_gemm_rows(queries, width, total, scratch->scores, total,
+                  a->v.data + b * a->v.batch + h * a->v.head, a->v.row, scratch->result,
+                  scratch->panel);
     for (size_t i = 0; i < queries && width; i++)
         memcpy(a->y + ((b * queries + i) * heads + h) * width, scratch->result + i * width,
                width * sizeof(float));

@@ -16,7 +16,6 @@ enum tmk_status tmk_project_sizes(const struct tmk_node *node, const struct tmk_
     static const char *const refused[] = {"do_rotary", "past_present_share_buffer"};
     const struct tmk_shape *xs = &x->shape, *ws = &weights->shape;
     int64_t heads = tmk_node_int(node, "num_heads", 0);
-    char text[256], other[256];
     size_t n;
     const int64_t *parts = tmk_node_ints(node, "qkv_hidden_sizes", &n);
     for (size_t i = 0; i < TMK_COUNT(refused); i++)
@@ -24,8 +23,7 @@ enum tmk_status tmk_project_sizes(const struct tmk_node *node, const struct tmk_
             return tmk_fail(diag, TMK_UNSUPPORTED, "attribute '%s' is not supported", refused[i]);
     if (xs->rank != 3 || ws->rank != 2 || ws->dim[0] != xs->dim[2])
         return tmk_fail(diag, TMK_SHAPE, "the input is %s and the weights are %s",
-                        tmk_shape_text(xs, text, sizeof text),
-                        tmk_shape_text(ws, other, sizeof other));
+                        TMK_SHAPE_TEXT(xs), TMK_SHAPE_TEXT(ws));
     struct tmk_project p = {.width = ws->dim[1]};
     if (n && n != 3)
         return tmk_fail(diag, TMK_RANGE, "attribute 'qkv_hidden_sizes' has %zu numbers", n);
@@ -51,7 +49,7 @@ enum tmk_status tmk_project_sizes(const struct tmk_node *node, const struct tmk_
         TMK_TRY(tmk_want_dtype(bias, TMK_FLOAT32, "bias", diag));
         if (bias->shape.rank != 1 || bias->shape.dim[0] != p.width)
             return tmk_fail(diag, TMK_SHAPE, "the bias is %s, not [%lld]",
-                            tmk_shape_text(&bias->shape, text, sizeof text), (long long)p.width);
+                            TMK_SHAPE_TEXT(&bias->shape), (long long)p.width);
     }
     if (past) {
         const struct tmk_shape *shape = &past->shape;
@@ -59,8 +57,8 @@ enum tmk_status tmk_project_sizes(const struct tmk_node *node, const struct tmk_
         if (shape->rank != 5 || shape->dim[0] != 2 || shape->dim[1] != p.s.batch ||
             shape->dim[2] != heads || shape->dim[4] != p.s.size || p.s.size != p.s.value_size)
             return tmk_fail(diag, TMK_SHAPE, "past is %s, not [2,%lld,%lld,past,%lld]",
-                            tmk_shape_text(shape, text, sizeof text), (long long)p.s.batch,
-                            (long long)heads, (long long)p.s.size);
+                            TMK_SHAPE_TEXT(shape), (long long)p.s.batch, (long long)heads,
+                            (long long)p.s.size);
         p.s.past = shape->dim[3];
     }
     if (!tmk_add_i64(p.s.past, p.s.keys, &p.s.total))
@@ -89,13 +87,13 @@ enum tmk_status tmk_project_infer(struct tmk_infer *infer, const struct tmk_proj
 
 enum tmk_status tmk_project_run(struct tmk_run *run, const struct tmk_project *p,
                                 const struct tmk_project_inputs *in, const float *qkv) {
-    struct tmk_tensor *y = tmk_run_out(run, 0), *present = tmk_run_out(run, 1);
+    struct tmk_tensor *present = tmk_run_out(run, 1);
     struct tmk_attend a = {.s = p->s,
                            .mask = in->mask,
                            .bias = in->attention_bias,
                            .scores = TMK_PROJECT_SCORES,
                            .probabilities = TMK_PROJECT_PROBABILITIES,
-                           .y = y && tmk_tensor_count(y) ? y->data : NULL};
+                           .y = tmk_run_elements(run, 0)};
     size_t row = (size_t)p->width, batch = row * (size_t)p->s.queries;
     a.q = (struct tmk_attend_heads){qkv, batch, (size_t)p->s.size, row};
     a.k = a.q;
@@ -108,7 +106,7 @@ enum tmk_status tmk_project_run(struct tmk_run *run, const struct tmk_project *p
         TMK_TRY(tmk_attend_show(run, TMK_PROJECT_QUERY + i, &p->s, p->s.queries,
                                 i == 2 ? p->s.value_size : p->s.size, parts[i]));
     const float *past = in->past ? in->past->data : NULL;
-    float *to = present && tmk_tensor_count(present) ? present->data : NULL;
+    float *to = tmk_run_elements(run, 1);
     size_t half = past ? tmk_tensor_count(in->past) / 2 : 0,
            half_present = to ? tmk_tensor_count(present) / 2 : 0;
     TMK_TRY(tmk_attend_join(run, &p->s, p->s.size, past, to, &a.k));
@@ -119,8 +117,8 @@ enum tmk_status tmk_project_run(struct tmk_run *run, const struct tmk_project *p
 
 static enum tmk_status find_sizes(const struct tmk_node *node, const struct tmk_tensor *const *in,
                                   uint32_t n, struct tmk_project *out, struct tmk_diag *diag) {
-    return tmk_project_sizes(node, in[IN_X], in[IN_WEIGHTS], n > IN_BIAS ? in[IN_BIAS] : NULL,
-                             n > IN_PAST ? in[IN_PAST] : NULL, out, diag);
+    return tmk_project_sizes(node, in[IN_X], in[IN_WEIGHTS], tmk_operand(in, n, IN_BIAS),
+                             tmk_operand(in, n, IN_PAST), out, diag);
 }
 
 static enum tmk_status infer_attention(struct tmk_infer *infer) {
@@ -143,17 +141,7 @@ static enum tmk_status run_attention(struct tmk_run *run) {
     TMK_TRY(tmk_scratch_floats(run, p.s.batch, p.s.queries, p.width, &qkv));
     size_t rows = (size_t)(p.s.batch * p.s.queries), width = (size_t)p.width,
            depth = (size_t)x->shape.dim[2];
-    struct tmk_gemm gemm = {.m = rows,
-                            .n = width,
-                            .k = depth,
-                            .a = x->data,
-                            .b = weights->data,
-                            .a_row = depth,
-                            .a_depth = 1,
-                            .b_depth = width,
-                            .b_column = 1,
-                            .c = qkv};
-    tmk_gemm(&gemm, panel);
+    tmk_gemm_rows(rows, width, depth, x->data, depth, weights->data, width, qkv, panel);
     for (size_t i = 0; bias && i < rows; i++)
         for (size_t j = 0; j < width; j++)
             qkv[i * width + j] += ((const float *)bias->data)[j];
@@ -201,11 +189,6 @@ struct operands {
     bool cached; /* K and V are [B,N,L,H] */
 };
 
-static const struct tmk_tensor *optional_input(const struct tmk_tensor *const *in, uint32_t n,
-                                               uint32_t i) {
-    return i < n ? in[i] : NULL;
-}
-
 /* Element `at` of a tensor whose data may not be known. */
 static const float *element_pointer(const struct tmk_tensor *x, int64_t at) {
     return x->data ? (const float *)x->data + at : NULL;
@@ -221,9 +204,8 @@ static struct tmk_attend_heads packed_heads(const struct tmk_tensor *x, int64_t 
 }
 
 static enum tmk_status no_fit(const char *what, const struct tmk_tensor *x, struct tmk_diag *diag) {
-    char text[256];
     return tmk_fail(diag, TMK_SHAPE, "%s is %s, which does not fit the query and 'num_heads'", what,
-                    tmk_shape_text(&x->shape, text, sizeof text));
+                    TMK_SHAPE_TEXT(&x->shape));
 }
 
 static enum tmk_status find_keys(const struct tmk_tensor *key, const struct tmk_tensor *value,
@@ -282,10 +264,10 @@ static enum tmk_status check_past(const struct tmk_tensor *past, int64_t size, c
 static enum tmk_status find_operands(const struct tmk_node *node,
                                      const struct tmk_tensor *const *in, uint32_t n,
                                      struct operands *out, struct tmk_diag *diag) {
-    const struct tmk_tensor *q = in[IN_Q], *k = optional_input(in, n, IN_K),
-                            *v = optional_input(in, n, IN_V),
-                            *past_k = optional_input(in, n, IN_PAST_KEY),
-                            *past_v = optional_input(in, n, IN_PAST_VALUE);
+    const struct tmk_tensor *q = in[IN_Q], *k = tmk_operand(in, n, IN_K),
+                            *v = tmk_operand(in, n, IN_V),
+                            *past_k = tmk_operand(in, n, IN_PAST_KEY),
+                            *past_v = tmk_operand(in, n, IN_PAST_VALUE);
     const struct tmk_shape *shape = &q->shape;
     struct operands o = {.s = {.heads = tmk_node_int(node, "num_heads", 0)}};
     struct tmk_attend_sizes *s = &o.s;
@@ -327,7 +309,6 @@ static enum tmk_status find_operands(const struct tmk_node *node,
 static enum tmk_status infer_multihead(struct tmk_infer *infer) {
     const struct tmk_tensor *bias = tmk_infer_in(infer, MULTIHEAD_IN_BIAS);
     struct operands o;
-    char text[256];
     for (uint32_t i = 0; i < infer->n_in; i++) {
         size_t count;
         if (infer->in[i] && !tmk_shape_count(&infer->in[i]->shape, &count))
@@ -342,7 +323,7 @@ static enum tmk_status infer_multihead(struct tmk_infer *infer) {
         TMK_TRY(tmk_want_dtype(bias, TMK_FLOAT32, "bias", infer->diag));
         if (bias->shape.rank != 1 || bias->shape.dim[0] != width)
             return tmk_fail(infer->diag, TMK_SHAPE, "the bias is %s, not [%lld]",
-                            tmk_shape_text(&bias->shape, text, sizeof text), (long long)width);
+                            TMK_SHAPE_TEXT(&bias->shape), (long long)width);
     }
     struct tmk_shape y = {3, {s->batch, s->queries, s->heads * s->value_size}},
                      key = {4, {s->batch, s->heads, s->total, s->size}}, value = key,
@@ -382,11 +363,6 @@ static enum tmk_status add_bias(struct tmk_run *run, const struct tmk_attend_siz
     return TMK_OK;
 }
 
-static float *out_of(const struct tmk_run *run, uint32_t i) {
-    struct tmk_tensor *out = tmk_run_out(run, i);
-    return out && tmk_tensor_count(out) ? out->data : NULL;
-}
-
 static const float *past_of(const struct tmk_run *run, uint32_t i) {
     const struct tmk_tensor *past = tmk_run_in(run, i);
     return past ? past->data : NULL;
@@ -408,10 +384,10 @@ static enum tmk_status run_multihead(struct tmk_run *run) {
     TMK_TRY(tmk_attend_show(run, INNER_QUERY, s, s->queries, s->size, &o.q));
     TMK_TRY(tmk_attend_show(run, INNER_KEY, s, s->keys, s->size, &o.k));
     TMK_TRY(tmk_attend_show(run, INNER_VALUE, s, s->keys, s->value_size, &o.v));
-    TMK_TRY(
-        tmk_attend_join(run, s, s->size, past_of(run, IN_PAST_KEY), out_of(run, OUT_KEY), &o.k));
+    TMK_TRY(tmk_attend_join(run, s, s->size, past_of(run, IN_PAST_KEY),
+                            tmk_run_elements(run, OUT_KEY), &o.k));
     TMK_TRY(tmk_attend_join(run, s, s->value_size, past_of(run, IN_PAST_VALUE),
-                            out_of(run, OUT_VALUE), &o.v));
+                            tmk_run_elements(run, OUT_VALUE), &o.v));
     struct tmk_attend a = {.s = *s,
                            .q = o.q,
                            .k = o.k,
@@ -420,8 +396,8 @@ static enum tmk_status run_multihead(struct tmk_run *run) {
                            .bias = tmk_run_in(run, MULTIHEAD_IN_ATTENTION_BIAS),
                            .scores = INNER_SCORES,
                            .probabilities = INNER_PROBABILITIES,
-                           .y = out_of(run, OUT_Y),
-                           .products = out_of(run, OUT_PRODUCTS)};
+                           .y = tmk_run_elements(run, OUT_Y),
+                           .products = tmk_run_elements(run, OUT_PRODUCTS)};
     return tmk_attend(run, &a);
 }
 

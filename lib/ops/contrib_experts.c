@@ -142,7 +142,7 @@ static enum tmk_status find_experts(const struct tmk_node *node, const struct tm
     e.count = (size_t)w->dim[0];
     e.inner = (size_t)w->dim[1] / parts;
     e.logits = in[1];
-    e.mix = n_in > 14 ? in[14] : NULL;
+    e.mix = tmk_operand(in, n_in, 14);
     e.normalize = e.normalize || (quantized && !e.mix); /* as ONNX Runtime's kernel does */
     e.first.n = e.inner * parts;
     e.first.k = e.third.k = e.second.n = e.hidden;
@@ -219,8 +219,7 @@ static void apply_layer(const struct layer *l, size_t expert, size_t m, const fl
         else
             b = (const float *)l->weights->data + (expert * l->n + first) * l->k;
         const float *bias = l->bias ? (const float *)l->bias->data + expert * l->n + first : NULL;
-        const struct tmk_gemm gemm = {m, n, l->k, x, b, l->k, 1, 1, l->k, s->part};
-        tmk_gemm(&gemm, s->panel);
+        tmk_gemm_transposed(m, n, l->k, x, l->k, b, l->k, s->part, s->panel);
         for (size_t i = 0; i < m; i++)
             for (size_t j = 0; j < n; j++)
                 y[i * l->n + first + j] = s->part[i * n + j] + (bias ? bias[j] : 0);
@@ -316,8 +315,7 @@ static enum tmk_status run_experts(struct tmk_run *run, bool quantized) {
     TMK_TRY(tmk_scratch_floats(run, TMK_GEMM_PANEL / sizeof(float), 1, 1, &s.panel));
     TMK_TRY(tmk_scratch_floats(run, tokens, (int64_t)e.count, 1, &weights));
     places = tmk_scratch(run, e.tokens, e.count * sizeof *places);
-    if (!places)
-        return tmk_nomem(run->diag);
+    TMK_TRY_ALLOC(places, run->diag);
     const int64_t widths[] = {hidden, (int64_t)e.first.n, inner, hidden};
     for (int i = 0; i < 4; i++)
         TMK_TRY(tmk_scratch_floats(run, tokens, widths[i], 1, &buffers[i]));

@@ -44,7 +44,6 @@ static enum tmk_status conv_activation(const struct tmk_node *node, tmk_row1 *ro
 
 static enum tmk_status infer_fused_conv(struct tmk_infer *infer) {
     const struct tmk_tensor *z = tmk_infer_in(infer, 3);
-    char text[256], other[256];
     tmk_row1 row;
     const float *p;
     TMK_TRY(tmk_infer_conv(infer));
@@ -54,8 +53,7 @@ static enum tmk_status infer_fused_conv(struct tmk_infer *infer) {
     TMK_TRY(tmk_want_dtype(z, TMK_FLOAT32, "Z", infer->diag));
     if (!tmk_shape_equal(&z->shape, &infer->out[0].shape))
         return tmk_fail(infer->diag, TMK_SHAPE, "Z is %s, but the output %s",
-                        tmk_shape_text(&z->shape, text, sizeof text),
-                        tmk_shape_text(&infer->out[0].shape, other, sizeof other));
+                        TMK_SHAPE_TEXT(&z->shape), TMK_SHAPE_TEXT(&infer->out[0].shape));
     return TMK_OK;
 }
 
@@ -206,7 +204,6 @@ static enum tmk_status run_fused_matmul(struct tmk_run *run) {
  * and so do the shapes. */
 static enum tmk_status infer_bias_softmax(struct tmk_infer *infer) {
     const struct tmk_tensor *x = infer->in[0], *bias = infer->in[1];
-    char text[256], other[256];
     struct tmk_shape both;
     int32_t axis;
     TMK_TRY(tmk_want_dtype(x, TMK_FLOAT32, "data", infer->diag));
@@ -215,8 +212,7 @@ static enum tmk_status infer_bias_softmax(struct tmk_infer *infer) {
     TMK_TRY(tmk_broadcast(&x->shape, &bias->shape, &both, infer->diag));
     if (!tmk_shape_equal(&both, &x->shape))
         return tmk_fail(infer->diag, TMK_SHAPE, "the bias is %s, which does not broadcast to %s",
-                        tmk_shape_text(&bias->shape, text, sizeof text),
-                        tmk_shape_text(&x->shape, other, sizeof other));
+                        TMK_SHAPE_TEXT(&bias->shape), TMK_SHAPE_TEXT(&x->shape));
     return tmk_infer_same(infer);
 }
 

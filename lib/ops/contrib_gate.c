@@ -41,7 +41,6 @@ static enum tmk_status read_gate(const struct tmk_node *node, bool *silu, struct
 
 static enum tmk_status infer_gated_norm(struct tmk_infer *infer) {
     const struct tmk_tensor *x = infer->in[GATED_X], *scale = infer->in[GATED_SCALE];
-    char a[128], b[128];
     bool silu;
     TMK_TRY(read_gate(infer->node, &silu, infer->diag));
     TMK_TRY(tmk_want_dtype(x, TMK_FLOAT32, "X", infer->diag));
@@ -50,8 +49,7 @@ static enum tmk_status infer_gated_norm(struct tmk_infer *infer) {
     if (x->shape.rank < 1 || scale->shape.rank != 1 || scale->shape.dim[0] < 1 ||
         x->shape.dim[x->shape.rank - 1] % scale->shape.dim[0] != 0)
         return tmk_fail(infer->diag, TMK_SHAPE, "a scale of shape %s does not divide rows of %s",
-                        tmk_shape_text(&scale->shape, a, sizeof a),
-                        tmk_shape_text(&x->shape, b, sizeof b));
+                        TMK_SHAPE_TEXT(&scale->shape), TMK_SHAPE_TEXT(&x->shape));
     return tmk_infer_set(infer, 0, TMK_FLOAT32, &x->shape);
 }
 
@@ -81,11 +79,10 @@ static enum tmk_status read_branches(const struct tmk_node *node, const struct t
                                      const struct tmk_tensor *scale, size_t *n, size_t *rows,
                                      struct tmk_diag *diag) {
     const int64_t branches = tmk_node_int(node, "num_branches", 0);
-    char a[128], b[128];
     if (x->rank < 1 + (branches == 0) || branches < 0 ||
         (branches && x->dim[x->rank - 1] % branches != 0))
-        return tmk_fail(diag, TMK_SHAPE, "%s does not end in %lld branches",
-                        tmk_shape_text(x, a, sizeof a), (long long)branches);
+        return tmk_fail(diag, TMK_SHAPE, "%s does not end in %lld branches", TMK_SHAPE_TEXT(x),
+                        (long long)branches);
     const int64_t hidden = x->dim[x->rank - 1] / (branches ? branches : 1),
                   all = branches ? branches : x->dim[x->rank - 2];
     *n = (size_t)hidden;
@@ -99,8 +96,7 @@ static enum tmk_status read_branches(const struct tmk_node *node, const struct t
     TMK_TRY(tmk_want_dtype(scale, TMK_FLOAT32, "scale", diag));
     if (!flat && !grouped && !shared)
         return tmk_fail(diag, TMK_SHAPE, "a scale of shape %s does not fit %lld branches of %s",
-                        tmk_shape_text(s, a, sizeof a), (long long)all,
-                        tmk_shape_text(x, b, sizeof b));
+                        TMK_SHAPE_TEXT(s), (long long)all, TMK_SHAPE_TEXT(x));
     *rows = shared ? 1 : (size_t)all;
     return TMK_OK;
 }

@@ -61,15 +61,9 @@ struct sizes {
     bool packed, known; /* known: total and cache are */
 };
 
-static const struct tmk_tensor *optional_input(const struct tmk_tensor *const *in, uint32_t n,
-                                               uint32_t i) {
-    return i < n ? in[i] : NULL;
-}
-
 static enum tmk_status no_fit(const char *what, const struct tmk_tensor *x, struct tmk_diag *diag) {
-    char text[256];
     return tmk_fail(diag, TMK_SHAPE, "%s is %s, which does not fit the query and the heads", what,
-                    tmk_shape_text(&x->shape, text, sizeof text));
+                    TMK_SHAPE_TEXT(&x->shape));
 }
 
 static enum tmk_status check_shape(const struct tmk_tensor *x, const char *what, int32_t rank,
@@ -83,8 +77,8 @@ static enum tmk_status check_shape(const struct tmk_tensor *x, const char *what,
 
 static enum tmk_status find_heads(const struct tmk_node *node, const struct tmk_tensor *const *in,
                                   uint32_t n, struct sizes *s, struct tmk_diag *diag) {
-    const struct tmk_tensor *q = in[IN_Q], *k = optional_input(in, n, IN_K),
-                            *v = optional_input(in, n, IN_V);
+    const struct tmk_tensor *q = in[IN_Q], *k = tmk_operand(in, n, IN_K),
+                            *v = tmk_operand(in, n, IN_V);
     const int64_t most = 1 << 20;
     s->heads = tmk_node_int(node, "num_heads", 0);
     s->groups = tmk_node_int(node, "kv_num_heads", 0);
@@ -114,9 +108,9 @@ static enum tmk_status find_heads(const struct tmk_node *node, const struct tmk_
 
 static enum tmk_status find_cache(const struct tmk_tensor *const *in, uint32_t n, struct sizes *s,
                                   struct tmk_diag *diag) {
-    const struct tmk_tensor *key = optional_input(in, n, IN_PAST_KEY),
-                            *value = optional_input(in, n, IN_PAST_VALUE),
-                            *lengths = in[IN_LENGTHS], *total = in[IN_TOTAL];
+    const struct tmk_tensor *key = tmk_operand(in, n, IN_PAST_KEY),
+                            *value = tmk_operand(in, n, IN_PAST_VALUE), *lengths = in[IN_LENGTHS],
+                            *total = in[IN_TOTAL];
     size_t count = 0;
     if (!key != !value)
         return tmk_fail(diag, TMK_GRAPH, "one of past_key and past_value without the other");
@@ -148,9 +142,9 @@ static enum tmk_status find_cache(const struct tmk_tensor *const *in, uint32_t n
 
 static enum tmk_status check_tables(const struct tmk_node *node, const struct tmk_tensor *const *in,
                                     uint32_t n, struct sizes *s, struct tmk_diag *diag) {
-    const struct tmk_tensor *cosine = optional_input(in, n, IN_COS),
-                            *sine = optional_input(in, n, IN_SIN),
-                            *positions = optional_input(in, n, IN_POSITIONS);
+    const struct tmk_tensor *cosine = tmk_operand(in, n, IN_COS),
+                            *sine = tmk_operand(in, n, IN_SIN),
+                            *positions = tmk_operand(in, n, IN_POSITIONS);
     size_t count;
     if (!tmk_node_int(node, "do_rotary", 0))
         return TMK_OK;
@@ -173,8 +167,8 @@ static enum tmk_status check_tables(const struct tmk_node *node, const struct tm
 
 static enum tmk_status check_norms(const struct tmk_tensor *const *in, uint32_t n,
                                    const struct sizes *s, struct tmk_diag *diag) {
-    const struct tmk_tensor *query = optional_input(in, n, IN_QUERY_NORM),
-                            *key = optional_input(in, n, IN_KEY_NORM);
+    const struct tmk_tensor *query = tmk_operand(in, n, IN_QUERY_NORM),
+                            *key = tmk_operand(in, n, IN_KEY_NORM);
     if (!query != !key)
         return tmk_fail(diag, TMK_GRAPH,
                         "one of q_norm_weight and k_norm_weight without the other");
@@ -186,8 +180,8 @@ static enum tmk_status check_norms(const struct tmk_tensor *const *in, uint32_t 
 
 static enum tmk_status check_addends(const struct tmk_tensor *const *in, uint32_t n,
                                      const struct sizes *s, struct tmk_diag *diag) {
-    const struct tmk_tensor *bias = optional_input(in, n, IN_BIAS),
-                            *sink = optional_input(in, n, IN_SINK);
+    const struct tmk_tensor *bias = tmk_operand(in, n, IN_BIAS),
+                            *sink = tmk_operand(in, n, IN_SINK);
     if (bias) {
         const struct tmk_shape *b = &bias->shape;
         TMK_TRY(tmk_want_dtype(bias, TMK_FLOAT32, "attention_bias", diag));
@@ -207,7 +201,7 @@ static enum tmk_status find_sizes(const struct tmk_node *node, const struct tmk_
     if (tmk_node_int(node, "kv_cache_bit_width", 0) || tmk_node_int(node, "qk_output", 0))
         return tmk_fail(diag, TMK_UNSUPPORTED,
                         "attributes 'kv_cache_bit_width' and 'qk_output' are not supported");
-    if (optional_input(in, n, IN_KEY_SCALE) || optional_input(in, n, IN_VALUE_SCALE))
+    if (tmk_operand(in, n, IN_KEY_SCALE) || tmk_operand(in, n, IN_VALUE_SCALE))
         return tmk_fail(diag, TMK_UNSUPPORTED,
                         "scales of quantized keys and values are not "
                         "supported");
@@ -267,11 +261,6 @@ struct job {
     int64_t window;
     bool causal, interleaved, smooth;
 };
-
-static float *output_data(const struct tmk_run *run, uint32_t i) {
-    struct tmk_tensor *out = tmk_run_out(run, i);
-    return out && tmk_tensor_count(out) ? out->data : NULL;
-}
 
 /* The keys that sample b has before and after this call. */
 static enum tmk_status find_lengths(const struct job *j, int64_t b, int64_t *before,
@@ -418,13 +407,11 @@ static enum tmk_status attend_head(const struct job *j, int64_t b, int64_t h, in
                          j->query + row * size));
     TMK_TRY(tmk_run_show(j->run, INNER_QUERY_ROTATED, j->query,
                          (size_t)(b * s->heads + h) * rows * size, rows * size));
-    const struct tmk_gemm products = {rows, (size_t)after, size, j->query, j->keys + at, size, 1, 1,
-                                      size, j->scores};
-    tmk_gemm(&products, j->panel);
+    tmk_gemm_transposed(rows, (size_t)after, size, j->query, size, j->keys + at, size, j->scores,
+                        j->panel);
     TMK_TRY(weigh_keys(j, b, h, before, after));
-    const struct tmk_gemm sums = {rows,          size, (size_t)after, j->scores, j->values + at,
-                                  (size_t)after, 1,    size,          1,         j->sums};
-    tmk_gemm(&sums, j->panel);
+    tmk_gemm_rows(rows, size, (size_t)after, j->scores, (size_t)after, j->values + at, size,
+                  j->sums, j->panel);
     for (size_t row = 0; row < rows && j->y; row++)
         memcpy(j->y + (((size_t)b * rows + row) * (size_t)s->heads + (size_t)h) * size,
                j->sums + row * size, size * sizeof(float));
@@ -433,8 +420,8 @@ static enum tmk_status attend_head(const struct job *j, int64_t b, int64_t h, in
 
 static enum tmk_status take_scratch(struct job *j) {
     const struct sizes *s = &j->s;
-    j->keys = output_data(j->run, OUT_KEY);
-    j->values = output_data(j->run, OUT_VALUE);
+    j->keys = tmk_run_elements(j->run, OUT_KEY);
+    j->values = tmk_run_elements(j->run, OUT_VALUE);
     if (!j->keys)
         TMK_TRY(tmk_scratch_floats(j->run, s->batch * s->groups, s->cache, s->size, &j->keys));
     if (!j->values)
@@ -461,7 +448,7 @@ static enum tmk_status show_parts(const struct job *j) {
 }
 
 static enum tmk_status run_group_query(struct tmk_run *run) {
-    struct job j = {.run = run, .y = output_data(run, OUT_Y)};
+    struct job j = {.run = run, .y = tmk_run_elements(run, OUT_Y)};
     struct sizes *s = &j.s;
     TMK_TRY(find_sizes(run->node, run->in, run->n_in, s, run->diag));
     j.scale = (float)tmk_node_float(run->node, "scale", 0);

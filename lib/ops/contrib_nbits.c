@@ -19,12 +19,11 @@ struct sizes {
 
 static enum tmk_status check_count(const struct tmk_tensor *x, const char *what, size_t wanted,
                                    struct tmk_diag *diag) {
-    char text[256];
     size_t count;
     if (tmk_shape_count(&x->shape, &count) && count == wanted)
         return TMK_OK;
     return tmk_fail(diag, TMK_SHAPE, "%s is %s, which does not have %zu elements", what,
-                    tmk_shape_text(&x->shape, text, sizeof text), wanted);
+                    TMK_SHAPE_TEXT(&x->shape), wanted);
 }
 
 static enum tmk_status find_matrix(const struct tmk_node *node, struct sizes *out,
@@ -56,14 +55,12 @@ static enum tmk_status infer_nbits(struct tmk_infer *infer) {
     struct tmk_shape y = a->shape;
     struct tmk_diag *diag = infer->diag;
     struct sizes s;
-    char text[256];
     TMK_TRY(find_matrix(infer->node, &s, diag));
     TMK_TRY(tmk_want_dtype(a, TMK_FLOAT32, "A", diag));
     TMK_TRY(tmk_want_dtype(infer->in[IN_B], TMK_UINT8, "B", diag));
     TMK_TRY(tmk_want_dtype(infer->in[IN_SCALES], TMK_FLOAT32, "scales", diag));
     if (y.rank < 1 || y.dim[y.rank - 1] != (int64_t)s.k)
-        return tmk_fail(diag, TMK_SHAPE, "A is %s, and 'K' is %zu",
-                        tmk_shape_text(&a->shape, text, sizeof text), s.k);
+        return tmk_fail(diag, TMK_SHAPE, "A is %s, and 'K' is %zu", TMK_SHAPE_TEXT(&a->shape), s.k);
     TMK_TRY(check_count(infer->in[IN_B], "B", s.n * s.row_bytes, diag));
     TMK_TRY(check_count(infer->in[IN_SCALES], "scales", s.n * s.blocks, diag));
     if (zeros && zeros->dtype == TMK_UINT8) {
@@ -135,8 +132,7 @@ static enum tmk_status run_nbits(struct tmk_run *run) {
         const size_t n = s.n - first < TMK_GEMM_COLUMNS ? s.n - first : TMK_GEMM_COLUMNS;
         for (size_t i = 0; i < n; i++)
             widen_row(run, &s, first + i, rows + i * s.k);
-        const struct tmk_gemm gemm = {s.m, n, s.k, run->in[IN_A]->data, rows, s.k, 1, 1, s.k, part};
-        tmk_gemm(&gemm, panel);
+        tmk_gemm_transposed(s.m, n, s.k, run->in[IN_A]->data, s.k, rows, s.k, part, panel);
         for (size_t i = 0; i < s.m; i++)
             for (size_t j = 0; j < n; j++)
                 ((float *)y->data)[i * s.n + first + j] =

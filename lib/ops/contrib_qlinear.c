@@ -116,7 +116,6 @@ static enum tmk_status run_mul(struct tmk_run *run) {
 /* ---- QLinearConcat: Y_scale, Y_zero_point, then a tensor, its scale and zero point each ---- */
 
 static enum tmk_status infer_concat(struct tmk_infer *infer) {
-    char text[256], other[256];
     int32_t axis = 0;
     TMK_TRY(tmk_want_scalar(infer->in[0], TMK_FLOAT32, "Y_scale", infer->diag));
     TMK_TRY(tmk_want_quantized(infer->in[1], NULL, "Y_zero_point", infer->diag));
@@ -141,8 +140,7 @@ static enum tmk_status infer_concat(struct tmk_infer *infer) {
         if (!tmk_shape_equal(&beside, &shape))
             return tmk_fail(infer->diag, TMK_SHAPE,
                             "input %u of shape %s does not go beside %s on axis %d", i,
-                            tmk_shape_text(x, text, sizeof text),
-                            tmk_shape_text(&shape, other, sizeof other), (int)axis);
+                            TMK_SHAPE_TEXT(x), TMK_SHAPE_TEXT(&shape), (int)axis);
         if (!tmk_add_i64(shape.dim[axis], x->dim[axis], &shape.dim[axis]))
             return tmk_fail(infer->diag, TMK_RANGE, "the sizes on axis %d overflow", (int)axis);
     }
@@ -185,18 +183,16 @@ struct gemm {
 
 static enum tmk_status one_or_a_column(const struct tmk_tensor *tensor, size_t n, const char *what,
                                        struct tmk_diag *diag) {
-    char text[128];
     const size_t count = tensor ? tmk_tensor_count(tensor) : 1;
     if (count == 1 || (tensor->shape.rank == 1 && count == n))
         return TMK_OK;
     return tmk_fail(diag, TMK_SHAPE, "%s is %s, neither one number nor one for each of %zu columns",
-                    what, tmk_shape_text(&tensor->shape, text, sizeof text), n);
+                    what, TMK_SHAPE_TEXT(&tensor->shape), n);
 }
 
 /* C broadcasts to [m, n]. */
 static enum tmk_status find_addend(const struct tmk_tensor *c, struct gemm *g,
                                    struct tmk_diag *diag) {
-    char text[128];
     if (!c)
         return TMK_OK;
     TMK_TRY(tmk_want_dtype(c, TMK_INT32, "C", diag));
@@ -206,7 +202,7 @@ static enum tmk_status find_addend(const struct tmk_tensor *c, struct gemm *g,
     if (rank > 2 || (columns != 1 && columns != (int64_t)g->n) ||
         (rows != 1 && rows != (int64_t)g->m))
         return tmk_fail(diag, TMK_SHAPE, "C is %s, which does not broadcast to [%zu,%zu]",
-                        tmk_shape_text(&c->shape, text, sizeof text), g->m, g->n);
+                        TMK_SHAPE_TEXT(&c->shape), g->m, g->n);
     g->c_column = columns > 1;
     g->c_row = rows > 1 ? (size_t)columns : 0;
     return TMK_OK;
@@ -217,11 +213,9 @@ static enum tmk_status find_operands(const struct tmk_node *node,
                                      struct gemm *out, struct tmk_diag *diag) {
     const struct tmk_shape *a = &in[A]->shape, *b = &in[B]->shape;
     const bool ta = tmk_node_int(node, "transA", 0) != 0, tb = tmk_node_int(node, "transB", 0) != 0;
-    char left[128], right[128];
     if (a->rank != 2 || b->rank != 2 || a->dim[ta ? 0 : 1] != b->dim[tb ? 1 : 0])
         return tmk_fail(diag, TMK_SHAPE, "A is %s and B is %s, which have no product",
-                        tmk_shape_text(a, left, sizeof left),
-                        tmk_shape_text(b, right, sizeof right));
+                        TMK_SHAPE_TEXT(a), TMK_SHAPE_TEXT(b));
     struct gemm g = {.m = (size_t)a->dim[ta ? 1 : 0],
                      .k = (size_t)a->dim[ta ? 0 : 1],
                      .n = (size_t)b->dim[tb ? 0 : 1]};
@@ -230,8 +224,8 @@ static enum tmk_status find_operands(const struct tmk_node *node,
     g.b_depth = tb ? 1 : g.n;
     g.b_column = tb ? g.k : 1;
     TMK_TRY(one_or_a_column(in[B_SCALE], g.n, "b_scale", diag));
-    TMK_TRY(one_or_a_column(n_in > B_ZERO ? in[B_ZERO] : NULL, g.n, "b_zero_point", diag));
-    TMK_TRY(find_addend(n_in > C ? in[C] : NULL, &g, diag));
+    TMK_TRY(one_or_a_column(tmk_operand(in, n_in, B_ZERO), g.n, "b_zero_point", diag));
+    TMK_TRY(find_addend(tmk_operand(in, n_in, C), &g, diag));
     *out = g;
     return TMK_OK;
 }

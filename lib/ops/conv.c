@@ -18,10 +18,9 @@ enum tmk_status tmk_conv_check_bias(const struct tmk_tensor *bias, int64_t chann
                                     struct tmk_diag *diag) {
     if (!bias)
         return TMK_OK;
-    char text[128];
     if (bias->shape.rank != 1 || bias->shape.dim[0] != channels)
-        return tmk_fail(diag, TMK_SHAPE, "the bias is %s, not [%lld]",
-                        tmk_shape_text(&bias->shape, text, sizeof text), (long long)channels);
+        return tmk_fail(diag, TMK_SHAPE, "the bias is %s, not [%lld]", TMK_SHAPE_TEXT(&bias->shape),
+                        (long long)channels);
     return TMK_OK;
 }
 
@@ -206,12 +205,11 @@ struct operands {
 /* TMK_SHAPE unless `part` (may be NULL) has one element, or one an output channel. */
 static enum tmk_status want_channels(const struct tmk_tensor *part, int64_t channels,
                                      const char *what, struct tmk_diag *diag) {
-    char text[128];
     if (!part || tmk_tensor_count(part) == 1 ||
         (part->shape.rank == 1 && part->shape.dim[0] == channels))
         return TMK_OK;
     return tmk_fail(diag, TMK_SHAPE, "input '%s' is %s, and must have 1 or %lld elements", what,
-                    tmk_shape_text(&part->shape, text, sizeof text), (long long)channels);
+                    TMK_SHAPE_TEXT(&part->shape), (long long)channels);
 }
 
 static enum tmk_status find_operands(const struct tmk_node *node, const struct tmk_tensor *x,

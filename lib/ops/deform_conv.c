@@ -38,7 +38,6 @@ static enum tmk_status read_deform(const struct tmk_node *node, const struct tmk
 static enum tmk_status check_places(const struct deform *d, const struct tmk_tensor *tensor,
                                     int64_t batch, int64_t each, const char *what,
                                     struct tmk_diag *diag) {
-    char a[128], b[128];
     struct tmk_shape wanted;
     size_t taps = 1, channels = 0;
     bool fits = tmk_mul_size(d->offset_groups, (size_t)each, &channels);
@@ -49,8 +48,7 @@ static enum tmk_status check_places(const struct deform *d, const struct tmk_ten
     tmk_window_shape(&d->window, batch, fits ? (int64_t)channels : 0, &wanted);
     if (!fits || !tmk_shape_equal(&tensor->shape, &wanted))
         return tmk_fail(diag, TMK_SHAPE, "%s has shape %s instead of %s", what,
-                        tmk_shape_text(&tensor->shape, a, sizeof a),
-                        tmk_shape_text(&wanted, b, sizeof b));
+                        TMK_SHAPE_TEXT(&tensor->shape), TMK_SHAPE_TEXT(&wanted));
     return TMK_OK;
 }
 

@@ -8,11 +8,10 @@
 
 static enum tmk_status want_square(struct tmk_infer *infer) {
     const struct tmk_shape *shape = &infer->in[0]->shape;
-    char text[128];
     TMK_TRY(tmk_want_dtype(infer->in[0], TMK_FLOAT32, "X", infer->diag));
     if (shape->rank < 2 || shape->dim[shape->rank - 1] != shape->dim[shape->rank - 2])
         return tmk_fail(infer->diag, TMK_SHAPE, "input 'X' is %s, no square matrices",
-                        tmk_shape_text(shape, text, sizeof text));
+                        TMK_SHAPE_TEXT(shape));
     return TMK_OK;
 }
 

@@ -343,19 +343,9 @@ static enum tmk_status matrix_product(struct tmk_run *run, const struct einsum *
     TMK_TRY(tmk_scratch_floats(run, TMK_GEMM_PANEL / sizeof(float), 1, 1, &panel));
     pack_operand(e, 0, p, p->rows, p->n_rows, p->depth, p->n_depth, run->in[0]->data, a);
     pack_operand(e, 1, p, p->depth, p->n_depth, p->columns, p->n_columns, run->in[1]->data, b);
-    for (int64_t i = 0; i < batch; i++) {
-        struct tmk_gemm gemm = {.m = (size_t)m,
-                                .n = (size_t)n,
-                                .k = (size_t)k,
-                                .a = a + i * m * k,
-                                .b = b + i * k * n,
-                                .a_row = (size_t)k,
-                                .a_depth = 1,
-                                .b_depth = (size_t)n,
-                                .b_column = 1,
-                                .c = c + i * m * n};
-        tmk_gemm(&gemm, panel);
-    }
+    for (int64_t i = 0; i < batch; i++)
+        tmk_gemm_rows((size_t)m, (size_t)n, (size_t)k, a + i * m * k, (size_t)k, b + i * k * n,
+                      (size_t)n, c + i * m * n, panel);
     unpack_product(e, p, c, out->data);
     return TMK_OK;
 }

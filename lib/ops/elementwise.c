@@ -107,19 +107,17 @@ enum tmk_status tmk_run_binary(struct tmk_run *run) {
 enum tmk_status tmk_align_legacy(const struct tmk_node *node, const struct tmk_shape *a,
                                  const struct tmk_shape *b, struct tmk_shape *shape_b,
                                  struct tmk_diag *diag) {
-    char text_a[256], text_b[256];
     size_t count;
     if (tmk_shape_equal(a, b)) {
         *shape_b = *b;
         return TMK_OK;
     }
-    tmk_shape_text(a, text_a, sizeof text_a);
-    tmk_shape_text(b, text_b, sizeof text_b);
     if (!tmk_node_int(node, "broadcast", 0))
-        return tmk_fail(diag, TMK_SHAPE, "shapes %s and %s differ, and broadcast is not 1", text_a,
-                        text_b);
+        return tmk_fail(diag, TMK_SHAPE, "shapes %s and %s differ, and broadcast is not 1",
+                        TMK_SHAPE_TEXT(a), TMK_SHAPE_TEXT(b));
     if (b->rank > a->rank || !tmk_shape_count(b, &count))
-        return tmk_fail(diag, TMK_SHAPE, "%s does not broadcast to %s", text_b, text_a);
+        return tmk_fail(diag, TMK_SHAPE, "%s does not broadcast to %s", TMK_SHAPE_TEXT(b),
+                        TMK_SHAPE_TEXT(a));
     if (count == 1) {
         *shape_b = (struct tmk_shape){0};
         return TMK_OK;
@@ -129,14 +127,15 @@ enum tmk_status tmk_align_legacy(const struct tmk_node *node, const struct tmk_s
         axis += a->rank;
     if (axis < 0 || axis > a->rank - b->rank)
         return tmk_fail(diag, TMK_RANGE, "axis %lld: %s does not fit into %s",
-                        (long long)tmk_node_int(node, "axis", 0), text_b, text_a);
+                        (long long)tmk_node_int(node, "axis", 0), TMK_SHAPE_TEXT(b),
+                        TMK_SHAPE_TEXT(a));
     struct tmk_shape fit = {.rank = a->rank};
     for (int32_t i = 0; i < a->rank; i++)
         fit.dim[i] = 1;
     for (int32_t i = 0; i < b->rank; i++) {
         if (b->dim[i] != 1 && b->dim[i] != a->dim[axis + i])
-            return tmk_fail(diag, TMK_SHAPE, "%s does not stand in %s at axis %lld", text_b, text_a,
-                            (long long)axis);
+            return tmk_fail(diag, TMK_SHAPE, "%s does not stand in %s at axis %lld",
+                            TMK_SHAPE_TEXT(b), TMK_SHAPE_TEXT(a), (long long)axis);
         fit.dim[axis + i] = b->dim[i];
     }
     *shape_b = fit;

@@ -54,7 +54,6 @@ static enum tmk_status infer_flex(struct tmk_infer *infer) {
 static enum tmk_status modify(struct tmk_run *run, const char *attr, struct tmk_tensor *x) {
     const struct tmk_attr *graph = tmk_node_attr(run->node, attr);
     struct tmk_tensor made[1] = {0};
-    char have[128];
     if (!graph)
         return TMK_OK;
     if (graph->graphs[0]->n_outputs != 1)
@@ -66,7 +65,7 @@ static enum tmk_status modify(struct tmk_run *run, const char *attr, struct tmk_
     if (status == TMK_OK && !tmk_shape_equal(&made[0].shape, &x->shape))
         status =
             tmk_fail(run->diag, TMK_SHAPE, "the graph '%s' makes %s, not the shape that it gets",
-                     attr, tmk_shape_text(&made[0].shape, have, sizeof have));
+                     attr, TMK_SHAPE_TEXT(&made[0].shape));
     if (status == TMK_OK) {
         tmk_tensor_finish(x);
         status = tmk_tensor_keep(x, &made[0], run->diag);

@@ -58,7 +58,6 @@ static enum tmk_status gather_run(struct tmk_run *run) {
 /* ---- GatherElements: one element for each of `indices` ---- */
 
 static enum tmk_status elements_infer(struct tmk_infer *infer) {
-    char a[256], b[256];
     const struct tmk_tensor *data = infer->in[0], *indices = infer->in[1];
     int32_t axis;
     TMK_TRY(axis_of(infer->node, data, &axis, infer->diag));
@@ -69,8 +68,7 @@ static enum tmk_status elements_infer(struct tmk_infer *infer) {
     if (!fits)
         return tmk_fail(infer->diag, TMK_SHAPE,
                         "indices of shape %s do not fit data of shape %s on axis %d",
-                        tmk_shape_text(&indices->shape, a, sizeof a),
-                        tmk_shape_text(&data->shape, b, sizeof b), axis);
+                        TMK_SHAPE_TEXT(&indices->shape), TMK_SHAPE_TEXT(&data->shape), axis);
     return tmk_infer_set(infer, 0, data->dtype, &indices->shape);
 }
 
@@ -108,7 +106,6 @@ static enum tmk_status elements_run(struct tmk_run *run) {
 /* ---- GatherND: a slice of `data` for each tuple in the last axis of `indices` ---- */
 
 static enum tmk_status nd_infer(struct tmk_infer *infer) {
-    char a[256], b[256];
     const struct tmk_tensor *data = infer->in[0], *indices = infer->in[1];
     int32_t r = data->shape.rank, q = indices->shape.rank;
     int64_t batch = tmk_node_int(infer->node, "batch_dims", 0);
@@ -127,8 +124,7 @@ static enum tmk_status nd_infer(struct tmk_infer *infer) {
     if (!fits)
         return tmk_fail(infer->diag, TMK_SHAPE,
                         "indices of shape %s do not fit data of shape %s with batch_dims %d",
-                        tmk_shape_text(&indices->shape, a, sizeof a),
-                        tmk_shape_text(&data->shape, b, sizeof b), skip);
+                        TMK_SHAPE_TEXT(&indices->shape), TMK_SHAPE_TEXT(&data->shape), skip);
     int32_t whole = skip + (int32_t)tuple; /* data axes that the batch and the tuple use up */
     if (q - 1 + r - whole > TMK_MAX_RANK)
         return tmk_fail(infer->diag, TMK_SHAPE, "the result would have %d dimensions; at most %d",

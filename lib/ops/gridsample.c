@@ -46,7 +46,6 @@ static enum tmk_status read_sampling(const struct tmk_node *node, struct samplin
 }
 
 static enum tmk_status sample_infer(struct tmk_infer *infer) {
-    char a[256], b[256];
     struct sampling s;
     const struct tmk_shape *in = &infer->in[0]->shape, *grid = &infer->in[1]->shape;
     TMK_TRY(read_sampling(infer->node, &s, infer->diag));
@@ -59,7 +58,7 @@ static enum tmk_status sample_infer(struct tmk_infer *infer) {
     if (!fits)
         return tmk_fail(infer->diag, TMK_SHAPE,
                         "a grid of shape %s does not fit an input of shape %s",
-                        tmk_shape_text(grid, a, sizeof a), tmk_shape_text(in, b, sizeof b));
+                        TMK_SHAPE_TEXT(grid), TMK_SHAPE_TEXT(in));
     struct tmk_shape shape = {.rank = in->rank, .dim = {in->dim[0], in->dim[1]}};
     for (int32_t i = 2; i < in->rank; i++)
         shape.dim[i] = grid->dim[i - 1];
@@ -210,12 +209,11 @@ static enum tmk_status infer_affine_grid(struct tmk_infer *infer) {
     const int64_t *dim = theta->shape.dim;
     int64_t want[5];
     size_t n;
-    char text[128];
     TMK_TRY(tmk_want_dtype(theta, TMK_FLOAT32, "theta", infer->diag));
     TMK_TRY(tmk_want_dtype(size, TMK_INT64, "size", infer->diag));
     if (theta->shape.rank != 3 || (dim[1] != 2 && dim[1] != 3) || dim[2] != dim[1] + 1)
         return tmk_fail(infer->diag, TMK_SHAPE, "input 'theta' is %s, not [N,2,3] or [N,3,4]",
-                        tmk_shape_text(&theta->shape, text, sizeof text));
+                        TMK_SHAPE_TEXT(&theta->shape));
     if (size->shape.rank != 1 || size->shape.dim[0] != dim[1] + 2)
         return tmk_fail(infer->diag, TMK_SHAPE, "input 'size' has not %lld entries",
                         (long long)(dim[1] + 2));

@@ -43,9 +43,8 @@ enum tmk_status tmk_broadcast(const struct tmk_shape *a, const struct tmk_shape 
         int64_t x = i <= a->rank ? a->dim[a->rank - i] : 1;
         int64_t y = i <= b->rank ? b->dim[b->rank - i] : 1;
         if (x != y && x != 1 && y != 1) {
-            char s[128], t[128];
-            return tmk_fail(diag, TMK_SHAPE, "shapes %s and %s do not broadcast",
-                            tmk_shape_text(a, s, sizeof s), tmk_shape_text(b, t, sizeof t));
+            return tmk_fail(diag, TMK_SHAPE, "shapes %s and %s do not broadcast", TMK_SHAPE_TEXT(a),
+                            TMK_SHAPE_TEXT(b));
         }
         r.dim[r.rank - i] = x == 1 ? y : x;
     }
@@ -108,15 +107,13 @@ enum tmk_status tmk_want_dtype(const struct tmk_tensor *tensor, enum tmk_dtype d
 enum tmk_status tmk_want_shape(const struct tmk_tensor *tensor, enum tmk_dtype dtype,
                                const char *what, const struct tmk_shape *shape,
                                struct tmk_diag *diag) {
-    char have[256], want[256];
     if (!tensor)
         return TMK_OK;
     TMK_TRY(tmk_want_dtype(tensor, dtype, what, diag));
     if (tmk_shape_equal(&tensor->shape, shape))
         return TMK_OK;
     return tmk_fail(diag, TMK_SHAPE, "input '%s' is %s, not %s", what,
-                    tmk_shape_text(&tensor->shape, have, sizeof have),
-                    tmk_shape_text(shape, want, sizeof want));
+                    TMK_SHAPE_TEXT(&tensor->shape), TMK_SHAPE_TEXT(shape));
 }
 
 static enum tmk_status want_kind(const struct tmk_tensor *tensor, enum tmk_type_kind kind,

@@ -17,15 +17,24 @@ static inline enum tmk_status tmk_infer_set(struct tmk_infer *infer, uint32_t i,
     return TMK_OK;
 }
 
-/* Input i, or NULL when it is absent. */
+/* Input i of n, or NULL when it is absent. */
+static inline const struct tmk_tensor *tmk_operand(const struct tmk_tensor *const *in, uint32_t n,
+                                                   uint32_t i) {
+    return i < n ? in[i] : NULL;
+}
 static inline const struct tmk_tensor *tmk_infer_in(const struct tmk_infer *infer, uint32_t i) {
-    return i < infer->n_in ? infer->in[i] : NULL;
+    return tmk_operand(infer->in, infer->n_in, i);
 }
 static inline const struct tmk_tensor *tmk_run_in(const struct tmk_run *run, uint32_t i) {
-    return i < run->n_in ? run->in[i] : NULL;
+    return tmk_operand(run->in, run->n_in, i);
 }
 static inline struct tmk_tensor *tmk_run_out(const struct tmk_run *run, uint32_t i) {
     return i < run->n_out ? run->out[i] : NULL;
+}
+/* The elements of output i; NULL: it is not wanted, or has none. */
+static inline void *tmk_run_elements(const struct tmk_run *run, uint32_t i) {
+    struct tmk_tensor *out = tmk_run_out(run, i);
+    return out && tmk_tensor_count(out) ? out->data : NULL;
 }
 
 /* Makes output i of a TMK_OP_SIZES_ITSELF operator; TMK_OK at once when it is not wanted. */

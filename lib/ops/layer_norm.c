@@ -25,15 +25,13 @@ struct layer_norm {
 static enum tmk_status layer_norm_check(const struct tmk_tensor *part, const struct tmk_shape *x,
                                         const char *what, struct tmk_diag *diag) {
     struct tmk_shape both;
-    char text[128], other[128];
     if (!part)
         return TMK_OK;
     TMK_TRY(tmk_want_dtype(part, TMK_FLOAT32, what, diag));
     TMK_TRY(tmk_broadcast(&part->shape, x, &both, diag));
     if (!tmk_shape_equal(&both, x))
         return tmk_fail(diag, TMK_SHAPE, "input '%s' is %s, which does not broadcast to %s", what,
-                        tmk_shape_text(&part->shape, text, sizeof text),
-                        tmk_shape_text(x, other, sizeof other));
+                        TMK_SHAPE_TEXT(&part->shape), TMK_SHAPE_TEXT(x));
     return TMK_OK;
 }
 
@@ -165,13 +163,12 @@ static struct tmk_shape moments_of(const struct tmk_shape *x) {
 /* TMK_TYPE or TMK_SHAPE unless the part (may be NULL) is float32 and [width]. */
 static enum tmk_status want_vector(const struct tmk_tensor *part, int64_t width, const char *what,
                                    struct tmk_diag *diag) {
-    char text[256];
     if (!part)
         return TMK_OK;
     TMK_TRY(tmk_want_dtype(part, TMK_FLOAT32, what, diag));
     if (part->shape.rank != 1 || part->shape.dim[0] != width)
         return tmk_fail(diag, TMK_SHAPE, "input '%s' is %s, not [%lld]", what,
-                        tmk_shape_text(&part->shape, text, sizeof text), (long long)width);
+                        TMK_SHAPE_TEXT(&part->shape), (long long)width);
     return TMK_OK;
 }
 
@@ -284,21 +281,19 @@ struct table {
 
 static void list_tables(const struct tmk_tensor *const *in, uint32_t n, struct table out[3]) {
     out[0] = (struct table){"input_ids", in[IN_WORDS], in[IN_IDS]};
-    out[1] = (struct table){"position_ids", in[IN_POSITIONS],
-                            n > IN_POSITION_IDS ? in[IN_POSITION_IDS] : NULL};
+    out[1] = (struct table){"position_ids", in[IN_POSITIONS], tmk_operand(in, n, IN_POSITION_IDS)};
     out[2] = (struct table){"segment_ids", in[IN_SEGMENT_TABLE], in[IN_SEGMENTS]};
 }
 
 static enum tmk_status want_tokens(const struct tmk_tensor *ids, const struct tmk_shape *shape,
                                    bool shared, const char *what, struct tmk_diag *diag) {
-    char text[256];
     if (!ids)
         return TMK_OK;
     TMK_TRY(tmk_want_dtype(ids, TMK_INT32, what, diag));
     if (ids->shape.rank != 2 || ids->shape.dim[1] != shape->dim[1] ||
         (ids->shape.dim[0] != shape->dim[0] && !(shared && ids->shape.dim[0] == 1)))
         return tmk_fail(diag, TMK_SHAPE, "input '%s' is %s, not [%lld,%lld]", what,
-                        tmk_shape_text(&ids->shape, text, sizeof text), (long long)shape->dim[0],
+                        TMK_SHAPE_TEXT(&ids->shape), (long long)shape->dim[0],
                         (long long)shape->dim[1]);
     return TMK_OK;
 }

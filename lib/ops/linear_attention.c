@@ -26,7 +26,6 @@ static const bool inverse = true;
 /* [batch, tokens, heads * each] with each >= 1, or TMK_SHAPE. */
 static enum tmk_status want_packed(const struct tmk_tensor *tensor, const struct tmk_shape *like,
                                    int64_t heads, const char *what, struct tmk_diag *diag) {
-    char text[128];
     const struct tmk_shape *s = &tensor->shape;
     TMK_TRY(tmk_want_dtype(tensor, TMK_FLOAT32, what, diag));
     if (s->rank != 3 || s->dim[0] != like->dim[0] || s->dim[1] != like->dim[1] || s->dim[2] < 1 ||
@@ -34,7 +33,7 @@ static enum tmk_status want_packed(const struct tmk_tensor *tensor, const struct
         return tmk_fail(diag, TMK_SHAPE,
                         "input '%s' of shape %s is not [batch,tokens,elements] with elements for "
                         "%lld heads",
-                        what, tmk_shape_text(s, text, sizeof text), (long long)heads);
+                        what, TMK_SHAPE_TEXT(s), (long long)heads);
     return TMK_OK;
 }
 
@@ -105,7 +104,6 @@ static enum tmk_status read_recurrence(const struct tmk_node *node,
 }
 
 static enum tmk_status infer_attention(struct tmk_infer *infer) {
-    char a[128], b[128];
     const struct tmk_tensor *in[INPUTS];
     struct recurrence r;
     int64_t width;
@@ -118,8 +116,7 @@ static enum tmk_status infer_attention(struct tmk_infer *infer) {
         TMK_TRY(tmk_want_dtype(in[PAST], TMK_FLOAT32, "past_state", infer->diag));
         if (!tmk_shape_equal(&in[PAST]->shape, &state))
             return tmk_fail(infer->diag, TMK_SHAPE, "past_state has shape %s instead of %s",
-                            tmk_shape_text(&in[PAST]->shape, a, sizeof a),
-                            tmk_shape_text(&state, b, sizeof b));
+                            TMK_SHAPE_TEXT(&in[PAST]->shape), TMK_SHAPE_TEXT(&state));
     }
     const size_t readers = r.query_heads > r.heads ? r.query_heads : r.heads;
     if (!tmk_mul_i64((int64_t)readers, (int64_t)r.values, &width))

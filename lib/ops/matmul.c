@@ -86,17 +86,16 @@ enum tmk_status tmk_matmul_shape(const struct tmk_shape *a, const struct tmk_sha
                                  struct tmk_matmul *out, struct tmk_shape *y,
                                  struct tmk_diag *diag) {
     struct tmk_shape as = *a, bs = *b, batch_a, batch_b;
-    char at[128], bt[128];
     if (as.rank < 1 || bs.rank < 1)
         return tmk_fail(diag, TMK_SHAPE, "a scalar is no matrix: A is %s, B is %s",
-                        tmk_shape_text(a, at, sizeof at), tmk_shape_text(b, bt, sizeof bt));
+                        TMK_SHAPE_TEXT(a), TMK_SHAPE_TEXT(b));
     if (as.rank == 1)
         as = (struct tmk_shape){2, {1, a->dim[0]}};
     if (bs.rank == 1)
         bs = (struct tmk_shape){2, {b->dim[0], 1}};
     if (as.dim[as.rank - 1] != bs.dim[bs.rank - 2])
         return tmk_fail(diag, TMK_SHAPE, "the inner dimensions of A %s and B %s differ",
-                        tmk_shape_text(a, at, sizeof at), tmk_shape_text(b, bt, sizeof bt));
+                        TMK_SHAPE_TEXT(a), TMK_SHAPE_TEXT(b));
     struct tmk_matmul matmul = {.m = (size_t)as.dim[as.rank - 2],
                                 .k = (size_t)as.dim[as.rank - 1],
                                 .n = (size_t)bs.dim[bs.rank - 1]};
@@ -227,11 +226,9 @@ struct gemm_sizes {
 static enum tmk_status gemm_sizes(const struct tmk_node *node, const struct tmk_tensor *a,
                                   const struct tmk_tensor *b, struct gemm_sizes *out,
                                   struct tmk_diag *diag) {
-    char at[128], bt[128];
     if (a->shape.rank != 2 || b->shape.rank != 2)
         return tmk_fail(diag, TMK_SHAPE, "A is %s and B is %s; both must have rank 2",
-                        tmk_shape_text(&a->shape, at, sizeof at),
-                        tmk_shape_text(&b->shape, bt, sizeof bt));
+                        TMK_SHAPE_TEXT(&a->shape), TMK_SHAPE_TEXT(&b->shape));
     struct gemm_sizes s = {.trans_a = tmk_node_int(node, "transA", 0) != 0,
                            .trans_b = tmk_node_int(node, "transB", 0) != 0};
     s.m = a->shape.dim[s.trans_a];
@@ -239,8 +236,8 @@ static enum tmk_status gemm_sizes(const struct tmk_node *node, const struct tmk_
     s.n = b->shape.dim[!s.trans_b];
     if (s.k != b->shape.dim[s.trans_b])
         return tmk_fail(diag, TMK_SHAPE, "the inner dimensions of A %s%s and B %s%s differ",
-                        tmk_shape_text(&a->shape, at, sizeof at), s.trans_a ? " (transposed)" : "",
-                        tmk_shape_text(&b->shape, bt, sizeof bt), s.trans_b ? " (transposed)" : "");
+                        TMK_SHAPE_TEXT(&a->shape), s.trans_a ? " (transposed)" : "",
+                        TMK_SHAPE_TEXT(&b->shape), s.trans_b ? " (transposed)" : "");
     *out = s;
     return TMK_OK;
 }
@@ -251,15 +248,14 @@ enum tmk_status tmk_infer_gemm(struct tmk_infer *infer) {
     TMK_TRY(check_types(infer));
     TMK_TRY(gemm_sizes(infer->node, a, b, &s, infer->diag));
     struct tmk_shape shape = {2, {s.m, s.n}}, both;
-    char text[128];
     if (c) {
         TMK_TRY(tmk_broadcast(&c->shape, &shape, &both, infer->diag));
         bool stretched = infer->node->domain[0] || infer->node->row->since > 1 ||
                          tmk_node_int(infer->node, "broadcast", 0) != 0;
         if (!tmk_shape_equal(&both, &shape) || (!stretched && !tmk_shape_equal(&c->shape, &shape)))
             return tmk_fail(infer->diag, TMK_SHAPE, "C is %s, which does not fit [%lld,%lld]%s",
-                            tmk_shape_text(&c->shape, text, sizeof text), (long long)s.m,
-                            (long long)s.n, stretched ? "" : " without attribute 'broadcast'");
+                            TMK_SHAPE_TEXT(&c->shape), (long long)s.m, (long long)s.n,
+                            stretched ? "" : " without attribute 'broadcast'");
     }
     static const char *const factors[] = {"alpha", "beta"};
     for (size_t i = 0; i < TMK_COUNT(factors) && a->dtype != TMK_FLOAT32; i++) {
@@ -327,7 +323,6 @@ enum tmk_status tmk_run_gemm(struct tmk_run *run) {
 enum tmk_status tmk_grain_find(const struct tmk_tensor *part, const struct tmk_shape *operand,
                                int32_t summed, const char *what, enum tmk_grain *out,
                                struct tmk_diag *diag) {
-    char text[128], other[128];
     *out = TMK_GRAIN_TENSOR;
     if (!part || tmk_tensor_count(part) == 1)
         return TMK_OK;
@@ -343,8 +338,7 @@ enum tmk_status tmk_grain_find(const struct tmk_tensor *part, const struct tmk_s
             return TMK_OK;
     }
     return tmk_fail(diag, TMK_SHAPE, "input '%s' is %s, which fits no operand of %s", what,
-                    tmk_shape_text(&part->shape, text, sizeof text),
-                    tmk_shape_text(operand, other, sizeof other));
+                    TMK_SHAPE_TEXT(&part->shape), TMK_SHAPE_TEXT(operand));
 }
 
 size_t tmk_grain_at(enum tmk_grain grain, size_t matrix, size_t lines, size_t line) {

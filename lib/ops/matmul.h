@@ -63,6 +63,17 @@ struct tmk_gemm {
 /* `panel` is TMK_GEMM_PANEL bytes. */
 void tmk_gemm(const struct tmk_gemm *gemm, float *panel);
 
+/* The same, of row-major A [m, k] and B [k, n], whose rows are a_row and b_row apart; _transposed:
+ * B is [n, k]. */
+static inline void tmk_gemm_rows(size_t m, size_t n, size_t k, const float *a, size_t a_row,
+                                 const float *b, size_t b_row, float *c, float *panel) {
+    tmk_gemm(&(struct tmk_gemm){m, n, k, a, b, a_row, 1, b_row, 1, c}, panel);
+}
+static inline void tmk_gemm_transposed(size_t m, size_t n, size_t k, const float *a, size_t a_row,
+                                       const float *b, size_t b_row, float *c, float *panel) {
+    tmk_gemm(&(struct tmk_gemm){m, n, k, a, b, a_row, 1, 1, b_row, c}, panel);
+}
+
 /* Products of 8-bit matrices with zero points, summed in 32 bits. */
 
 /* A zero point or scale of a matrix: one for all, one a line ([lines]), or one a line of every

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ops/ml_forest.h"
+#include "base/size.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -85,9 +86,7 @@ struct place {
 
 static int by_place(const void *a, const void *b) {
     const struct place *x = a, *y = b;
-    if (x->tree != y->tree)
-        return x->tree < y->tree ? -1 : 1;
-    return (x->number > y->number) - (x->number < y->number);
+    return x->tree != y->tree ? TMK_ORDER(x->tree, y->tree) : TMK_ORDER(x->number, y->number);
 }
 
 struct naming {
@@ -109,8 +108,7 @@ static enum tmk_status name_nodes(const int64_t *trees, const int64_t *numbers, 
     bool sorted = true;
     out->sorted = calloc(n + 1, sizeof *out->sorted);
     out->n = n;
-    if (!out->sorted)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(out->sorted, diag);
     for (size_t i = 0; i < n; i++) {
         out->sorted[i] = (struct place){trees[i], numbers[i], (uint32_t)i};
         sorted = sorted && (i == 0 || by_place(&out->sorted[i - 1], &out->sorted[i]) < 0);
@@ -203,8 +201,7 @@ static enum tmk_status read_named_weights(const struct tmk_node *node, const cha
     TMK_TRY(want_ints(node, name[1], f->n_weights, &trees, diag));
     TMK_TRY(want_ints(node, name[2], f->n_weights, &ids, diag));
     uint32_t *leaf_of = calloc(f->n_weights + 1, sizeof *leaf_of), total = 0;
-    if (!leaf_of)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(leaf_of, diag);
     enum tmk_status status = TMK_OK;
     uint64_t guess = 0;
     for (size_t i = 0; status == TMK_OK && i < f->n_weights; i++) {
@@ -252,8 +249,7 @@ static enum tmk_status read_named(const struct tmk_node *node, const char *kind,
     TMK_TRY(make_arrays(f, n, n_weights, diag));
     TMK_TRY(find_numbers(node, "base_values", &base, diag));
     f->base = calloc(base.n + 1, sizeof *f->base);
-    if (!f->base)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(f->base, diag);
     for (; f->n_base < base.n; f->n_base++)
         f->base[f->n_base] = number_at(&base, f->n_base);
     enum tmk_status status = name_nodes(trees, numbers, n, &names, diag);

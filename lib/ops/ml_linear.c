@@ -348,8 +348,7 @@ static void find_probabilities(const struct svm *s, const struct voting *v, floa
 static enum tmk_status take_voting(struct tmk_run *run, const struct svm *s, struct voting *v) {
     const size_t n = s->labels.n, square = s->prob_a ? n : 1;
     v->votes = tmk_scratch(run, n, sizeof *v->votes);
-    if (!v->votes)
-        return tmk_nomem(run->diag);
+    TMK_TRY_ALLOC(v->votes, run->diag);
     TMK_TRY(tmk_scratch_floats(run, s->vectors, 1, 1, &v->kernels));
     TMK_TRY(tmk_scratch_floats(run, s->pairs, 1, 1, &v->decisions));
     TMK_TRY(tmk_scratch_floats(run, square, n, 1, &v->r));

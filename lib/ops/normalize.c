@@ -226,7 +226,6 @@ static bool is_training(const struct tmk_node *node) {
 static enum tmk_status infer_batch_norm(struct tmk_infer *infer) {
     static const char *const names[] = {"X", "scale", "B", "mean", "var"};
     const struct tmk_shape *x = &infer->in[0]->shape;
-    char text[128], other[128];
     for (size_t i = 0; i < TMK_COUNT(names); i++)
         TMK_TRY(tmk_want_dtype(infer->in[i], TMK_FLOAT32, names[i], infer->diag));
     if (x->rank < 1)
@@ -241,8 +240,7 @@ static enum tmk_status infer_batch_norm(struct tmk_infer *infer) {
     for (size_t i = 1; i < TMK_COUNT(names); i++)
         if (!tmk_shape_equal(&infer->in[i]->shape, &wanted))
             return tmk_fail(infer->diag, TMK_SHAPE, "input '%s' is %s, not %s", names[i],
-                            tmk_shape_text(&infer->in[i]->shape, text, sizeof text),
-                            tmk_shape_text(&wanted, other, sizeof other));
+                            TMK_SHAPE_TEXT(&infer->in[i]->shape), TMK_SHAPE_TEXT(&wanted));
     for (uint32_t i = 1; i < infer->n_out && !is_training(infer->node); i++)
         if (infer->node->outputs[i])
             return tmk_fail(infer->diag, TMK_UNSUPPORTED,
@@ -317,14 +315,13 @@ static enum tmk_status run_batch_norm(struct tmk_run *run) {
 /* TMK_SHAPE unless scale and bias are [n]. */
 static enum tmk_status want_vectors(const struct tmk_infer *infer, int64_t n, const char *of) {
     static const char *const names[] = {"X", "scale", "bias"};
-    char text[128];
     for (size_t i = 0; i < TMK_COUNT(names); i++)
         TMK_TRY(tmk_want_dtype(infer->in[i], TMK_FLOAT32, names[i], infer->diag));
     for (size_t i = 1; i < TMK_COUNT(names); i++)
         if (infer->in[i]->shape.rank != 1 || infer->in[i]->shape.dim[0] != n)
-            return tmk_fail(
-                infer->diag, TMK_SHAPE, "input '%s' is %s, not one element a %s: [%lld]", names[i],
-                tmk_shape_text(&infer->in[i]->shape, text, sizeof text), of, (long long)n);
+            return tmk_fail(infer->diag, TMK_SHAPE,
+                            "input '%s' is %s, not one element a %s: [%lld]", names[i],
+                            TMK_SHAPE_TEXT(&infer->in[i]->shape), of, (long long)n);
     return TMK_OK;
 }
 

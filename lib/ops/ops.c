@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "ops/cost.h"
 #include "tensor/list.h"
+#include "tensor/shape.h"
 
 static const struct tmk_op *const lists[] = {
 #define TMK_OPS(file) tmk_ops_##file,
@@ -158,7 +159,6 @@ static void name_unknown(struct binding *b, const struct tmk_node *node) {
         tmk_text_puts(&b->unknown, "; and others");
         return;
     }
-    char label[256];
     size_t nodes = 0;
     tmk_text_printf(&b->unknown, "%s%s%s%s (operator set %lld): ", b->unknown.len ? "; " : "",
                     node->domain, node->domain[0] ? "::" : "", node->op, (long long)node->version);
@@ -166,8 +166,7 @@ static void name_unknown(struct binding *b, const struct tmk_node *node) {
         if (other->row || !tmk_node_is(other, node->domain, node->op))
             continue;
         if (nodes++ < MOST_NODES)
-            tmk_text_printf(&b->unknown, "%s%s", nodes > 1 ? ", " : "",
-                            tmk_node_label(other, label, sizeof label));
+            tmk_text_printf(&b->unknown, "%s%s", nodes > 1 ? ", " : "", TMK_NODE_LABEL(other));
     }
     if (nodes > MOST_NODES)
         tmk_text_printf(&b->unknown, " and %zu more", nodes - MOST_NODES);
@@ -206,9 +205,7 @@ static void check_rows(struct tmk_graph *graph, void *context) {
         if (b->status == TMK_OK)
             b->status = check_known(node, b->diag);
         if (b->status != TMK_OK) {
-            char label[256];
-            b->status =
-                tmk_in(b->diag, b->status, "node %s", tmk_node_label(node, label, sizeof label));
+            b->status = tmk_in(b->diag, b->status, "node %s", TMK_NODE_LABEL(node));
         }
     }
 }
@@ -252,16 +249,15 @@ enum tmk_status tmk_op_infer(const struct tmk_node *node, const struct tmk_tenso
     TMK_TRY(node->row->infer(&infer));
     for (uint32_t i = 0; i < node->n_outputs; i++) {
         size_t count, bytes;
-        char text[256];
         if (!out[i].known)
             continue;
         if (!tmk_shape_count(&out[i].shape, &count) ||
             !tmk_mul_size(count, tmk_dtype_size(out[i].dtype), &bytes) || bytes > PTRDIFF_MAX / 2)
             return tmk_fail(diag, TMK_RANGE, "output %u would be too large: %s", i,
-                            tmk_shape_text(&out[i].shape, text, sizeof text));
+                            TMK_SHAPE_TEXT(&out[i].shape));
         if (!tmk_is_shown(node, i) && !tmk_memory_fits(bytes))
             return tmk_memory_fail(diag, bytes, "output %u of shape %s", i,
-                                   tmk_shape_text(&out[i].shape, text, sizeof text));
+                                   TMK_SHAPE_TEXT(&out[i].shape));
         if (!tmk_dtype_size(out[i].dtype))
             return tmk_fail(diag, TMK_TYPE, "output %u of type %s is not supported", i,
                             tmk_dtype_name(out[i].dtype));

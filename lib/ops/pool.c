@@ -396,7 +396,6 @@ static enum tmk_status unpooled_shape(const struct tmk_node *node, const struct 
 }
 
 static enum tmk_status infer_unpool(struct tmk_infer *infer) {
-    char a[128], b[128];
     const struct tmk_tensor *x = infer->in[0], *indices = infer->in[1],
                             *wanted = tmk_infer_in(infer, 2);
     struct tmk_diag *diag = infer->diag;
@@ -408,8 +407,7 @@ static enum tmk_status infer_unpool(struct tmk_infer *infer) {
                         (int)x->shape.rank);
     if (!tmk_shape_equal(&x->shape, &indices->shape))
         return tmk_fail(diag, TMK_SHAPE, "indices of shape %s for an input of shape %s",
-                        tmk_shape_text(&indices->shape, a, sizeof a),
-                        tmk_shape_text(&x->shape, b, sizeof b));
+                        TMK_SHAPE_TEXT(&indices->shape), TMK_SHAPE_TEXT(&x->shape));
     TMK_TRY(unpooled_shape(infer->node, &x->shape, &shape, diag));
     if (wanted) {
         int64_t dim[TMK_MAX_RANK];
@@ -423,7 +421,7 @@ static enum tmk_status infer_unpool(struct tmk_infer *infer) {
         if (!fits)
             return tmk_fail(diag, TMK_SHAPE,
                             "input 'output_shape' does not fit an input of shape %s",
-                            tmk_shape_text(&x->shape, a, sizeof a));
+                            TMK_SHAPE_TEXT(&x->shape));
         memcpy(shape.dim, dim, n * sizeof *dim);
     }
     return tmk_infer_set(infer, 0, TMK_FLOAT32, &shape);

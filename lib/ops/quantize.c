@@ -28,7 +28,6 @@ struct layout {
 static enum tmk_status blocked_layout(const struct tmk_shape *x, const struct tmk_shape *scale,
                                       int32_t axis, int64_t block, struct layout *out,
                                       struct tmk_diag *diag) {
-    char text_x[256], text_scale[256];
     bool fits = x->rank == scale->rank && block > 0;
     for (int32_t i = 0; i < x->rank && fits; i++)
         fits = i == axis ? scale->dim[i] == x->dim[i] / block + (x->dim[i] % block != 0)
@@ -36,8 +35,7 @@ static enum tmk_status blocked_layout(const struct tmk_shape *x, const struct tm
     if (!fits)
         return tmk_fail(diag, TMK_SHAPE,
                         "a scale of %s does not fit %s in blocks of %lld on axis %d",
-                        tmk_shape_text(scale, text_scale, sizeof text_scale),
-                        tmk_shape_text(x, text_x, sizeof text_x), (long long)block, axis);
+                        TMK_SHAPE_TEXT(scale), TMK_SHAPE_TEXT(x), (long long)block, axis);
     out->block = (size_t)block;
     out->blocks = (size_t)scale->dim[axis];
     return TMK_OK;
@@ -48,7 +46,6 @@ static enum tmk_status layout_of(const struct tmk_node *node, const struct tmk_t
                                  struct tmk_diag *diag) {
     const struct tmk_shape *shape = &x->shape;
     struct layout r = {.outer = 1, .n = 1, .inner = 1};
-    char text[256];
     size_t count, scales;
     int32_t axis = 0;
     if (!tmk_shape_count(shape, &count) || !tmk_shape_count(&scale->shape, &scales))
@@ -63,7 +60,7 @@ static enum tmk_status layout_of(const struct tmk_node *node, const struct tmk_t
     }
     if (node->row->until < 13)
         return tmk_fail(diag, TMK_SHAPE, "input 1, the scale, must be a scalar, but is of shape %s",
-                        tmk_shape_text(&scale->shape, text, sizeof text));
+                        TMK_SHAPE_TEXT(&scale->shape));
     TMK_TRY(tmk_axis(tmk_node_int(node, "axis", 1), shape->rank, &axis, diag));
     r.outer = tmk_shape_product(shape, 0, axis);
     r.n = (size_t)shape->dim[axis];
@@ -73,14 +70,13 @@ static enum tmk_status layout_of(const struct tmk_node *node, const struct tmk_t
     else if (scale->shape.rank != 1 || scales != r.n)
         return tmk_fail(diag, TMK_SHAPE,
                         "input 1, the scale, is of shape %s; axis %d wants %zu elements",
-                        tmk_shape_text(&scale->shape, text, sizeof text), axis, r.n);
+                        TMK_SHAPE_TEXT(&scale->shape), axis, r.n);
     *out = r;
     return TMK_OK;
 }
 
 static enum tmk_status want_zero_point(const struct tmk_infer *infer) {
     const struct tmk_tensor *scale = infer->in[1], *zero = tmk_infer_in(infer, 2);
-    char text_zero[256], text_scale[256];
     size_t zeros, scales;
     if (!zero || tmk_shape_equal(&zero->shape, &scale->shape))
         return TMK_OK;
@@ -88,8 +84,7 @@ static enum tmk_status want_zero_point(const struct tmk_infer *infer) {
         zeros == 1 && scales == 1 && zero->shape.rank <= 1 && scale->shape.rank <= 1)
         return TMK_OK;
     return tmk_fail(infer->diag, TMK_SHAPE, "the zero point is of shape %s, the scale of %s",
-                    tmk_shape_text(&zero->shape, text_zero, sizeof text_zero),
-                    tmk_shape_text(&scale->shape, text_scale, sizeof text_scale));
+                    TMK_SHAPE_TEXT(&zero->shape), TMK_SHAPE_TEXT(&scale->shape));
 }
 
 /* ---- loops: row r of the scales and zero points belongs to a row of elements ---- */
@@ -353,7 +348,6 @@ static enum tmk_status find_scales(const struct tmk_tensor *a_scale,
                                    const struct tmk_tensor *b_scale, const struct tmk_tensor *bias,
                                    struct scaled *out, struct tmk_diag *diag) {
     const struct tmk_shape *a = &out->o.a->shape, *b = &out->o.b->shape;
-    char text[256];
     if (a_scale)
         TMK_TRY(tmk_want_dtype(a_scale, TMK_FLOAT32, "a_scale", diag));
     TMK_TRY(tmk_want_dtype(b_scale, TMK_FLOAT32, "b_scale", diag));
@@ -363,7 +357,7 @@ static enum tmk_status find_scales(const struct tmk_tensor *a_scale,
         TMK_TRY(tmk_want_dtype(bias, TMK_FLOAT32, "the bias", diag));
         if (bias->shape.rank != 1 || bias->shape.dim[0] != (int64_t)out->o.matmul.n)
             return tmk_fail(diag, TMK_SHAPE, "the bias is %s, not [%zu]",
-                            tmk_shape_text(&bias->shape, text, sizeof text), out->o.matmul.n);
+                            TMK_SHAPE_TEXT(&bias->shape), out->o.matmul.n);
     }
     out->a_scale = a_scale;
     out->b_scale = b_scale;
@@ -403,10 +397,9 @@ enum { TO_A, TO_B, TO_A_SCALE, TO_B_SCALE, TO_A_ZERO, TO_B_ZERO, TO_BIAS };
 static enum tmk_status find_to_float(const struct tmk_tensor *const *in, uint32_t n,
                                      struct scaled *out, struct tmk_diag *diag) {
     struct scaled s = {0};
-    TMK_TRY(tmk_integer_find(in[TO_A], n > TO_A_ZERO ? in[TO_A_ZERO] : NULL, in[TO_B],
-                             n > TO_B_ZERO ? in[TO_B_ZERO] : NULL, &s.o, diag));
-    TMK_TRY(
-        find_scales(in[TO_A_SCALE], in[TO_B_SCALE], n > TO_BIAS ? in[TO_BIAS] : NULL, &s, diag));
+    TMK_TRY(tmk_integer_find(in[TO_A], tmk_operand(in, n, TO_A_ZERO), in[TO_B],
+                             tmk_operand(in, n, TO_B_ZERO), &s.o, diag));
+    TMK_TRY(find_scales(in[TO_A_SCALE], in[TO_B_SCALE], tmk_operand(in, n, TO_BIAS), &s, diag));
     *out = s;
     return TMK_OK;
 }
@@ -433,9 +426,8 @@ static enum tmk_status find_dynamic(const struct tmk_tensor *a, const struct tmk
                                     const struct tmk_tensor *const *in, uint32_t n,
                                     struct scaled *out, struct tmk_diag *diag) {
     struct scaled s = {0};
-    TMK_TRY(
-        tmk_integer_find(a, a_zero, in[DY_B], n > DY_B_ZERO ? in[DY_B_ZERO] : NULL, &s.o, diag));
-    TMK_TRY(find_scales(NULL, in[DY_B_SCALE], n > DY_BIAS ? in[DY_BIAS] : NULL, &s, diag));
+    TMK_TRY(tmk_integer_find(a, a_zero, in[DY_B], tmk_operand(in, n, DY_B_ZERO), &s.o, diag));
+    TMK_TRY(find_scales(NULL, in[DY_B_SCALE], tmk_operand(in, n, DY_BIAS), &s, diag));
     *out = s;
     return TMK_OK;
 }
@@ -474,14 +466,14 @@ static enum tmk_status find_attention(const struct tmk_node *node,
                                       struct scaled *scaled, struct tmk_project *project,
                                       struct tmk_diag *diag) {
     struct scaled s = {0};
-    const struct tmk_tensor *x_zero = n > QA_X_ZERO ? in[QA_X_ZERO] : NULL;
-    TMK_TRY(tmk_integer_find(in[QA_X], x_zero, in[QA_WEIGHTS], n > QA_ZERO ? in[QA_ZERO] : NULL,
-                             &s.o, diag));
+    const struct tmk_tensor *x_zero = tmk_operand(in, n, QA_X_ZERO);
+    TMK_TRY(tmk_integer_find(in[QA_X], x_zero, in[QA_WEIGHTS], tmk_operand(in, n, QA_ZERO), &s.o,
+                             diag));
     TMK_TRY(tmk_want_scalar(in[QA_X_SCALE], TMK_FLOAT32, "input_scale", diag));
     TMK_TRY(tmk_want_scalar(x_zero, TMK_UNDEFINED, "input_zero_point", diag));
     TMK_TRY(find_scales(in[QA_X_SCALE], in[QA_SCALE], in[QA_BIAS], &s, diag));
     TMK_TRY(tmk_project_sizes(node, in[QA_X], in[QA_WEIGHTS], in[QA_BIAS],
-                              n > QA_PAST ? in[QA_PAST] : NULL, project, diag));
+                              tmk_operand(in, n, QA_PAST), project, diag));
     *scaled = s;
     return TMK_OK;
 }

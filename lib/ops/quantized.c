@@ -18,14 +18,13 @@ enum tmk_status tmk_want_quantized(const struct tmk_tensor *tensor, const struct
 
 enum tmk_status tmk_want_scalar(const struct tmk_tensor *tensor, enum tmk_dtype dtype,
                                 const char *what, struct tmk_diag *diag) {
-    char text[128];
     if (!tensor)
         return TMK_OK;
     if (dtype != TMK_UNDEFINED)
         TMK_TRY(tmk_want_dtype(tensor, dtype, what, diag));
     if (tmk_tensor_count(tensor) != 1)
         return tmk_fail(diag, TMK_SHAPE, "input '%s' is %s, and must have one element", what,
-                        tmk_shape_text(&tensor->shape, text, sizeof text));
+                        TMK_SHAPE_TEXT(&tensor->shape));
     return TMK_OK;
 }
 

@@ -160,7 +160,6 @@ static enum tmk_status run_bernoulli(struct tmk_run *run) {
 /* ---- Multinomial ---- */
 
 static enum tmk_status infer_multinomial(struct tmk_infer *infer) {
-    char text[128];
     const struct tmk_tensor *x = infer->in[0];
     int64_t samples = tmk_node_int(infer->node, "sample_size", 1);
     enum tmk_dtype dtype;
@@ -171,7 +170,7 @@ static enum tmk_status infer_multinomial(struct tmk_infer *infer) {
                         tmk_dtype_name(dtype));
     if (x->shape.rank != 2 || x->shape.dim[1] < 1 || x->shape.dim[1] > INT32_MAX)
         return tmk_fail(infer->diag, TMK_SHAPE, "an input of shape %s is not [batch, classes]",
-                        tmk_shape_text(&x->shape, text, sizeof text));
+                        TMK_SHAPE_TEXT(&x->shape));
     if (samples < 1)
         return tmk_fail(infer->diag, TMK_RANGE, "attribute 'sample_size' is %lld",
                         (long long)samples);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operators that give the same elements another shape, or none: Reshape, Flatten, Squeeze,
- * Unsqueeze, Identity. */
+ * Unsqueeze, Identity; and what tells a shape: Shape, Size. */
+#include <string.h>
+
+#include "ops/kernel.h"
 #include "ops/move.h"
 #include "ops/stack.h"
 
@@ -8,7 +11,6 @@
 
 static enum tmk_status infer_reshape(struct tmk_infer *infer, const int64_t *asked, size_t n,
                                      bool zero_is_zero) {
-    char text[256];
     const struct tmk_shape *in = &infer->in[0]->shape;
     struct tmk_diag *diag = infer->diag;
     size_t have, count;
@@ -31,7 +33,7 @@ static enum tmk_status infer_reshape(struct tmk_infer *infer, const int64_t *ask
             if (i >= in->rank)
                 return tmk_fail(diag, TMK_SHAPE,
                                 "the new shape copies dimension %d of an input of shape %s", i,
-                                tmk_shape_text(in, text, sizeof text));
+                                TMK_SHAPE_TEXT(in));
             shape.dim[i] = in->dim[i];
         } else if (asked[i] < 0) {
             return tmk_fail(diag, TMK_RANGE, "the new shape's dimension %d is %lld", i,
@@ -42,8 +44,7 @@ static enum tmk_status infer_reshape(struct tmk_infer *infer, const int64_t *ask
     if (open >= 0 && zero && zero_is_zero)
         return tmk_fail(diag, TMK_SHAPE, "with allowzero the new shape cannot have both 0 and -1");
     if (!tmk_shape_count(&shape, &count))
-        return tmk_fail(diag, TMK_RANGE, "the new shape %s is too large",
-                        tmk_shape_text(&shape, text, sizeof text));
+        return tmk_fail(diag, TMK_RANGE, "the new shape %s is too large", TMK_SHAPE_TEXT(&shape));
     if (open >= 0) {
         if (count == 0 || have % count != 0 || have / count > INT64_MAX)
             return tmk_fail(diag, TMK_SHAPE,
@@ -53,7 +54,7 @@ static enum tmk_status infer_reshape(struct tmk_infer *infer, const int64_t *ask
     }
     if (count != have)
         return tmk_fail(diag, TMK_SHAPE, "%zu elements do not fit shape %s", have,
-                        tmk_shape_text(&shape, text, sizeof text));
+                        TMK_SHAPE_TEXT(&shape));
     return tmk_infer_set(infer, 0, infer->in[0]->dtype, &shape);
 }
 
@@ -187,6 +188,52 @@ static enum tmk_status identity_run(struct tmk_run *run) {
     return TMK_OK;
 }
 
+/* Shape and Size: what is known of a tensor without its elements. */
+
+/* A bound of the slice that version 15 takes of the shape. */
+static int32_t read_bound(const struct tmk_node *node, const char *name, int32_t otherwise,
+                          int32_t rank) {
+    int64_t at = tmk_node_int(node, name, otherwise);
+    if (at < 0)
+        at += rank;
+    return at < 0 ? 0 : at > rank ? rank : (int32_t)at;
+}
+
+static void slice_range(const struct tmk_node *node, int32_t rank, int32_t *start, int32_t *n) {
+    int32_t end = read_bound(node, "end", rank, rank);
+    *start = read_bound(node, "start", 0, rank);
+    *n = end > *start ? end - *start : 0;
+}
+
+static enum tmk_status shape_infer(struct tmk_infer *infer) {
+    int32_t start, n;
+    slice_range(infer->node, infer->in[0]->shape.rank, &start, &n);
+    return tmk_infer_set(infer, 0, TMK_INT64, &(struct tmk_shape){1, {n}});
+}
+
+static enum tmk_status shape_run(struct tmk_run *run) {
+    int32_t start, n;
+    struct tmk_tensor *out = tmk_run_out(run, 0);
+    slice_range(run->node, run->in[0]->shape.rank, &start, &n);
+    if (out)
+        memcpy(out->data, run->in[0]->shape.dim + start, (size_t)n * sizeof(int64_t));
+    return TMK_OK;
+}
+
+static enum tmk_status size_infer(struct tmk_infer *infer) {
+    size_t n;
+    if (!tmk_shape_count(&infer->in[0]->shape, &n) || n > INT64_MAX)
+        return tmk_fail(infer->diag, TMK_RANGE, "the input is too large");
+    return tmk_infer_set(infer, 0, TMK_INT64, &(struct tmk_shape){0});
+}
+
+static enum tmk_status size_run(struct tmk_run *run) {
+    struct tmk_tensor *out = tmk_run_out(run, 0);
+    if (out)
+        *(int64_t *)out->data = (int64_t)tmk_tensor_count(run->in[0]);
+    return TMK_OK;
+}
+
 const struct tmk_op tmk_ops_reshape[] = {
     {TMK_OP_ONNX("Reshape", 1, 4), TMK_OP_COUNTS(1, 1, 1, 1), .flags = TMK_OP_VIEW | TMK_OP_INPLACE,
      .attrs = "consumed_inputs:ints shape:ints", .infer = reshape_1_infer, .run = tmk_run_view},
@@ -211,4 +258,10 @@ const struct tmk_op tmk_ops_reshape[] = {
     {TMK_OP_ONNX("Identity", 1, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
      .flags = TMK_OP_VIEW | TMK_OP_INPLACE | TMK_OP_TAKES_ANY, .channel = TMK_CHANNEL_INHERIT,
      .infer = identity_infer, .run = identity_run},
+    {TMK_OP_ONNX("Shape", 1, 14), TMK_OP_COUNTS(1, 1, 1, 1), .infer = shape_infer,
+     .run = shape_run},
+    {TMK_OP_ONNX("Shape", 15, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1), .attrs = "end:int start:int",
+     .infer = shape_infer, .run = shape_run},
+    {TMK_OP_ONNX("Size", 1, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1), .infer = size_infer,
+     .run = size_run},
     {NULL}};

@@ -79,11 +79,10 @@ static enum tmk_status read_axes(const struct tmk_node *node, int32_t rank,
 
 static enum tmk_status want_list(const struct tmk_tensor *list, size_t n, enum tmk_dtype dtype,
                                  const char *what, struct tmk_diag *diag) {
-    char text[128];
     TMK_TRY(tmk_want_dtype(list, dtype, what, diag));
     if (list->shape.rank != 1 || list->shape.dim[0] != (int64_t)n)
         return tmk_fail(diag, TMK_SHAPE, "input '%s' is %s, not [%zu]", what,
-                        tmk_shape_text(&list->shape, text, sizeof text), n);
+                        TMK_SHAPE_TEXT(&list->shape), n);
     return TMK_OK;
 }
 

@@ -21,16 +21,15 @@ enum { MOST_SAMPLES = 1 << 12, MOST_POINTS = 1 << 20 };
 /* rois is [regions, columns] */
 static enum tmk_status check_regions(const struct tmk_infer *infer, int64_t columns, int64_t height,
                                      int64_t width) {
-    char a[128];
     const struct tmk_shape *x = &infer->in[0]->shape, *rois = &infer->in[1]->shape;
     TMK_TRY(tmk_want_dtype(infer->in[0], TMK_FLOAT32, "the input", infer->diag));
     TMK_TRY(tmk_want_dtype(infer->in[1], TMK_FLOAT32, "input 'rois'", infer->diag));
     if (x->rank != 4 || x->dim[2] < 1 || x->dim[3] < 1)
         return tmk_fail(infer->diag, TMK_SHAPE, "an input of shape %s is no batch of images",
-                        tmk_shape_text(x, a, sizeof a));
+                        TMK_SHAPE_TEXT(x));
     if (rois->rank != 2 || rois->dim[1] != columns)
         return tmk_fail(infer->diag, TMK_SHAPE, "rois of shape %s are not [regions,%lld]",
-                        tmk_shape_text(rois, a, sizeof a), (long long)columns);
+                        TMK_SHAPE_TEXT(rois), (long long)columns);
     if (height < 1 || width < 1 || height > INT32_MAX || width > INT32_MAX)
         return tmk_fail(infer->diag, TMK_RANGE, "%lld times %lld bins are asked for",
                         (long long)height, (long long)width);
@@ -142,7 +141,6 @@ static enum tmk_status read_align(const struct tmk_node *node, struct align *out
 }
 
 static enum tmk_status infer_align(struct tmk_infer *infer) {
-    char a[128];
     struct align align;
     const struct tmk_shape *x = &infer->in[0]->shape, *rois = &infer->in[1]->shape,
                            *images = &infer->in[2]->shape;
@@ -153,7 +151,7 @@ static enum tmk_status infer_align(struct tmk_infer *infer) {
     TMK_TRY(tmk_want_indices(infer->in[2], "input 'batch_indices'", infer->diag));
     if (images->rank != 1 || images->dim[0] != rois->dim[0])
         return tmk_fail(infer->diag, TMK_SHAPE, "batch_indices of shape %s for %lld regions",
-                        tmk_shape_text(images, a, sizeof a), (long long)rois->dim[0]);
+                        TMK_SHAPE_TEXT(images), (long long)rois->dim[0]);
     return tmk_infer_set(infer, 0, TMK_FLOAT32,
                          &(struct tmk_shape){4, {rois->dim[0], x->dim[1], height, width}});
 }
@@ -354,7 +352,6 @@ static enum tmk_status want_one(const struct tmk_tensor *in, enum tmk_dtype dtyp
 }
 
 static enum tmk_status suppression_infer(struct tmk_infer *infer) {
-    char a[256], b[256];
     const struct tmk_shape *boxes = &infer->in[0]->shape, *scores = &infer->in[1]->shape;
     struct tmk_diag *diag = infer->diag;
     int64_t format = tmk_node_int(infer->node, "center_point_box", 0);
@@ -365,7 +362,7 @@ static enum tmk_status suppression_infer(struct tmk_infer *infer) {
     if (boxes->rank != 3 || scores->rank != 3 || boxes->dim[2] != 4 ||
         boxes->dim[0] != scores->dim[0] || boxes->dim[1] != scores->dim[2])
         return tmk_fail(diag, TMK_SHAPE, "boxes of shape %s and scores of shape %s do not fit",
-                        tmk_shape_text(boxes, a, sizeof a), tmk_shape_text(scores, b, sizeof b));
+                        TMK_SHAPE_TEXT(boxes), TMK_SHAPE_TEXT(scores));
     TMK_TRY(want_one(tmk_infer_in(infer, 2), TMK_INT64, "the limit", diag));
     TMK_TRY(want_one(tmk_infer_in(infer, 3), TMK_FLOAT32, "the overlap threshold", diag));
     return want_one(tmk_infer_in(infer, 4), TMK_FLOAT32, "the score threshold", diag);

@@ -52,14 +52,12 @@ static enum tmk_status read_sizes(const struct tmk_node *node, const struct tmk_
 static enum tmk_status want_cache(const struct tmk_tensor *cache, const char *what, bool by_place,
                                   const struct sizes *s, struct tmk_diag *diag) {
     const struct tmk_shape *c = &cache->shape;
-    char have[128];
     TMK_TRY(tmk_want_dtype(cache, TMK_FLOAT32, what, diag));
     bool fits = by_place ? c->rank == 2
                          : c->rank == 3 && c->dim[0] == (int64_t)s->batch &&
                                c->dim[1] == (int64_t)s->sequence;
     if (!fits || c->dim[c->rank - 1] != (int64_t)s->turned / 2)
-        return tmk_fail(diag, TMK_SHAPE, "input '%s' is %s; %s", what,
-                        tmk_shape_text(c, have, sizeof have),
+        return tmk_fail(diag, TMK_SHAPE, "input '%s' is %s; %s", what, TMK_SHAPE_TEXT(c),
                         by_place ? "with 'position_ids' it takes [positions, half the turning part]"
                                  : "it takes [batch, sequence, half the turning part]");
     return TMK_OK;
@@ -146,7 +144,6 @@ static enum tmk_status read_sizes_contrib(const struct tmk_node *node, const str
                                           struct tmk_diag *diag) {
     int64_t heads = tmk_node_int(node, "num_heads", 0),
             turned = tmk_node_int(node, "rotary_embedding_dim", 0);
-    char text[256];
     if (tmk_node_int(node, "is_packed_batching", 0))
         return tmk_fail(diag, TMK_UNSUPPORTED, "attribute 'is_packed_batching' is not supported");
     if ((x->rank != 3 && x->rank != 4) || table->rank != 2)
@@ -156,7 +153,7 @@ static enum tmk_status read_sizes_contrib(const struct tmk_node *node, const str
     if (half > INT32_MAX || (turned && turned != 2 * half) || (turned && x->rank == 3 && !heads))
         return tmk_fail(diag, TMK_RANGE,
                         "attribute 'rotary_embedding_dim' is %lld, the tables are %s",
-                        (long long)turned, tmk_shape_text(table, text, sizeof text));
+                        (long long)turned, TMK_SHAPE_TEXT(table));
     turned = 2 * half;
     if (x->rank == 3 && !heads)
         heads = turned ? hidden / turned : 0;

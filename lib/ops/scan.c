@@ -251,16 +251,14 @@ static enum tmk_status begin_output(struct batched_scan *scan, uint32_t k, enum 
 static enum tmk_status put_output(struct batched_scan *scan, uint32_t k, size_t at) {
     const struct tmk_tensor *made = &scan->repeat.made[scan->n_states + k];
     struct padded *output = &scan->outputs[k];
-    char was[128], is[128];
     TMK_TRY(tmk_want_tensor(made, "what its graph makes to be stacked", scan->repeat.run->diag));
     if (!output->there)
         TMK_TRY(begin_output(scan, k, made->dtype, &made->shape));
     if (made->dtype != output->dtype || !tmk_shape_equal(&made->shape, &output->item))
         return tmk_fail(scan->repeat.run->diag, TMK_SHAPE,
                         "its graph made %s%s and then %s%s where equal ones are stacked",
-                        tmk_dtype_name(output->dtype),
-                        tmk_shape_text(&output->item, was, sizeof was), tmk_dtype_name(made->dtype),
-                        tmk_shape_text(&made->shape, is, sizeof is));
+                        tmk_dtype_name(output->dtype), TMK_SHAPE_TEXT(&output->item),
+                        tmk_dtype_name(made->dtype), TMK_SHAPE_TEXT(&made->shape));
     const struct tmk_tensor *out = tmk_run_out(scan->repeat.run, scan->n_states + k);
     if (out && output->bytes)
         memcpy((char *)out->data + at * output->bytes, made->data, output->bytes);

@@ -131,22 +131,20 @@ static enum tmk_status scatter_types(struct tmk_infer *infer) {
 /* ---- Scatter, ScatterElements: one element for each of `indices` ---- */
 
 static enum tmk_status elements_infer(struct tmk_infer *infer) {
-    char a[256], b[256];
     const struct tmk_shape *data = &infer->in[0]->shape, *indices = &infer->in[1]->shape;
     int32_t axis;
     TMK_TRY(tmk_axis(tmk_node_int(infer->node, "axis", 0), data->rank, &axis, infer->diag));
     TMK_TRY(tmk_want_indices(infer->in[1], "the indices", infer->diag));
     if (!tmk_shape_equal(indices, &infer->in[2]->shape))
         return tmk_fail(infer->diag, TMK_SHAPE, "indices of shape %s, but updates of shape %s",
-                        tmk_shape_text(indices, a, sizeof a),
-                        tmk_shape_text(&infer->in[2]->shape, b, sizeof b));
+                        TMK_SHAPE_TEXT(indices), TMK_SHAPE_TEXT(&infer->in[2]->shape));
     bool fits = indices->rank == data->rank;
     for (int32_t i = 0; i < data->rank && fits; i++)
         fits = i == axis || indices->dim[i] <= data->dim[i];
     if (!fits)
-        return tmk_fail(
-            infer->diag, TMK_SHAPE, "indices of shape %s do not fit data of shape %s on axis %d",
-            tmk_shape_text(indices, a, sizeof a), tmk_shape_text(data, b, sizeof b), axis);
+        return tmk_fail(infer->diag, TMK_SHAPE,
+                        "indices of shape %s do not fit data of shape %s on axis %d",
+                        TMK_SHAPE_TEXT(indices), TMK_SHAPE_TEXT(data), axis);
     return scatter_types(infer);
 }
 
@@ -191,7 +189,6 @@ static enum tmk_status elements_run(struct tmk_run *run) {
 /* ---- ScatterND: a slice for each tuple in the last axis of `indices` ---- */
 
 static enum tmk_status nd_infer(struct tmk_infer *infer) {
-    char a[256], b[256], c[256];
     const struct tmk_shape *data = &infer->in[0]->shape, *indices = &infer->in[1]->shape;
     int32_t r = data->rank, q = indices->rank;
     TMK_TRY(tmk_want_dtype(infer->in[1], TMK_INT64, "the indices", infer->diag));
@@ -210,9 +207,8 @@ static enum tmk_status nd_infer(struct tmk_infer *infer) {
     if (!fits)
         return tmk_fail(infer->diag, TMK_SHAPE,
                         "indices of shape %s and updates of shape %s do not fit data of shape %s",
-                        tmk_shape_text(indices, a, sizeof a),
-                        tmk_shape_text(&infer->in[2]->shape, b, sizeof b),
-                        tmk_shape_text(data, c, sizeof c));
+                        TMK_SHAPE_TEXT(indices), TMK_SHAPE_TEXT(&infer->in[2]->shape),
+                        TMK_SHAPE_TEXT(data));
     return scatter_types(infer);
 }
 

@@ -188,12 +188,11 @@ static enum tmk_status read_frames(const struct tmk_node *node, const struct tmk
                                    const struct tmk_tensor *step, const struct tmk_tensor *window,
                                    const struct tmk_tensor *length, struct frames *out,
                                    struct tmk_diag *diag) {
-    char text[128];
     const struct tmk_shape *shape = &signal->shape;
     TMK_TRY(tmk_want_dtype(signal, TMK_FLOAT32, "the signal", diag));
     if (shape->rank != 2 && !(shape->rank == 3 && (shape->dim[2] == 1 || shape->dim[2] == 2)))
         return tmk_fail(diag, TMK_SHAPE, "a signal of shape %s is not [batch,length,1 or 2]",
-                        tmk_shape_text(shape, text, sizeof text));
+                        TMK_SHAPE_TEXT(shape));
     struct frames f = {.complex = shape->rank == 3 && shape->dim[2] == 2,
                        .batch = (size_t)shape->dim[0],
                        .signal = (size_t)shape->dim[1],
@@ -205,7 +204,7 @@ static enum tmk_status read_frames(const struct tmk_node *node, const struct tmk
         TMK_TRY(tmk_want_dtype(window, TMK_FLOAT32, "the window", diag));
         if (window->shape.rank != 1)
             return tmk_fail(diag, TMK_SHAPE, "a window of shape %s is not one row",
-                            tmk_shape_text(&window->shape, text, sizeof text));
+                            TMK_SHAPE_TEXT(&window->shape));
         f.length = (size_t)window->shape.dim[0];
     }
     *out = f;

@@ -20,16 +20,15 @@ enum tmk_status tmk_tensor_keep(struct tmk_tensor *out, const struct tmk_tensor 
 
 enum tmk_status tmk_stack_push(struct tmk_stack *stack, const struct tmk_tensor *tensor,
                                struct tmk_diag *diag) {
-    char was[128], is[128];
     TMK_TRY(tmk_want_tensor(tensor, "what its graph makes to be stacked", diag));
     if (!stack->n) {
         stack->dtype = tensor->dtype;
         stack->shape = tensor->shape;
     } else if (stack->dtype != tensor->dtype || !tmk_shape_equal(&stack->shape, &tensor->shape)) {
-        return tmk_fail(
-            diag, TMK_SHAPE, "its graph made %s%s and then %s%s where equal ones are stacked",
-            tmk_dtype_name(stack->dtype), tmk_shape_text(&stack->shape, was, sizeof was),
-            tmk_dtype_name(tensor->dtype), tmk_shape_text(&tensor->shape, is, sizeof is));
+        return tmk_fail(diag, TMK_SHAPE,
+                        "its graph made %s%s and then %s%s where equal ones are stacked",
+                        tmk_dtype_name(stack->dtype), TMK_SHAPE_TEXT(&stack->shape),
+                        tmk_dtype_name(tensor->dtype), TMK_SHAPE_TEXT(&tensor->shape));
     }
     size_t bytes = tmk_tensor_bytes(tensor), need;
     TMK_TRY_ALLOC(tmk_add_size(stack->used, bytes, &need), diag);

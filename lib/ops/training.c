@@ -28,7 +28,6 @@ static enum tmk_status read_reduction(const struct tmk_node *node, enum reductio
 }
 
 static enum tmk_status infer_loss(struct tmk_infer *infer) {
-    char a[128], b[128];
     const struct tmk_tensor *x = infer->in[0], *target = infer->in[1],
                             *weight = tmk_infer_in(infer, 2);
     struct tmk_diag *diag = infer->diag;
@@ -42,14 +41,12 @@ static enum tmk_status infer_loss(struct tmk_infer *infer) {
         fits = target->shape.dim[i - 1] == x->shape.dim[i];
     if (!fits)
         return tmk_fail(diag, TMK_SHAPE, "classes of shape %s do not fit an input of shape %s",
-                        tmk_shape_text(&target->shape, a, sizeof a),
-                        tmk_shape_text(&x->shape, b, sizeof b));
+                        TMK_SHAPE_TEXT(&target->shape), TMK_SHAPE_TEXT(&x->shape));
     if (weight) {
         TMK_TRY(tmk_want_dtype(weight, TMK_FLOAT32, "input 2, the weights,", diag));
         if (weight->shape.rank != 1 || weight->shape.dim[0] != x->shape.dim[1])
             return tmk_fail(diag, TMK_SHAPE, "weights of shape %s are not one a class of %s",
-                            tmk_shape_text(&weight->shape, a, sizeof a),
-                            tmk_shape_text(&x->shape, b, sizeof b));
+                            TMK_SHAPE_TEXT(&weight->shape), TMK_SHAPE_TEXT(&x->shape));
     }
     tmk_infer_set(infer, 0, TMK_FLOAT32,
                   reduction == REDUCE_NONE ? &target->shape : &(struct tmk_shape){0});

@@ -5,6 +5,7 @@
 
 #include "base/diag.h"
 #include "base/size.h"
+#include "tensor/shape.h"
 
 /* Attributes up to 2^31 - 1 and inputs up to 2^60 leave space for every sum and product below. */
 static const int64_t attribute_limit = INT32_MAX, input_limit = INT64_C(1) << 60;
@@ -134,11 +135,9 @@ static enum tmk_status read_weights(const struct tmk_node *node, const struct tm
                     ? w->dim[0] == x->dim[1] && x->dim[1] % group == 0
                     : w->dim[0] % group == 0 && tmk_mul_i64(w->dim[1], group, &inputs) &&
                           inputs == x->dim[1];
-    char xs[128], ws[128];
     if (!fits)
         return tmk_fail(diag, TMK_SHAPE, "weights %s do not fit input %s in %lld groups",
-                        tmk_shape_text(w, ws, sizeof ws), tmk_shape_text(x, xs, sizeof xs),
-                        (long long)group);
+                        TMK_SHAPE_TEXT(w), TMK_SHAPE_TEXT(x), (long long)group);
     return TMK_OK;
 }
 

@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "base/map.h"
 #include "base/memory.h"
+#include "base/size.h"
 #include "ops/ops.h"
 
 struct showing {
@@ -50,7 +51,7 @@ static void list_names(struct tmk_graph *graph, void *context) {
 static int by_id(const void *a, const void *b) {
     const int64_t x = first_output(*(struct tmk_node *const *)a)->profile_id,
                   y = first_output(*(struct tmk_node *const *)b)->profile_id;
-    return (x > y) - (x < y);
+    return TMK_ORDER(x, y);
 }
 
 static enum tmk_status show_one(struct showing *s, struct tmk_node *node,
@@ -60,8 +61,7 @@ static enum tmk_status show_one(struct showing *s, struct tmk_node *node,
                  size = strlen(node->name) + strlen(first->name) + length + 16;
     struct tmk_value *value;
     char *name = malloc(size);
-    if (!name)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(name, diag);
     snprintf(name, size, "%s/%s", *node->name ? node->name : first->name, rule->name);
     if (tmk_map_get(&s->names, name)) /* nodes may share a name, values do not */
         snprintf(name, size, "%s/%s", first->name, rule->name);

@@ -18,9 +18,8 @@ struct walk {
 
 static bool answer_no(struct tmk_batch_independence *answer, const struct tmk_node *node,
                       const char *why) {
-    char label[128];
-    snprintf(answer->why, sizeof answer->why, "%s %s",
-             node ? tmk_node_label(node, label, sizeof label) : "the model", why);
+    snprintf(answer->why, sizeof answer->why, "%s %s", node ? TMK_NODE_LABEL(node) : "the model",
+             why);
     return false;
 }
 

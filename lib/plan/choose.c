@@ -313,10 +313,9 @@ static enum tmk_status arrange_choose(struct tmk_arranging *a) {
             TMK_TRY(tmk_plan_open(a->p->plan, i, a->p->diag));
     for (uint32_t r = 0; r < a->p->n_raw; r++) {
         const struct tmk_node *node = a->p->raw[r].node;
-        char label[256];
         enum tmk_status status = choose_one(a, r);
         if (status != TMK_OK)
-            return tmk_in(a->p->diag, status, "node %s", tmk_node_label(node, label, sizeof label));
+            return tmk_in(a->p->diag, status, "node %s", TMK_NODE_LABEL(node));
         if (a->choice[r].out_block) {
             uint32_t value = node->outputs[0]->index;
             if (tmk_blocked_same(&value_of(a, value)->shape, a->choice[r].out_block))

@@ -5,6 +5,7 @@
 
 #include "base/diag.h"
 #include "base/memory.h"
+#include "base/size.h"
 #include "plan/choose.h"
 
 enum { NO_WHICH = UINT32_MAX };
@@ -315,9 +316,8 @@ static int by_place(const void *x, const void *y) {
     const struct mark *a = x, *b = y;
     if (a->step != b->step)
         return a->step < b->step ? -1 : 1;
-    if (a->which != b->which)
-        return a->which < b->which ? -1 : 1;
-    return (a->tap.slot > b->tap.slot) - (a->tap.slot < b->tap.slot);
+    return a->which != b->which ? TMK_ORDER(a->which, b->which)
+                                : TMK_ORDER(a->tap.slot, b->tap.slot);
 }
 
 static enum tmk_status index_seen(struct emitting *e, struct tmk_plan_step *step,

@@ -16,7 +16,7 @@ static int larger_first(const void *a, const void *b) {
     const struct tmk_block *x = *(struct tmk_block *const *)a, *y = *(struct tmk_block *const *)b;
     if (x->bytes != y->bytes)
         return x->bytes < y->bytes ? 1 : -1;
-    return (x > y) - (x < y); /* the caller's order decides between equals */
+    return TMK_ORDER(x, y); /* the caller's order decides between equals */
 }
 
 static bool overlap_in_time(const struct tmk_block *a, const struct tmk_block *b) {

@@ -9,6 +9,7 @@
 #include "plan/build.h"
 #include "tensor/elements.h"
 #include "tensor/list.h"
+#include "tensor/shape.h"
 
 /* By the value's own consumers. */
 static int32_t consumers_axis(const struct tmk_value *weight) {
@@ -295,7 +296,7 @@ static const char *shape_hint(const struct tmk_shape *want, const struct tmk_sha
 
 static enum tmk_status check_input(const struct tmk_value *input, const struct tmk_tensor *given,
                                    struct tmk_diag *diag) {
-    char have[256], want[256], hint[128];
+    char hint[128];
     const struct tmk_type *type = &input->type;
     if (!kind_fits(type->kind, given->kind))
         return tmk_fail(diag, TMK_TYPE, "input '%s' wants %s, but the data is %s", input->name,
@@ -313,8 +314,7 @@ static enum tmk_status check_input(const struct tmk_value *input, const struct t
     if (fits)
         return TMK_OK;
     return tmk_fail(diag, TMK_SHAPE, "input '%s' has shape %s, but the data has %s%s", input->name,
-                    tmk_shape_text(&type->shape, want, sizeof want),
-                    tmk_shape_text(&given->shape, have, sizeof have),
+                    TMK_SHAPE_TEXT(&type->shape), TMK_SHAPE_TEXT(&given->shape),
                     shape_hint(&type->shape, &given->shape, hint));
 }
 
@@ -382,11 +382,10 @@ enum tmk_status tmk_plan_type(struct tmk_planning *p, const struct tmk_tensor *i
     status = tapping.status;
     for (const struct tmk_node *node = p->plan->graph->first; status == TMK_OK && node;
          node = node->next) {
-        char label[256];
         status = tmk_node_is_observer(node) ? note_observer(p, node)
                                             : type_node(p, node, tensors, in, results);
         if (status != TMK_OK)
-            status = tmk_in(p->diag, status, "node %s", tmk_node_label(node, label, sizeof label));
+            status = tmk_in(p->diag, status, "node %s", TMK_NODE_LABEL(node));
     }
     free(tensors);
     free(in);

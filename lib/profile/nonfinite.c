@@ -72,11 +72,6 @@ static void find_origins(struct tracing *trace, uint32_t at) {
     }
 }
 
-static int by_number(const void *a, const void *b) {
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* With the lists NULL, only counts. */
 static void list_entries(struct tracing *trace, struct tmk_nonfinite *entries, uint32_t *ids,
                          uint32_t *n_entries, size_t *n_ids) {
@@ -89,7 +84,7 @@ static void list_entries(struct tracing *trace, struct tmk_nonfinite *entries, u
             continue;
         find_origins(trace, i);
         if (entries) {
-            qsort(trace->found, trace->n_found, sizeof *trace->found, by_number);
+            qsort(trace->found, trace->n_found, sizeof *trace->found, tmk_compare_u32);
             for (uint32_t k = 0; k < trace->n_found; k++)
                 ids[*n_ids + k] = p->tensors[trace->found[k]].id;
             entries[*n_entries] =

@@ -10,6 +10,7 @@
 #include "base/size.h"
 #include "base/text.h"
 #include "profile/format.h"
+#include "tensor/shape.h"
 
 enum tmk_status tmk_profile_create(struct tmk_profile **out, struct tmk_diag *diag) {
     struct tmk_profile *profile = calloc(1, sizeof *profile);
@@ -163,15 +164,6 @@ enum tmk_status tmk_profile_add_derivation(struct tmk_profile_tensor *tensor, ui
     return TMK_OK;
 }
 
-static int compare_shapes(const struct tmk_shape *a, const struct tmk_shape *b) {
-    if (a->rank != b->rank)
-        return a->rank < b->rank ? -1 : 1;
-    for (int32_t i = 0; i < a->rank; i++)
-        if (a->dim[i] != b->dim[i])
-            return a->dim[i] < b->dim[i] ? -1 : 1;
-    return 0;
-}
-
 /* Keeping the first shapes in a fixed order, not the first that came, makes the list independent of
  * schedule and merge order: a shape that is among the first of all is among the first of every
  * part, so its count is whole. */
@@ -198,21 +190,20 @@ enum tmk_status tmk_profile_add_runs(struct tmk_profile_tensor *tensor,
                                      struct tmk_diag *diag) {
     size_t count;
     uint64_t elements, expected;
-    char text[160];
     if (!tmk_shape_count(shape, &count) || __builtin_mul_overflow(count, runs, &elements) ||
         __builtin_add_overflow(tensor->expected_count, elements, &expected))
         return tmk_fail(diag, TMK_RANGE, "p%" PRIu32 ": %" PRIu64 " runs of %s overflow its count",
-                        tensor->id, runs, tmk_shape_text(shape, text, sizeof text));
+                        tensor->id, runs, TMK_SHAPE_TEXT(shape));
     if (runs == 0)
         return TMK_OK;
     uint32_t at = 0;
     int order = 1;
-    while (at < tensor->n_runs && (order = compare_shapes(&tensor->runs[at].shape, shape)) < 0)
+    while (at < tensor->n_runs && (order = tmk_compare_shapes(&tensor->runs[at].shape, shape)) < 0)
         at++;
     if (at < tensor->n_runs && order == 0) {
         if (__builtin_add_overflow(tensor->runs[at].runs, runs, &runs))
             return tmk_fail(diag, TMK_RANGE, "p%" PRIu32 ": too many runs of %s", tensor->id,
-                            tmk_shape_text(shape, text, sizeof text));
+                            TMK_SHAPE_TEXT(shape));
         tensor->runs[at].runs = runs;
     } else {
         struct tmk_profile_run run = {{.rank = shape->rank}, runs};

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "relay/lower.h"
+#include "tensor/shape.h"
 
 /* ---- operands ---- */
 
@@ -44,11 +45,10 @@ const struct tmk_shape *tmk_rl_shape(struct tmk_relay_call *call, const struct t
 const struct tmk_shape *tmk_rl_dims(struct tmk_relay_call *call, const struct tmk_value *v) {
     const struct tmk_shape *shape = tmk_rl_shape(call, v);
     size_t count;
-    char text[256];
     if (call->status == TMK_OK && !tmk_shape_count(shape, &count))
         tmk_rl_fail(call, TMK_UNSUPPORTED,
                     "'%s' is %s, and this operator needs every dimension known", v ? v->name : "",
-                    tmk_shape_text(shape, text, sizeof text));
+                    TMK_SHAPE_TEXT(shape));
     return shape;
 }
 

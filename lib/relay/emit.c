@@ -386,15 +386,13 @@ static void emit_node(struct tmk_relay_emitter *r, const struct tmk_node *node) 
             tmk_re_result(&e, 0, expr);
         return;
     }
-    char label[160];
     size_t k = 0;
     while (k < r->n_refused && strcmp(r->refused[k].why, e.why) != 0)
         k++;
     if (k == r->n_refused && k < MAX_REASONS)
         r->refused[r->n_refused++].why = e.why;
     struct refusal *group = &r->refused[k < MAX_REASONS ? k : k - 1];
-    tmk_text_printf(&group->nodes, "%s%s", group->nodes.len ? ", " : "",
-                    tmk_node_label(node, label, sizeof label));
+    tmk_text_printf(&group->nodes, "%s%s", group->nodes.len ? ", " : "", TMK_NODE_LABEL(node));
     r->build.nomem |= group->nodes.failed;
     /* what reads it is judged by itself */
     for (uint32_t i = 0; i < node->n_outputs; i++)

@@ -225,11 +225,10 @@ static enum tmk_status write_integer(const struct tmk_export_job *job, struct tm
     if (status == TMK_OK)
         status = write_files(job, &files, diag);
     if (status == TMK_OK) {
-        char label[160];
         for (const struct tmk_node *node = quantized.graph->first; node; node = node->next)
             if (tmk_op_is_product(node))
                 tmk_export_remark(job, "%s stays float: it is not quantized on all sides",
-                                  tmk_node_label(node, label, sizeof label));
+                                  TMK_NODE_LABEL(node));
     }
     tmk_relay_edges_finish(&files.edges);
     tmk_relay_module_destroy(&files.module);

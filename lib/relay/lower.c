@@ -6,6 +6,7 @@
 #include "model/onnx_import.h"
 #include "ops/ops.h"
 #include "relay/relay.h"
+#include "tensor/shape.h"
 
 enum {
     OPSET = 21,     /* of the graph; the first with 16-bit quantization */
@@ -162,7 +163,6 @@ static enum tmk_status name_part(struct tmk_relay_lowering *l, const item *what,
 static enum tmk_status check_declared(struct tmk_relay_lowering *l, const item *what,
                                       const struct tmk_relay_type *declared) {
     struct tmk_type type;
-    char ours[256], theirs[256];
     if (!declared)
         return TMK_OK;
     if (declared->kind == TMK_RELAY_TUPLE && what->items && declared->n == what->n) {
@@ -183,8 +183,8 @@ static enum tmk_status check_declared(struct tmk_relay_lowering *l, const item *
     if (same)
         return TMK_OK;
     return tmk_fail(l->diag, TMK_SHAPE, "the text declares %s%s, but the operands make it %s%s",
-                    tmk_dtype_name(type.dtype), tmk_shape_text(&type.shape, theirs, sizeof theirs),
-                    tmk_dtype_name(have->dtype), tmk_shape_text(&have->shape, ours, sizeof ours));
+                    tmk_dtype_name(type.dtype), TMK_SHAPE_TEXT(&type.shape),
+                    tmk_dtype_name(have->dtype), TMK_SHAPE_TEXT(&have->shape));
 }
 
 static enum tmk_status flatten_item(struct tmk_relay_lowering *l, const item *what,
@@ -458,7 +458,6 @@ static enum tmk_status take_typed(struct tmk_relay_lowering *l,
     TMK_TRY(tmk_rl_type(declared, &type, l->diag));
     const struct tmk_relay_param *param =
         l->params ? tmk_relay_params_find(l->params, binding->name) : NULL;
-    char ours[256], theirs[256];
     if (!param)
         return tmk_graph_add_input(l->root, name, &type, &out->value, l->diag);
     if (!param->tensor.dtype)
@@ -467,10 +466,9 @@ static enum tmk_status take_typed(struct tmk_relay_lowering *l,
     const struct tmk_type *have = &out->value->type;
     if (type.has_shape && (have->dtype != type.dtype || have->shape.rank != type.shape.rank ||
                            !tmk_shape_equal(&have->shape, &type.shape)))
-        return tmk_fail(
-            l->diag, TMK_SHAPE, "the text declares %s%s, the params hold %s%s",
-            tmk_dtype_name(type.dtype), tmk_shape_text(&type.shape, theirs, sizeof theirs),
-            tmk_dtype_name(have->dtype), tmk_shape_text(&have->shape, ours, sizeof ours));
+        return tmk_fail(l->diag, TMK_SHAPE, "the text declares %s%s, the params hold %s%s",
+                        tmk_dtype_name(type.dtype), TMK_SHAPE_TEXT(&type.shape),
+                        tmk_dtype_name(have->dtype), TMK_SHAPE_TEXT(&have->shape));
     return TMK_OK;
 }
 

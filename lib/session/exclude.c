@@ -7,11 +7,7 @@
 #include <string.h>
 
 #include "base/diag.h"
-
-static int by_bits(const void *a, const void *b) {
-    const uint32_t *x = a, *y = b;
-    return (*x > *y) - (*x < *y);
-}
+#include "base/size.h"
 
 enum tmk_status tmk_excluded_of(const struct tmk_run_options *options, struct tmk_excluded *out,
                                 struct tmk_diag *diag) {
@@ -21,11 +17,10 @@ enum tmk_status tmk_excluded_of(const struct tmk_run_options *options, struct tm
             return tmk_fail(diag, TMK_ARGUMENT,
                             "NaN and infinities are counted apart anyway, and cannot be excluded");
     uint32_t *bits = calloc(given + 1, sizeof *bits);
-    if (!bits)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(bits, diag);
     if (given)
         memcpy(bits, options->statistics.exclude, given * sizeof *bits);
-    qsort(bits, given, sizeof *bits, by_bits);
+    qsort(bits, given, sizeof *bits, tmk_compare_u32);
     for (size_t i = 0; i < given; i++)
         if (!n || bits[n - 1] != bits[i])
             bits[n++] = bits[i];

@@ -77,8 +77,7 @@ struct planning {
 static enum tmk_status add_weights(const struct tmk_plan *plan, uint64_t calls, struct planning *p,
                                    struct tmk_diag *diag) {
     bool *seen = calloc(plan->n_values + 1u, sizeof *seen);
-    if (!seen)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(seen, diag);
     for (uint32_t s = 0; s < plan->n_steps; s++) {
         const struct tmk_plan_step *step = &plan->steps[s];
         for (uint32_t i = 0; i < step->n_in; i++) {
@@ -125,8 +124,7 @@ static enum tmk_status plan_batch(const struct tmk_memory_request *r,
                                   const struct tmk_tensor *inputs, struct tmk_packs **packs,
                                   struct tmk_plan **out, struct tmk_diag *diag) {
     uint8_t *needs = calloc(r->n_slots + 1u, sizeof *needs);
-    if (!needs)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(needs, diag);
     for (uint32_t i = 0; i < r->n_slots; i++)
         needs[i] = tmk_slot_need(&slots[i]);
     enum tmk_status status = tmk_packs_create_empty(packs, diag);

@@ -8,6 +8,7 @@
 #include "base/size.h"
 #include "profile/checkpoint.h"
 #include "profile/format.h"
+#include "tensor/shape.h"
 
 enum tmk_status tmk_partials_init(struct tmk_partials *partials,
                                   const struct tmk_run_options *options, struct tmk_diag *diag) {
@@ -45,8 +46,7 @@ enum tmk_status tmk_partials_follow(struct tmk_partials *partials, uint32_t stra
     for (uint32_t i = 0; i < sum->n_sources; i++) {
         sum->sources[i].samples = last->sources[i].samples;
         sum->sources[i].hash = tmk_profile_text(sum, last->sources[i].hash);
-        if (!sum->sources[i].hash)
-            return tmk_nomem(diag);
+        TMK_TRY_ALLOC(sum->sources[i].hash, diag);
     }
     return TMK_OK;
 }
@@ -189,7 +189,6 @@ enum tmk_status tmk_partials_close(struct tmk_partials *partials, uint32_t strat
 
 enum tmk_status tmk_gathered_append(struct tmk_gathered *gathered, const struct tmk_tensor *tensor,
                                     bool join, struct tmk_diag *diag) {
-    char was[256], is[256];
     struct tmk_shape shape = tensor->shape;
     join = join && shape.rank > 0;
     if (gathered->batches) {
@@ -197,8 +196,8 @@ enum tmk_status tmk_gathered_append(struct tmk_gathered *gathered, const struct 
             shape.dim[0] = gathered->shape.dim[0];
         if (gathered->dtype != tensor->dtype || !tmk_shape_equal(&shape, &gathered->shape))
             return tmk_fail(diag, TMK_SHAPE, "'%s' is %s in one batch and %s in another",
-                            gathered->name, tmk_shape_text(&gathered->shape, was, sizeof was),
-                            tmk_shape_text(&tensor->shape, is, sizeof is));
+                            gathered->name, TMK_SHAPE_TEXT(&gathered->shape),
+                            TMK_SHAPE_TEXT(&tensor->shape));
         if (join)
             gathered->shape.dim[0] += tensor->shape.dim[0];
     } else {
@@ -213,8 +212,7 @@ enum tmk_status tmk_gathered_append(struct tmk_gathered *gathered, const struct 
         while (size < need && tmk_mul_size(size, 2, &size)) {
         }
         unsigned char *grown = size >= need ? realloc(gathered->bytes, size) : NULL;
-        if (!grown)
-            return tmk_nomem(diag);
+        TMK_TRY_ALLOC(grown, diag);
         gathered->bytes = grown;
         gathered->size = size;
     }

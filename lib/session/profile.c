@@ -62,8 +62,7 @@ static enum tmk_status batches_of(const struct tmk_feed *feed, const struct tmk_
     while (profile && tmk_profile_range(profile, ranges, &range))
         ranges++;
     struct tmk_batches *batches = calloc((size_t)ranges + 1, sizeof *batches);
-    if (!batches)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(batches, diag);
     for (uint32_t i = 0; i < ranges; i++) {
         (void)tmk_profile_range(profile, i, &range);
         batches[i] = (struct tmk_batches){tmk_feed_batch_from(feed, range.begin),

@@ -72,8 +72,7 @@ static enum tmk_status describe_coverage(struct tmk_profile *profile,
     const struct tmk_sample_counts *counts = tmk_feed_counts(segment->feed, stratum);
     struct tmk_profile_range *ranges = calloc((size_t)counts->n_ranges + 1, sizeof *ranges);
     uint32_t n = 0;
-    if (!ranges)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(ranges, diag);
     for (uint32_t i = 0; i < counts->n_ranges; i++)
         if (counts->ranges[i].begin < counts->ranges[i].end)
             ranges[n++] = counts->ranges[i];
@@ -202,7 +201,7 @@ static uint64_t place_of(const struct tmk_use *use) {
 
 static int by_place(const void *a, const void *b) {
     uint64_t x = place_of(a), y = place_of(b);
-    return (x > y) - (x < y);
+    return TMK_ORDER(x, y);
 }
 
 static enum tmk_status describe_ends(struct tmk_profile *profile, const struct tmk_value *value,
@@ -217,8 +216,7 @@ static enum tmk_status describe_ends(struct tmk_profile *profile, const struct t
             return tmk_nomem(diag);
     }
     struct tmk_use *uses = calloc(value->n_uses + 1u, sizeof *uses);
-    if (!uses)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(uses, diag);
     if (value->n_uses) {
         memcpy(uses, value->uses, value->n_uses * sizeof *uses);
         qsort(uses, value->n_uses, sizeof *uses, by_place);
@@ -406,8 +404,7 @@ static enum tmk_status record_value(struct tmk_profile *profile, const struct tm
         if (!value->type.symbol[i])
             continue;
         tensor->symbol[i] = tmk_profile_text(profile, value->type.symbol[i]);
-        if (!tensor->symbol[i])
-            return tmk_nomem(diag);
+        TMK_TRY_ALLOC(tensor->symbol[i], diag);
     }
     TMK_TRY(describe_ends(profile, value, tensor, diag));
     TMK_TRY(trace_value(tensor, value, &observed->feedback, diag));
@@ -423,8 +420,7 @@ static enum tmk_status record_value(struct tmk_profile *profile, const struct tm
         for (uint32_t i = 0; i < config->n_sources; i++)
             TMK_TRY(tmk_profile_add_derivation(
                 tensor, (uint32_t)observed->observers[config->sources[i]].profile_id, diag));
-        if (!tensor->rule)
-            return tmk_nomem(diag);
+        TMK_TRY_ALLOC(tensor->rule, diag);
     }
     tensor->status = tmk_profile_status_of(tensor);
     return TMK_OK;

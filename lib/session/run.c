@@ -211,13 +211,10 @@ enum tmk_status tmk_model_plan_memory(struct tmk_model *model,
 static enum tmk_status list_costs(const struct tmk_timing *timing, struct tmk_costs *out,
                                   struct tmk_diag *diag) {
     struct tmk_step_cost *steps = calloc(timing->n + 1u, sizeof *steps);
-    if (!steps)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(steps, diag);
     for (uint32_t i = 0; i < timing->n; i++) {
         const struct tmk_step_time *time = &timing->steps[i];
-        char label[256];
-        snprintf(steps[i].name, sizeof steps[i].name, "%s",
-                 tmk_node_label(time->node, label, sizeof label));
+        snprintf(steps[i].name, sizeof steps[i].name, "%s", TMK_NODE_LABEL(time->node));
         snprintf(steps[i].what, sizeof steps[i].what, "%s", time->what);
         snprintf(steps[i].kernel, sizeof steps[i].kernel, "%s", time->kernel);
         steps[i].runs = time->runs;

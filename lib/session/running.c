@@ -21,11 +21,12 @@
 #include "session/record.h"
 #include "tensor/number.h"
 #include "tensor/positions.h"
+#include "tensor/shape.h"
 
 static enum tmk_status find_mask(const struct tmk_graph *graph, const char *name, uint32_t *out,
                                  struct tmk_diag *diag) {
     struct tmk_guess guess = {.wanted = name};
-    char meant[TMK_GUESS_SIZE], text[256];
+    char meant[TMK_GUESS_SIZE];
     for (uint32_t i = 0; i < graph->n_inputs; i++) {
         const struct tmk_type *type = &graph->inputs[i]->type;
         tmk_guess_try(&guess, graph->inputs[i]->name);
@@ -36,8 +37,7 @@ static enum tmk_status find_mask(const struct tmk_graph *graph, const char *name
             return TMK_OK;
         return tmk_fail(diag, TMK_ARGUMENT,
                         "--exclude-padding: '%s' is %s%s; a mask of padding is [batch, length]",
-                        name, tmk_dtype_name(type->dtype),
-                        tmk_shape_text(&type->shape, text, sizeof text));
+                        name, tmk_dtype_name(type->dtype), TMK_SHAPE_TEXT(&type->shape));
     }
     return tmk_fail(diag, TMK_ARGUMENT, "--exclude-padding: the model has no input '%s'%s", name,
                     tmk_guess_text(&guess, meant));
@@ -315,8 +315,7 @@ enum tmk_status tmk_running_may_divide(struct tmk_running *run, struct tmk_diag 
     if (options->team || fed_back || options->statistics.histogram_share > 1)
         return TMK_OK;
     run->unruled = calloc(run->n_slots + 1u, sizeof *run->unruled);
-    if (!run->unruled)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(run->unruled, diag);
     for (uint32_t i = 0; i < run->n_slots; i++) {
         run->unruled[i] = run->slots[i];
         tmk_slot_drop_rule(&run->unruled[i]);

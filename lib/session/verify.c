@@ -12,6 +12,7 @@
 #include "model/onnx.h"
 #include "session/running.h"
 #include "tensor/list.h"
+#include "tensor/shape.h"
 
 enum { MOST_TENSORS = 4096 };
 
@@ -108,14 +109,12 @@ static void compare_bytes(const struct tmk_tensor *got, const struct tmk_tensor 
 
 static void compare_tensors(const struct tmk_tensor *got, const struct tmk_tensor *want,
                             const struct tmk_verify_options *options, struct tmk_verdict *verdict) {
-    char have[128], wish[128];
     if (got->dtype != want->dtype)
         snprintf(verdict->why, sizeof verdict->why, "got %s, want %s", tmk_dtype_name(got->dtype),
                  tmk_dtype_name(want->dtype));
     else if (!tmk_shape_equal(&got->shape, &want->shape))
         snprintf(verdict->why, sizeof verdict->why, "got shape %s, want %s",
-                 tmk_shape_text(&got->shape, have, sizeof have),
-                 tmk_shape_text(&want->shape, wish, sizeof wish));
+                 TMK_SHAPE_TEXT(&got->shape), TMK_SHAPE_TEXT(&want->shape));
     else if (got->dtype == TMK_FLOAT32)
         compare_floats(got, want, options, verdict);
     else

@@ -5,6 +5,7 @@
 #include "base/diag.h"
 #include "stats/codec.h"
 #include "stats/state.h"
+#include "tensor/shape.h"
 
 static const char magic[] = {'T', 'M', 'K', 'I', 1}; /* and the version */
 
@@ -93,7 +94,6 @@ bool tmk_int_stats_supports(enum tmk_dtype dtype) {
 enum tmk_status tmk_int_stats_update(struct tmk_int_stats *stats, enum tmk_dtype dtype,
                                      const void *data, const struct tmk_shape *shape,
                                      const struct tmk_stats_at *at, struct tmk_diag *diag) {
-    char text[256];
     size_t n;
     uint64_t unused;
     void (*walk)(const char *, size_t, struct run *) = run_of(dtype);
@@ -101,7 +101,7 @@ enum tmk_status tmk_int_stats_update(struct tmk_int_stats *stats, enum tmk_dtype
         return tmk_fail(diag, TMK_TYPE, "%s is no integer type", tmk_dtype_name(dtype));
     if (!tmk_shape_count(shape, &n))
         return tmk_fail(diag, TMK_SHAPE, "a tensor of shape %s cannot be observed",
-                        tmk_shape_text(shape, text, sizeof text));
+                        TMK_SHAPE_TEXT(shape));
     if (__builtin_add_overflow(at->sample, at->samples, &unused))
         return tmk_fail(diag, TMK_ARGUMENT, "sample indices overflow");
     struct tmk_int_stats seen = {.count = n, .samples = at->again ? 0 : at->samples, .updates = 1};

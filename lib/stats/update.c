@@ -9,6 +9,7 @@
 #include "stats/shadow.h"
 #include "stats/thin.h"
 #include "tensor/positions.h"
+#include "tensor/shape.h"
 
 /* Since the batch before, other values' tables were in the caches. What is rare costs most then:
  * it misses a line at a time, and waits each time. So all octaves in which a batch is likely to
@@ -418,14 +419,13 @@ static enum tmk_status take_gapped(struct tmk_stats_pass *pass, const tmk_loose_
 static enum tmk_status check_update(const struct tmk_stats *stats, const struct tmk_shape *shape,
                                     const struct tmk_stats_at *at, size_t *n,
                                     struct tmk_diag *diag) {
-    char text[256];
     uint64_t unused;
     if (!tmk_shape_count(shape, n))
         return tmk_fail(diag, TMK_SHAPE, "a tensor of shape %s cannot be observed",
-                        tmk_shape_text(shape, text, sizeof text));
+                        TMK_SHAPE_TEXT(shape));
     if (at->block > 1 && shape->rank < 2)
         return tmk_fail(diag, TMK_SHAPE, "a tensor of shape %s has no blocks",
-                        tmk_shape_text(shape, text, sizeof text));
+                        TMK_SHAPE_TEXT(shape));
     if (at->channel_axis < -1)
         return tmk_fail(diag, TMK_ARGUMENT, "%d is no channel axis", (int)at->channel_axis);
     if (__builtin_add_overflow(at->sample, at->samples, &unused) ||

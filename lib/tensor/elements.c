@@ -195,8 +195,7 @@ enum tmk_status tmk_tensor_open(const struct tmk_tensor *tensor, struct tmk_tens
         status = hold ? TMK_OK : tmk_nomem(diag);
     }
     pthread_mutex_unlock(&lazy->lock);
-    if (status != TMK_OK)
-        return status;
+    TMK_TRY(status);
     *out = *tensor;
     out->buf = hold;
     out->data = tmk_buf_data(hold);

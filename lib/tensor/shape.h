@@ -14,11 +14,24 @@ static inline size_t tmk_shape_product(const struct tmk_shape *shape, int32_t fr
     return n;
 }
 
+/* tmk_shape_text, for the length of a block. */
+#define TMK_SHAPE_TEXT(shape) tmk_shape_text((shape), (char[256]){0}, 256)
+
 /* Leaves out the first of at least one dimension. */
 static inline void tmk_shape_drop_first(struct tmk_shape *shape) {
     shape->rank--;
     for (int32_t i = 0; i < shape->rank; i++)
         shape->dim[i] = shape->dim[i + 1];
+}
+
+/* By ranks, then by dimensions: -1, 0 or 1. */
+static inline int tmk_compare_shapes(const struct tmk_shape *a, const struct tmk_shape *b) {
+    if (a->rank != b->rank)
+        return a->rank < b->rank ? -1 : 1;
+    for (int32_t i = 0; i < a->rank; i++)
+        if (a->dim[i] != b->dim[i])
+            return a->dim[i] < b->dim[i] ? -1 : 1;
+    return 0;
 }
 
 #endif

@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "base/size.h"
 #include "tensor/list.h"
+#include "tensor/shape.h"
 
 size_t tmk_dtype_size(enum tmk_dtype dtype) {
     switch (dtype) {
@@ -117,18 +118,16 @@ const char *tmk_shape_text(const struct tmk_shape *shape, char *out, size_t size
 
 enum tmk_status tmk_tensor_init(struct tmk_tensor *tensor, enum tmk_dtype dtype,
                                 const struct tmk_shape *shape, struct tmk_diag *diag) {
-    char text[256];
     size_t size = tmk_dtype_size(dtype), count, bytes;
     if (!size)
         return tmk_fail(diag, TMK_TYPE, "%s tensors are not supported", tmk_dtype_name(dtype));
     if (!tmk_shape_count(shape, &count) || !tmk_mul_size(count, size, &bytes) ||
         bytes > PTRDIFF_MAX)
         return tmk_fail(diag, TMK_RANGE, "a tensor of shape %s is too large",
-                        tmk_shape_text(shape, text, sizeof text));
+                        TMK_SHAPE_TEXT(shape));
     struct tmk_buf *buf = tmk_buf_create(bytes);
     if (!buf)
-        return tmk_memory_fail(diag, bytes, "a tensor of shape %s",
-                               tmk_shape_text(shape, text, sizeof text));
+        return tmk_memory_fail(diag, bytes, "a tensor of shape %s", TMK_SHAPE_TEXT(shape));
     *tensor = (struct tmk_tensor){
         .dtype = dtype, .origin = dtype, .shape = *shape, .buf = buf, .data = tmk_buf_data(buf)};
     return TMK_OK;

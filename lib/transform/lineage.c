@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "base/size.h"
 #include "model/onnx.h"
 #include "pass/inner.h"
 #include "transform/values.h"
@@ -154,11 +155,6 @@ static enum tmk_status relate_original(struct making *m, const struct tmk_relati
     return TMK_OK;
 }
 
-static int compare_ids(const void *a, const void *b) {
-    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* The originals whose numbers these values have, each once, ascending. */
 static enum tmk_status list_originals(struct making *m, struct tmk_value *const *values,
                                       uint32_t n_values, uint32_t **out, uint32_t *out_n) {
@@ -180,7 +176,7 @@ static enum tmk_status list_originals(struct making *m, struct tmk_value *const 
             return tmk_nomem(m->diag);
     }
     if (n)
-        qsort(ids, n, sizeof *ids, compare_ids);
+        qsort(ids, n, sizeof *ids, tmk_compare_u32);
     for (uint32_t i = 0; i < n; i++)
         if (i == 0 || ids[i] != ids[i - 1])
             ids[unique++] = ids[i];

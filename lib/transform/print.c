@@ -9,6 +9,7 @@
 #include "base/diag.h"
 #include "base/json.h"
 #include "base/memory.h"
+#include "base/size.h"
 #include "base/text.h"
 #include "graph/print.h"
 #include "profile/lineage_format.h"
@@ -55,9 +56,8 @@ static int most_first(const void *a, const void *b) {
     const struct op_count *x = a, *y = b;
     if (!x->example->row != !y->example->row)
         return x->example->row ? 1 : -1;
-    if (x->nodes != y->nodes)
-        return x->nodes < y->nodes ? 1 : -1;
-    return strcmp(x->example->op, y->example->op);
+    return x->nodes != y->nodes ? TMK_ORDER(y->nodes, x->nodes)
+                                : strcmp(x->example->op, y->example->op);
 }
 
 static void print_ops(const struct counting *c, struct tmk_text *text) {
@@ -216,7 +216,7 @@ struct marking {
 static int compare_pattern_ids(const void *a, const void *b) {
     const uint32_t x = ((const struct tmk_pattern_node *)a)->id,
                    y = ((const struct tmk_pattern_node *)b)->id;
-    return (x > y) - (x < y);
+    return TMK_ORDER(x, y);
 }
 
 static bool note_pattern(const void *context, const struct tmk_node *node, char out[TMK_DOT_NOTE]) {

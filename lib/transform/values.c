@@ -42,15 +42,14 @@ enum tmk_profile_kind tmk_value_kind_of(const struct tmk_value *value) {
 void tmk_graph_path(const struct tmk_graph *graph, char path[TMK_GRAPH_PATH]) {
     path[0] = '\0';
     for (; graph->owner; graph = graph->parent) {
-        char label[256], longer[TMK_GRAPH_PATH];
+        char longer[TMK_GRAPH_PATH];
         const char *attr = "";
         for (uint32_t i = 0; i < graph->owner->n_attrs; i++) {
             const struct tmk_attr *a = &graph->owner->attrs[i];
             if (a->kind == TMK_ATTR_GRAPH && a->graphs[0] == graph)
                 attr = a->name;
         }
-        int n = snprintf(longer, sizeof longer, "%s/%s%s%s",
-                         tmk_node_label(graph->owner, label, sizeof label), attr,
+        int n = snprintf(longer, sizeof longer, "%s/%s%s%s", TMK_NODE_LABEL(graph->owner), attr,
                          path[0] ? "/" : "", path);
         if (n > 0 && n < TMK_GRAPH_PATH)
             memcpy(path, longer, (size_t)n + 1);
