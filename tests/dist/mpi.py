@@ -2,6 +2,7 @@
 """Runs programs under mpirun. A test file is started as FILE.py PROGRAM SOURCE_ROOT FEATURES TEAM_TOOL."""
 import functools
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,23 +17,33 @@ FORMATS = ["json", "h5"] if "hdf5" in FEATURES else ["json"]
 
 
 @functools.lru_cache(maxsize=None)
-def reason_to_skip():
-    """Why mpirun cannot start two processes; None if it can."""
+def reason_to_skip(programs=1):
+    """Why mpirun cannot start two processes, of one program or of two; None if it can."""
     if "mpi" not in FEATURES:
         return "the build has no mpi"
     if not shutil.which("mpirun"):
         return "there is no mpirun"
-    words, environment = command([(2, ["true"])])
+    words, environment = command([(2 // programs, ["true"])] * programs)
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=30, env=environment)
     except subprocess.TimeoutExpired:
         return "mpirun does not start two processes in 30 s"
-    return f"mpirun cannot start two processes: {done.stderr[-500:]}" if done.returncode else None
+    what = "processes" if programs == 1 else "programs"
+    return f"mpirun cannot start two {what}: status {done.returncode} {done.stderr[-500:]}" if done.returncode else None
 
 
-def need_mpirun():
-    if reason_to_skip():
-        skip(reason_to_skip())
+def need_mpirun(groups=()):
+    reason = reason_to_skip(min(max(len(groups), 1), 2))
+    if reason:
+        skip(reason)
+
+
+@functools.lru_cache(maxsize=None)
+def transports():
+    """Of Open MPI; the one for shared memory has another name from release 5 on."""
+    said = subprocess.run(["mpirun", "--version"], capture_output=True, text=True, check=False).stdout
+    release = re.search(r"Open MPI\) (\d+)", said)
+    return "self,sm,tcp" if release and int(release[1]) >= 5 else "self,vader,tcp"
 
 
 def command(groups):
@@ -43,7 +54,7 @@ def command(groups):
     for i, (count, program) in enumerate(groups):
         words += ([":"] if i else []) + ["-n", str(count), *map(str, program)]
     # no warnings about a missing network, and no reports of leaks in MPI itself
-    environment = dict(os.environ, OMPI_MCA_btl="self,vader,tcp", OMPI_MCA_btl_base_warn_component_unused="0",
+    environment = dict(os.environ, OMPI_MCA_btl=transports(), OMPI_MCA_btl_base_warn_component_unused="0",
                        ASAN_OPTIONS=os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0")
     environment.setdefault("TMPDIR", "/tmp")
     return words, environment
@@ -54,7 +65,7 @@ ATTEMPTS = 3
 
 
 def mpirun(groups, **options):
-    need_mpirun()
+    need_mpirun(groups)
     words, environment = command(groups)
     for _ in range(ATTEMPTS):
         done = subprocess.run(words, capture_output=True, text=True, timeout=SECONDS, env=environment, **options)
@@ -65,7 +76,7 @@ def mpirun(groups, **options):
 
 def start(groups):
     """A running job."""
-    need_mpirun()
+    need_mpirun(groups)
     words, environment = command(groups)
     return subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from compiled import commands
 
 OURS = ("lib", "tools", "python", "examples")
+VERSION = "2.10"  # others find other things
 KINDS = "warning,performance,portability"
 
 
@@ -22,6 +23,10 @@ def main():
     build, program, here = Path(sys.argv[1]).resolve(), sys.argv[2], Path(__file__).resolve().parent
     if not program:
         print("skipped: there is no cppcheck here")
+        sys.exit(77)
+    version = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout.split()[-1]
+    if version != VERSION:
+        print(f"skipped: cppcheck {version}, whose findings are not those of {VERSION}")
         sys.exit(77)
     chosen = list(commands(build, here.parents[1], OURS).values())
     # What did not change since the last time is not looked at again.
