@@ -230,8 +230,6 @@ static enum tmk_status pad_11_infer(struct tmk_infer *infer) {
     for (uint32_t i = 0; i < 4; i++)
         in[i] = tmk_infer_in(infer, i);
     TMK_TRY(padding_11(infer->node, in, &p, infer->diag));
-    if (p.mode == PAD_WRAP && infer->node->version < 19)
-        return tmk_fail(infer->diag, TMK_RANGE, "mode 'wrap' needs operator set 19");
     return infer_padding(infer, &p);
 }
 
