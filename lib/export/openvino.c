@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* openvino: FakeQuantize operations put into an IR that OpenVINO wrote, which so need
- * not be understood: each named tensor gets one, and the tensor's consumers read its output. The
- * limits are the reals of the first and the last code, so that 0 has a code.
+ * not be understood: each named tensor gets one, and the consumers that the encoding is for read
+ * its output. The limits are the reals of the first and the last code, so that 0 has a code.
  *
  * Weights that the IR keeps in half precision get theirs behind the conversion to float32. The name
  * of a tensor that is an output of the network moves to the FakeQuantize. */
@@ -216,6 +216,7 @@ struct writing {
     struct tmk_text bin;           /* the template's, and new ones behind it */
     uint64_t *fq;                  /* [ports] the id of its FakeQuantize + 1; 0: none */
     bool *moved;                   /* [ports] its names are the FakeQuantize's */
+    bool *stays;                   /* [edges] its reader takes the tensor without codes */
     size_t n;
     enum { NONE, FIRST, ALL } overflow; /* whose weights get half of their codes */
     size_t n_halved;
@@ -309,14 +310,62 @@ static void put_edge(struct writing *w, uint64_t from, uint64_t from_port, uint6
                     from, from_port, to, to_port);
 }
 
+static bool is_result(const struct writing *w, uint64_t layer) {
+    const struct tmk_ir_layer *it = layer_by_id(w, layer);
+    return it && strcmp(it->type, "Result") == 0;
+}
+
 static bool is_output(const struct writing *w, size_t port) {
-    for (size_t i = 0; i < w->ir.n_edges; i++) {
-        const struct tmk_ir_layer *to =
-            is_from(w, &w->ir.edges[i], port) ? layer_by_id(w, w->ir.edges[i].to_layer) : NULL;
-        if (to && strcmp(to->type, "Result") == 0)
+    for (size_t i = 0; i < w->ir.n_edges; i++)
+        if (is_from(w, &w->ir.edges[i], port) && !w->stays[i] &&
+            is_result(w, w->ir.edges[i].to_layer))
             return true;
-    }
     return false;
+}
+
+/* ---- readers that take the tensor without codes ---- */
+
+/* The node that made the port's tensor; NULL: the network names it otherwise, or not at all. */
+static const struct tmk_node *node_of_port(const struct writing *w,
+                                           const struct tmk_ir_port *port) {
+    const struct tmk_node *node = *port->names ? w->job->graph->first : NULL;
+    for (; node; node = node->next)
+        for (uint32_t i = 0; i < node->n_outputs; i++)
+            if (node->outputs[i] && tmk_ir_is_named(port, node->outputs[i]->name))
+                return node;
+    return NULL;
+}
+
+/* The node that the layer is a part of: that of the first tensor behind it which has a name. */
+static const struct tmk_node *node_of_layer(const struct writing *w, uint64_t layer, int depth) {
+    const struct tmk_node *node = NULL;
+    bool named = false;
+    for (size_t i = 0; i < w->ir.n_ports && !node; i++)
+        if (w->ir.layers[w->ir.ports[i].layer].id == layer) {
+            named = named || *w->ir.ports[i].names;
+            node = node_of_port(w, &w->ir.ports[i]);
+        }
+    for (size_t i = 0; i < w->ir.n_edges && !node && !named && depth; i++)
+        if (w->ir.edges[i].from_layer == layer)
+            node = node_of_layer(w, w->ir.edges[i].to_layer, depth - 1);
+    return node;
+}
+
+/* Has the encoding none of the uses that the edge stands for? */
+static bool reads_floats(const struct writing *w, const struct tmk_encoding *e,
+                         const struct tmk_ir_edge *edge) {
+    enum { DEEPEST = 8 }; /* layers of one node */
+    if (!e->n_uses || !w->job->graph || is_result(w, edge->to_layer))
+        return e->n_uses && w->job->graph;
+    const struct tmk_node *node = node_of_layer(w, edge->to_layer, DEEPEST);
+    bool found = false;
+    for (uint32_t i = 0; node && i < node->n_inputs; i++)
+        if (node->inputs[i] && node->inputs[i]->profile_id == (int64_t)e->id) {
+            if (tmk_export_encoding(w->job->given, node, i))
+                return false;
+            found = true;
+        }
+    return found;
 }
 
 /* ---- sums of 16 bits ----
@@ -391,6 +440,9 @@ static void put_fake_quantize(struct writing *w, const struct tmk_encoding *e, s
         tmk_text_puts(&w->layers, "</port>");
     }
     tmk_text_printf(&w->layers, "</input><output><port id=\"%d\" precision=\"FP32\"", FQ_OUTPUT);
+    for (size_t i = 0; i < w->ir.n_edges; i++)
+        w->stays[i] = w->stays[i] ||
+                      (is_from(w, &w->ir.edges[i], port) && reads_floats(w, e, &w->ir.edges[i]));
     w->moved[port] = is_output(w, port);
     if (w->moved[port])
         tmk_text_append(&w->layers, file + p->attr.begin, p->attr.end - p->attr.begin);
@@ -425,7 +477,7 @@ static size_t list_edits(const struct writing *w, struct edit *edits) {
             edits[n++] = (struct edit){.at = w->ir.ports[port].attr};
         for (size_t i = 0; w->fq[port] && i < w->ir.n_edges; i++) {
             const struct tmk_ir_edge *edge = &w->ir.edges[i];
-            if (!is_from(w, edge, port))
+            if (!is_from(w, edge, port) || w->stays[i])
                 continue;
             edits[n] = (struct edit){.at = edge->tag};
             snprintf(edits[n++].text, sizeof edits->text,
@@ -499,9 +551,11 @@ static enum tmk_status read_template(struct writing *w) {
     TMK_TRY(tmk_ir_read(w->job->template, &w->ir, w->diag));
     w->fq = calloc(w->ir.n_ports + 1, sizeof *w->fq);
     w->moved = calloc(w->ir.n_ports + 1, sizeof *w->moved);
+    w->stays = calloc(w->ir.n_edges + 1, sizeof *w->stays);
     char *path = tmk_export_bin_path(w->job->template, ".xml");
-    enum tmk_status status =
-        w->fq && w->moved && path ? tmk_file_map(path, &bin, w->diag) : tmk_nomem(w->diag);
+    enum tmk_status status = w->fq && w->moved && w->stays && path
+                                 ? tmk_file_map(path, &bin, w->diag)
+                                 : tmk_nomem(w->diag);
     if (status == TMK_OK)
         tmk_text_append(&w->bin, tmk_buf_data(bin), tmk_buf_size(bin));
     tmk_buf_unref(&bin);
@@ -511,8 +565,10 @@ static enum tmk_status read_template(struct writing *w) {
 
 static enum tmk_status write_openvino(const struct tmk_export_job *job, struct tmk_diag *diag) {
     struct writing w = {.job = job, .diag = diag};
-    const struct tmk_export_requirements wants = {
-        .weights = true, .fused = true, .unfit = tmk_export_unfit_codes};
+    const struct tmk_export_requirements wants = {.weights = true,
+                                                  .fused = true,
+                                                  .by_reader = job->graph != NULL,
+                                                  .unfit = tmk_export_unfit_codes};
     struct tmk_text xml = {0};
     enum tmk_status status = read_overflow(&w);
     if (status == TMK_OK)
@@ -536,6 +592,7 @@ static enum tmk_status write_openvino(const struct tmk_export_job *job, struct t
     tmk_text_finish(&xml);
     free(w.fq);
     free(w.moved);
+    free(w.stays);
     return status;
 }
 

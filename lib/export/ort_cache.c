@@ -277,9 +277,6 @@ static struct choice choose_nodes(const struct plan *plan, const struct tmk_grap
 }
 
 static void remark_on_choice(const struct tmk_export_job *job, const struct choice *choice) {
-    uint32_t for_some = 0;
-    for (uint32_t i = 0; i < job->encodings->n_items; i++)
-        for_some += job->encodings->items[i].n_uses != 0;
     if (choice->nameless)
         tmk_export_remark(job,
                           "%u nodes that stay float have no name, so that quantize_static can't "
@@ -295,11 +292,6 @@ static void remark_on_choice(const struct tmk_export_job *job, const struct choi
                           "%u results that have an encoding stay float: quantize_static leaves "
                           "out results by type of operator only; --to qdq keeps them",
                           choice->lost);
-    if (for_some)
-        tmk_export_remark(job,
-                          "%u encodings are for some readers only: quantize_static gives one to "
-                          "all of them; --to qdq keeps them apart",
-                          for_some);
 }
 
 /* ---- operator sets ---- */

@@ -91,6 +91,19 @@ static enum tmk_status add_all(struct making *m) {
     return TMK_OK;
 }
 
+/* Readers that were to stay float. */
+static void remark_readers(const struct making *m) {
+    size_t n = 0;
+    for (size_t i = 0; i < m->rows.n; i++)
+        n += m->rows.items[i].encoding->role == TMK_ENCODING_ACTIVATION &&
+             m->rows.items[i].encoding->n_uses;
+    if (n && !m->wants->by_reader)
+        tmk_export_remark(m->job,
+                          "%zu values are quantized for some of their readers only; the file has "
+                          "them so for all",
+                          n);
+}
+
 enum tmk_status tmk_export_rows_make(const struct tmk_export_job *job,
                                      const struct tmk_export_requirements *wants,
                                      struct tmk_export_rows *out, struct tmk_diag *diag) {
@@ -99,6 +112,8 @@ enum tmk_status tmk_export_rows_make(const struct tmk_export_job *job,
     tmk_map_finish(&m.taken);
     if (status == TMK_OK)
         status = tmk_export_ready(job, diag);
+    if (status == TMK_OK)
+        remark_readers(&m);
     if (status == TMK_OK)
         *out = m.rows;
     else

@@ -18,6 +18,8 @@ struct tmk_export_requirements {
     /* Not what stands in front of Relu or Clip and took over the encoding behind it: the reader
      * puts the two together, and has no tensor between them. */
     bool fused;
+    /* Readers that stay float do so in the file, too. */
+    bool by_reader;
     /* Why the format can't hold this encoding, or this name; NULL: it can. Either may be NULL:
      * everything fits. */
     const char *(*unfit)(const struct tmk_encoding *encoding);

@@ -256,4 +256,32 @@ def test_layers_are_named_by_the_value_after_bias_and_activation(path):
     assert "a1" not in json.loads((path / "out").read_text())["activation_encodings"]
 
 
+def layer(number, kind, output, *inputs):
+    """Of an IR: <layer>, and the edges to it; `output` is the tensor's name, "" for none."""
+    names = f' names="{output}"' if output else ""
+    out = "" if kind == "Result" else f'<output><port id="9" precision="FP32"{names}><dim>2</dim><dim>2</dim></port></output>'
+    edges = (f'<edge from-layer="{source}" from-port="9" to-layer="{number}" to-port="{i}"/>' for i, source in enumerate(inputs))
+    return f'<layer id="{number}" name="l{number}" type="{kind}">{out}</layer>', "".join(edges)
+
+
+def test_openvino_readers_that_stay_float_read_the_tensor_itself(path):
+    """y = x w + x: the product reads codes, the sum, here of two layers, and the output do not."""
+    nodes = [ob.node("MatMul", ["x", "w"], ["p"]), ob.node("Add", ["p", "x"], ["y"])]
+    (path / "m.onnx").write_bytes(ob.model(nodes, [ob.value("x", [2, 2])], [ob.value("y", [2, 2])],
+                                           [ob.tensor("w", [2, 2], [1.0, -2.0, 0.5, 1.0])]))
+    (path / "x.npy").write_bytes(npy_bytes((2, 2, 2), [-1, 1, 0.5, 0.25, 0, 0.75, -0.5, 1]))
+    layers, edges = zip(layer(0, "Parameter", "x"), layer(1, "Const", "w"), layer(2, "MatMul", "p", 0, 1), layer(3, "Multiply", "", 0),
+                        layer(4, "Add", "y", 2, 3), layer(5, "Result", "", 4))
+    (path / "t.xml").write_text(f"<net><layers>{''.join(layers)}</layers><edges>{''.join(edges)}</edges></net>")
+    (path / "t.bin").write_bytes(b"")
+    tidemark("profile", path / "m.onnx", "--data", path / "x.npy", "-o", path / "p.json", "--quiet").expect(DONE)
+    tidemark("calibrate", path / "p.json", "-o", path / "enc.json", "--quiet").expect(DONE)
+    for model, reads in (["--model", path / "m.onnx"], True), ([], False):
+        told = json.loads(tidemark("export", path / "enc.json", "--to", "openvino", "--template", path / "t.xml", *model, "-o", path / "q.xml",
+                                   "--json", "--quiet").expect(DONE).out)
+        found = re.findall(r'from-layer="(\d+)" from-port="\d+" to-layer="([23])" to-port="0"', (path / "q.xml").read_text())
+        assert {to: source == "0" for source, to in found} == {"2": False, "3": reads}, found
+        assert any("some of their readers" in remark for remark in told["remarks"]) != reads, told
+
+
 main()
