@@ -139,7 +139,7 @@ void tmk_target_check_node(struct tmk_target_check *check, const struct tmk_targ
                 ? NULL
                 : tmk_encodings_find(check->encodings, node->outputs[o], NULL, 0);
         snprintf(where, sizeof where, "%s '%s' output %" PRIu32 ": ", node->op, node->name, o);
-        if (e)
+        if (e && e->role == TMK_ENCODING_ACTIVATION) /* not arithmetic on constants */
             check_encoding(check, &row->limits[TMK_ENCODING_ACTIVATION], e,
                            reads_depthwise(check->target), where);
         if (row->sharing != TMK_TARGET_SHARES_NONE)

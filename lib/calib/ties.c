@@ -138,10 +138,15 @@ static void tie_for_target(const struct tie *t, uint32_t node) {
         t->config->target ? tmk_target_find_row(t->config->target, t->net->nodes[node].op) : NULL;
     if (!row || row->sharing == TMK_TARGET_SHARES_NONE || !t->config->built_in[TMK_RULE_TARGET])
         return;
-    uint32_t first = tmk_pick_of_input(t->selection, node, 0);
-    for (uint32_t i = 1; row->sharing == TMK_TARGET_SHARES_ALL && i < t->net->nodes[node].n_inputs;
-         i++)
-        join_groups(t, first, tmk_pick_of_input(t->selection, node, i), TMK_RULE_TARGET);
+    const uint32_t n = row->sharing == TMK_TARGET_SHARES_ALL ? t->net->nodes[node].n_inputs : 1;
+    uint32_t first = TMK_NET_NONE; /* a constant such as -infinity has no codes */
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t pick = tmk_pick_of_input(t->selection, node, i);
+        if (first == TMK_NET_NONE)
+            first = pick;
+        else
+            join_groups(t, first, pick, TMK_RULE_TARGET);
+    }
     for (uint32_t o = 0; o < t->net->nodes[node].n_outputs; o++)
         join_groups(t, first, only_pick_of(t, tmk_net_output(t->net, node, o)), TMK_RULE_TARGET);
 }

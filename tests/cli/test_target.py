@@ -165,6 +165,18 @@ def test_a_product_has_no_codes_before_its_bias(path):
         assert {"x", "s", "w"} <= encoded and ("b" in encoded) == (name == "ort-cpu"), (name, encoded)
 
 
+def test_what_has_no_codes_hinders_no_target(path):
+    """An operand of equal scales that is no number; arithmetic on constants, whose result is a weight."""
+    constants = [onnx.tensor("w", [2, 2], [0.25, -0.5, 0.125, 1.0]), onnx.tensor("b", [2], [0.5, -0.25]),
+                 onnx.tensor("none", [1], [-math.inf])]
+    nodes = [onnx.node("MatMul", ["x", "w"], ["p"], "product"), onnx.node("Max", ["none", "p"], ["m"], "most"),
+             onnx.node("MatMul", ["w", "w"], ["c"], "constant"), onnx.node("Add", ["c", "b"], ["v"], "sum"),
+             onnx.node("Add", ["m", "b"], ["s"], "add"), onnx.node("MatMul", ["s", "v"], ["y"], "last")]
+    for name in NAMES:
+        left, encoded = left_and_encoded(path, name, nodes, [1, 3, 2], *constants)
+        assert "none" in left and "v" in encoded, (name, left)
+
+
 def test_export_takes_the_format_and_the_limits_from_the_table(path):
     calibrate(path, "--target", own_table(path)).expect(DONE)
     tidemark("export", path / "enc.json", "--target", path / "mine.json", "-o", path / "out.csv").expect(DONE, "for csv")
