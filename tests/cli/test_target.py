@@ -169,11 +169,11 @@ def test_what_has_no_codes_hinders_no_target(path):
     """An operand of equal scales that is no number; arithmetic on constants, whose result is a weight."""
     constants = [onnx.tensor("w", [2, 2], [0.25, -0.5, 0.125, 1.0]), onnx.tensor("b", [2], [0.5, -0.25]),
                  onnx.tensor("none", [1], [-math.inf])]
-    nodes = [onnx.node("MatMul", ["x", "w"], ["p"], "product"), onnx.node("Max", ["none", "p"], ["m"], "most"),
+    nodes = [onnx.node("MatMul", ["x", "w"], ["p"], "product"), onnx.node("Max", ["none", "p", "x"], ["m"], "most"),
              onnx.node("MatMul", ["w", "w"], ["c"], "constant"), onnx.node("Add", ["c", "b"], ["v"], "sum"),
-             onnx.node("Add", ["m", "b"], ["s"], "add"), onnx.node("MatMul", ["s", "v"], ["y"], "last")]
+             onnx.node("Add", ["m", "b"], ["s"], "add"), onnx.node("Gemm", ["s", "v"], ["y"], "last")]
     for name in NAMES:
-        left, encoded = left_and_encoded(path, name, nodes, [1, 3, 2], *constants)
+        left, encoded = left_and_encoded(path, name, nodes, [1, 2], *constants)
         assert "none" in left and "v" in encoded, (name, left)
 
 
