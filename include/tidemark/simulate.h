@@ -112,9 +112,9 @@ TMK_API void tmk_ranking_destroy(struct tmk_ranking **ranking);
 /* ---- which method ---- */
 
 /* A method of activations, judged by cross-validation in two folds: each half of the samples judges
- * encodings that were made of the other half. What is worse than the default on 8 samples of the
- * first half, or on all of it, is judged no further: NAN, but for half[0]. Decibels of the outputs,
- * or, where these are results of a Softmax, of what it reads: */
+ * encodings that were made of the other half. What is not better than the default by 0.25 dB on 8
+ * samples of the first half, or on all of it, is judged no further: NAN, but for half[0]. Decibels
+ * of the outputs, or, where these are results of a Softmax, of what it reads: */
 struct tmk_method_tried {
     const char *name;
     double typical, half[2]; /* of the samples' noise, as a geometric mean: of all, of each half */

@@ -20,6 +20,7 @@ struct calibrate {
     const struct tmk_calibrate_options *options;
     struct tmk_config config;
     const cJSON *tree; /* of the config; NULL: it is in a file, or there is none */
+    struct tmk_weight_ranges *known;
     struct tmk_net net;
     struct tmk_selection selection;
     struct tmk_ties ties;
@@ -283,6 +284,7 @@ static enum tmk_status run_steps(struct calibrate *c) {
         .dropped = tmk_arena_array(&c->selection.arena, n, sizeof *c->make.dropped),
         .constant = c->options->constant,
         .model = c->options->model,
+        .known = c->known,
         .remark = c->options->remark,
         .stop = c->options->stop,
         .context = c->options->context,
@@ -299,13 +301,15 @@ static enum tmk_status run_steps(struct calibrate *c) {
 enum tmk_status tmk_calibrate(const struct tmk_profile *profile,
                               const struct tmk_calibrate_options *options,
                               struct tmk_encodings **out, struct tmk_diag *diag) {
-    return tmk_calibrate_by(profile, options, NULL, out, diag);
+    return tmk_calibrate_by(profile, options, NULL, NULL, out, diag);
 }
 
 enum tmk_status tmk_calibrate_by(const struct tmk_profile *profile,
                                  const struct tmk_calibrate_options *options, const cJSON *config,
-                                 struct tmk_encodings **out, struct tmk_diag *diag) {
-    struct calibrate c = {.profile = profile, .options = options, .tree = config, .diag = diag};
+                                 struct tmk_weight_ranges *known, struct tmk_encodings **out,
+                                 struct tmk_diag *diag) {
+    struct calibrate c = {
+        .profile = profile, .options = options, .tree = config, .known = known, .diag = diag};
     enum tmk_status status = run_steps(&c);
     tmk_ties_finish(&c.ties);
     tmk_selection_finish(&c.selection);

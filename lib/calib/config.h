@@ -101,10 +101,13 @@ TMK_NODISCARD enum tmk_status tmk_config_set_sensitive(struct tmk_config *config
                                                        struct tmk_diag *diag);
 void tmk_config_finish(struct tmk_config *config);
 
-/* tmk_calibrate with a config that stands in no file; options->config is but its name. */
+struct tmk_weight_ranges;
+/* tmk_calibrate with a config that stands in no file (NULL: it does); options->config is but its
+ * name. known: ranges of the weights of this model that former calls found, and where they are
+ * kept; NULL: none are. */
 TMK_NODISCARD enum tmk_status tmk_calibrate_by(const struct tmk_profile *profile,
                                                const struct tmk_calibrate_options *options,
-                                               const cJSON *config, struct tmk_encodings **out,
-                                               struct tmk_diag *diag);
+                                               const cJSON *config, struct tmk_weight_ranges *known,
+                                               struct tmk_encodings **out, struct tmk_diag *diag);
 
 #endif

@@ -14,6 +14,7 @@ struct tmk_make {
     const char **dropped;       /* [n_picks] why it could not */
     const struct tmk_tensor *(*constant)(void *model, uint32_t id); /* or NULL */
     void *model;
+    struct tmk_weight_ranges *known;                 /* or NULL */
     void (*remark)(void *context, const char *text); /* or NULL */
     bool (*stop)(void *context);                     /* or NULL */
     void *context;

@@ -364,10 +364,89 @@ static uint32_t tries_for(const struct weight *w, uint32_t most) {
     return tries < FEWEST_TRIES ? FEWEST_TRIES : tries < most ? (uint32_t)tries : most;
 }
 
-static enum tmk_status choose_ranges(const struct tmk_make *make, uint32_t pick, struct weight *w) {
-    struct tmk_encoding *e = &make->items[pick];
-    const struct tmk_grid grid = {e->dtype, e->symmetric, e->narrow, e->pow2};
-    const struct tmk_method *method = make->selection->picks[pick].terms.method;
+/* ---- ranges that were found before ---- */
+
+/* All that they depend on, beside the numbers of the weight. */
+struct known_ranges {
+    uint32_t id, n, block;
+    int32_t axis;
+    struct tmk_grid grid;
+    const struct tmk_method *method;
+    double mean, variance;
+    float *ends; /* [2][n]: the low ones, the high ones; malloc'ed */
+};
+
+struct tmk_weight_ranges {
+    struct known_ranges *list;
+    uint32_t n, room;
+};
+
+struct tmk_weight_ranges *tmk_weight_ranges_create(void) {
+    return calloc(1, sizeof(struct tmk_weight_ranges));
+}
+
+void tmk_weight_ranges_destroy(struct tmk_weight_ranges **slot) {
+    struct tmk_weight_ranges *known = *slot;
+    *slot = NULL;
+    for (uint32_t i = 0; known && i < known->n; i++)
+        free(known->list[i].ends);
+    if (known)
+        free(known->list);
+    free(known);
+}
+
+static struct known_ranges describe_ranges(const struct tmk_encoding *e, const struct weight *w,
+                                           const struct tmk_method *method) {
+    return (struct known_ranges){.id = e->id,
+                                 .n = e->n,
+                                 .block = e->block,
+                                 .axis = e->axis,
+                                 .grid = {e->dtype, e->symmetric, e->narrow, e->pow2},
+                                 .method = method,
+                                 .mean = w->mean,
+                                 .variance = w->variance};
+}
+
+static bool are_ranges_of(const struct known_ranges *a, const struct known_ranges *b) {
+    return a->id == b->id && a->n == b->n && a->block == b->block && a->axis == b->axis &&
+           a->method == b->method && a->grid.dtype == b->grid.dtype &&
+           a->grid.symmetric == b->grid.symmetric && a->grid.narrow == b->grid.narrow &&
+           a->grid.pow2 == b->grid.pow2 && a->mean == b->mean && a->variance == b->variance;
+}
+
+static bool recall_ranges(const struct tmk_weight_ranges *known, const struct known_ranges *wanted,
+                          struct tmk_encoding *e) {
+    for (uint32_t i = 0; known && i < known->n; i++)
+        if (are_ranges_of(&known->list[i], wanted)) {
+            memcpy(e->low, known->list[i].ends, e->n * sizeof *e->low);
+            memcpy(e->high, known->list[i].ends + e->n, e->n * sizeof *e->high);
+            return true;
+        }
+    return false;
+}
+
+static enum tmk_status keep_ranges(struct tmk_weight_ranges *known, struct known_ranges ranges,
+                                   const struct tmk_encoding *e, struct tmk_diag *diag) {
+    if (!known)
+        return TMK_OK;
+    if (known->n == known->room) {
+        const uint32_t room = 2 * known->room + 16;
+        struct known_ranges *list = realloc(known->list, room * sizeof *list);
+        TMK_TRY_ALLOC(list, diag);
+        known->list = list;
+        known->room = room;
+    }
+    ranges.ends = malloc(2 * (size_t)e->n * sizeof *ranges.ends);
+    TMK_TRY_ALLOC(ranges.ends, diag);
+    memcpy(ranges.ends, e->low, e->n * sizeof *e->low);
+    memcpy(ranges.ends + e->n, e->high, e->n * sizeof *e->high);
+    known->list[known->n++] = ranges;
+    return TMK_OK;
+}
+
+static enum tmk_status find_ranges(const struct tmk_make *make, const struct tmk_method *method,
+                                   const struct tmk_grid *grid, struct weight *w,
+                                   struct tmk_encoding *e) {
     const int power = power_of(method);
     const bool sums = is_for_sums(method);
     const uint32_t tries = tries_for(w, sums ? MOST_SUMS : MOST_TRIES);
@@ -377,15 +456,30 @@ static enum tmk_status choose_ranges(const struct tmk_make *make, uint32_t pick,
         if (sums) {
             w->high = fmaxf(w->high, -w->low);
             if (w->high > 0)
-                tmk_weight_search_sums(w->numbers, w->n, &grid, w->mean, w->variance, tries,
+                tmk_weight_search_sums(w->numbers, w->n, grid, w->mean, w->variance, tries,
                                        &w->high);
             w->low = -w->high;
         } else if (power && w->n) {
-            tmk_weight_search(w->numbers, w->n, &grid, power, tries, &w->low, &w->high);
+            tmk_weight_search(w->numbers, w->n, grid, power, tries, &w->low, &w->high);
         }
         e->low[i] = w->low;
         e->high[i] = w->high;
-        TMK_TRY(tmk_grid_fit(&grid, w->low, w->high, &e->scale[i], &e->zero_point[i], make->diag));
+    }
+    return TMK_OK;
+}
+
+static enum tmk_status choose_ranges(const struct tmk_make *make, uint32_t pick, struct weight *w) {
+    struct tmk_encoding *e = &make->items[pick];
+    const struct tmk_grid grid = {e->dtype, e->symmetric, e->narrow, e->pow2};
+    const struct tmk_method *method = make->selection->picks[pick].terms.method;
+    const struct known_ranges described = describe_ranges(e, w, method);
+    if (!recall_ranges(make->known, &described, e)) {
+        TMK_TRY(find_ranges(make, method, &grid, w, e));
+        TMK_TRY(keep_ranges(make->known, described, e, make->diag));
+    }
+    for (uint32_t i = 0; i < e->n; i++) {
+        TMK_TRY(tmk_grid_fit(&grid, e->low[i], e->high[i], &e->scale[i], &e->zero_point[i],
+                             make->diag));
         if (e->symmetric)
             e->zero_point[i] = tmk_encoding_middle(e->dtype);
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranges of weights from the weights themselves, not from a histogram. Pure; thread-safe. */
+/* Ranges of weights from the weights themselves, not from a histogram. Thread-safe. */
 #ifndef TMK_CALIB_WEIGHTS_H
 #define TMK_CALIB_WEIGHTS_H
 
@@ -7,6 +7,12 @@
 
 /* For weights whose numbers are known; not in calib/list.inc. */
 extern const struct tmk_method tmk_method_l4;
+
+/* Ranges that were found, for tmk_calibrate_by: the same weight is searched once for several
+ * encodings of one model. NULL: no memory. */
+struct tmk_weight_ranges *tmk_weight_ranges_create(void);
+/* NULL is allowed. */
+void tmk_weight_ranges_destroy(struct tmk_weight_ranges **known);
 
 /* The sum over the n numbers, which are finite, of |x - code(x)|^power, power 2 or 4, under the
  * grid's scale for [low, high]; HUGE_VAL where that is no range. The codes are those that

@@ -6,6 +6,7 @@
 
 #include "base/diag.h"
 #include "calib/config.h"
+#include "calib/weights.h"
 #include "compare/simulate.h"
 #include "session/running.h"
 #include "transform/model.h"
@@ -20,6 +21,7 @@ struct choosing {
     struct tmk_model *model;
     const struct tmk_run_options *run;
     struct tmk_calibrate_options how;
+    struct tmk_weight_ranges *known;
     struct tmk_profile *half[2], *whole;
     bool enough; /* samples */
     struct tmk_profile_range range[2];
@@ -157,7 +159,7 @@ static enum tmk_status choose_weights(struct choosing *c) {
     enum tmk_status status = TMK_OK;
     for (uint32_t i = 0; i < TMK_WEIGHTS_TRIED && status == TMK_OK; i++) {
         c->how.weights.method = names[i];
-        status = tmk_calibrate(known, &c->how, &made[i], c->diag);
+        status = tmk_calibrate_by(known, &c->how, NULL, c->known, &made[i], c->diag);
     }
     run.events.progress = NULL;
     if (!run.data.limit || run.data.limit > A_FEW)
@@ -193,7 +195,7 @@ static enum tmk_status judge_half(struct choosing *c, uint32_t half, uint64_t mo
         struct tmk_encodings **slot = &c->made[half][c->left[i]];
         c->how.activations.method = c->out->tried[c->left[i]].name;
         if (!*slot)
-            TMK_TRY(tmk_calibrate(c->half[1 - half], &c->how, slot, c->diag));
+            TMK_TRY(tmk_calibrate_by(c->half[1 - half], &c->how, NULL, c->known, slot, c->diag));
         made[i] = *slot;
     }
     run.events.progress = NULL;
@@ -208,12 +210,12 @@ static enum tmk_status judge_half(struct choosing *c, uint32_t half, uint64_t mo
     return TMK_OK;
 }
 
-/* What is worse than the default on the first half is not taken, whatever the second one says;
- * true: something is left. */
+/* What gains less than half of the least gain on the first half is hardly taken, whatever the
+ * second one says; true: something is left. */
 static bool leave_worse(struct choosing *c) {
     uint32_t n = 1;
     for (uint32_t i = 1; i < c->n_left; i++)
-        if (c->out->tried[c->left[i]].half[0] >= c->out->tried[0].half[0])
+        if (c->out->tried[c->left[i]].half[0] >= c->out->tried[0].half[0] + least_method_gain / 2)
             c->left[n++] = c->left[i];
     c->n_left = n;
     return n > 1;
@@ -288,11 +290,13 @@ enum tmk_status tmk_model_choose_method(struct tmk_model *model, const struct tm
     *out = (struct tmk_method_choice){.n = 0};
     if (report)
         *report = (struct tmk_run_report){0};
-    const enum tmk_status status = choose_method(&c);
+    c.known = tmk_weight_ranges_create();
+    const enum tmk_status status = c.known ? choose_method(&c) : tmk_nomem(diag);
     if (status == TMK_OK) {
         *profile = c.whole;
         c.whole = NULL;
     }
+    tmk_weight_ranges_destroy(&c.known);
     tmk_profile_destroy(&c.whole);
     for (uint32_t i = 0; i < 2; i++) {
         tmk_profile_destroy(&c.half[i]);

@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/size.h"
 #include "calib/json_file.h"
+#include "calib/weights.h"
 #include "session/running.h"
 #include "transform/model.h"
 
@@ -517,6 +518,8 @@ enum tmk_status tmk_model_search(struct tmk_model *model, const struct tmk_encod
         s.run.data.sources = options->search_data;
         s.run.data.n_sources = options->n_search_data;
     }
+    s.known = tmk_weight_ranges_create();
+    TMK_TRY_ALLOC(s.known, diag);
     enum tmk_status status = search_all(&s, encodings, run);
     if (status == TMK_OK)
         status = add_setting(&s);
@@ -529,6 +532,7 @@ enum tmk_status tmk_model_search(struct tmk_model *model, const struct tmk_encod
         tmk_encodings_destroy(&s.current);
     }
     cJSON_Delete(s.config);
+    tmk_weight_ranges_destroy(&s.known);
     tmk_text_finish(&s.done);
     tmk_labels_finish(&s.labels);
     tmk_graph_destroy(&s.graph);

@@ -35,6 +35,7 @@ struct tmk_search {
     struct tmk_labels labels;
     double until; /* the time when it ends; 0: never */
     struct tmk_calibrate_options base;
+    struct tmk_weight_ranges *known;
     uint32_t budget;               /* tries until the end of the stage at hand */
     cJSON *config;                 /* with the rules that were chosen */
     struct tmk_encodings *current; /* under it */

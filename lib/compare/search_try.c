@@ -18,7 +18,7 @@ enum tmk_status tmk_search_calibrate(const struct tmk_search *s, const cJSON *co
                                      struct tmk_encodings **out, struct tmk_diag *diag) {
     struct tmk_calibrate_options options = s->base;
     options.config = "search"; /* until the setting says what was given */
-    return tmk_calibrate_by(s->options->profile, &options, config, out, diag);
+    return tmk_calibrate_by(s->options->profile, &options, config, s->known, out, diag);
 }
 
 bool tmk_same_encodings(const struct tmk_encodings *a, const struct tmk_encodings *b) {
