@@ -7,9 +7,10 @@
 A split calibrates on COUNT samples (`all`: three quarters of them) and judges by up to 24 others: ONNX Runtime runs the QDQ file with
 session.x64quantprecision=1, and the outputs' signal-to-noise ratio is kept in RESULTS, so that a run can be continued. Folders of DIR have
 model.onnx and samples, as those of trained.py. --peers adds ONNX Runtime's quantize_static, uint8 and int8 by channel, of all operators
-and of MatMul, Conv and Gemm. Other options of `calibrate` are left at their defaults. The method "quantize" is the command of that name,
-which has the same samples to calibrate on. --before-softmax judges what a Softmax reads in place of its result, whose noise depends most of
-all on how near the judging samples are to a threshold; such runs need RESULTS of their own.
+and of MatMul, Conv and Gemm. Other options of `calibrate` are left at their defaults, and the model is not found, but by the method
+"calibrate", which is the default with the model. "quantize" is the command of that name, which has the same samples to calibrate on.
+--before-softmax judges what a Softmax reads in place of its result, whose noise depends most of all on how near the judging samples are to
+a threshold; such runs need RESULTS of their own.
 
 --table prints medians, and of differences from the first method on the same splits the 90 % interval of the median (bootstrap). Its status
 is 1 where the first method is below another one by more than 0.3 decibels and the interval proves it.
@@ -117,7 +118,8 @@ class Split:
             return self.quantized(method.split()[1:], dtype)
         if not profile.exists():
             self.run("profile", self.model, "--data", self.write("data.npz", self.known), "-t", 1, "-o", profile)
-        self.run("calibrate", profile, "--method", *method.split(), "--dtype", dtype, "-o", self.here / "e.json")
+        words = ["--model", self.model] if method == "calibrate" else ["--method", *method.split()]
+        self.run("calibrate", profile, *words, "--dtype", dtype, "-o", self.here / "e.json")
         self.run("export", self.here / "e.json", "--model", self.model, "--to", "qdq", "-o", self.here / "q.onnx")
         return self.judge(self.here / "q.onnx")
 
