@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "dist/launcher.h"
+#include "dist/team.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -6,8 +6,8 @@
 #include <time.h>
 
 #include "base/diag.h"
-#include "dist/launcher.h"
 #include "dist/mpi_internal.h"
+#include "dist/team.h"
 
 /* Rank 0 as the coordinator. */
 

@@ -3,7 +3,6 @@
 #include <stddef.h>
 
 #include "base/diag.h"
-#include "dist/launcher.h"
 #include "dist/team.h"
 
 enum tmk_status tmk_team_join(struct tmk_team **out, struct tmk_diag *diag) {

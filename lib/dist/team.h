@@ -3,6 +3,9 @@
 #ifndef TMK_DIST_TEAM_H
 #define TMK_DIST_TEAM_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include <tidemark/dist.h>
 #include <tidemark/profile.h>
 
@@ -51,5 +54,12 @@ enum tmk_round {
  * is how it ended for this rank, and becomes how it did for all. */
 TMK_NODISCARD enum tmk_status tmk_team_gather(struct tmk_team *team, struct tmk_profile **profile,
                                               enum tmk_round *round, struct tmk_diag *diag);
+
+/* The launcher of this process, from the environment. */
+struct tmk_launch {
+    bool by_launcher;    /* there may be others */
+    uint32_t rank, size; /* size 0: unknown */
+};
+struct tmk_launch tmk_launch_of_environment(void);
 
 #endif

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/diag.h"
-#include "export/onert_form.h"
+#include "export/reader.h"
 #include "hdf5/file.h"
 
 enum { LONGEST = 4096, DEEPEST = 3 };

@@ -2,7 +2,7 @@
 /* Formats whose libraries a build may do without: the rows, and how they are recognized. */
 #include <string.h>
 
-#include "export/onert_form.h"
+#include "export/reader.h"
 #include "export/yaml.h"
 
 static bool is_glow(const char *path, const char *text, size_t len) {

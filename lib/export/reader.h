@@ -34,4 +34,9 @@ TMK_NODISCARD enum tmk_status tmk_range_set(struct tmk_range *range, uint32_t ch
 /* The first of the words stands in the first bytes of the text. */
 bool tmk_text_has_word(const char *text, size_t len, const char *word);
 
+/* onert's HDF5 file: read with HDF5, or refused in a build without it. As tmk_reader.read: the
+ * range of a value is that of all runs together. */
+TMK_NODISCARD enum tmk_status tmk_read_onert(const char *path, const char *text, size_t len,
+                                             struct tmk_ranges *out, struct tmk_diag *diag);
+
 #endif

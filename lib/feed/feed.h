@@ -153,4 +153,41 @@ const struct tmk_source_info *tmk_feed_source(const struct tmk_feed *feed, uint3
 /* How many entries the array has that feeds input i. */
 uint64_t tmk_feed_entries(const struct tmk_feed *feed, uint32_t input);
 
+/* tmk_feed_open, with the batch that data->batch sets. Where that is 0: several samples a call when
+ * one is too little work for it and the model is batch-independent (plan/batch.h). What is chosen
+ * follows from the model and the shape of a sample alone, so that every shard, rank and resumed run
+ * chooses the same. `why` receives, for people, why it is so many; it may be NULL. */
+TMK_NODISCARD enum tmk_status
+tmk_feed_open_batched(const struct tmk_graph *graph, const struct tmk_data_options *data,
+                      uint32_t threads, const struct tmk_notices *notices, struct tmk_feed **out,
+                      char why[TMK_BATCH_WHY], struct tmk_diag *diag);
+
+/* Which samples of a run this process runs. */
+
+/* The shard-th (from 1) of `shards` parts of a run: consecutive batches, so many as in the others,
+ * or one more or less. */
+struct tmk_shard {
+    uint64_t begin, end; /* samples; equal: there are none */
+    bool given;
+};
+TMK_NODISCARD enum tmk_status tmk_shard_of(const struct tmk_feed *feed, uint32_t shard,
+                                           uint32_t shards, struct tmk_shard *out,
+                                           struct tmk_diag *diag);
+/* *shard must outlive it. */
+struct tmk_work_ranges tmk_shard_ranges(struct tmk_shard *shard);
+
+/* What other work ranges give, without what is done already. */
+struct tmk_rest {
+    struct tmk_work_ranges all;
+    struct tmk_profile_range *done; /* ascending, apart; malloc'ed */
+    uint32_t n_done;
+    uint64_t begin, end; /* of a range of `all`: what is left of it */
+};
+/* On success free out->done. */
+TMK_NODISCARD enum tmk_status tmk_rest_of(const struct tmk_work_ranges *all,
+                                          const struct tmk_profile *done, struct tmk_rest *out,
+                                          struct tmk_diag *diag);
+/* *rest must outlive it. */
+struct tmk_work_ranges tmk_rest_ranges(struct tmk_rest *rest);
+
 #endif

@@ -198,10 +198,6 @@ TMK_NODISCARD enum tmk_status tmk_feed_check_strata(const struct tmk_feed *feed,
  * between them and those before, which is passed over, is counted with those before. */
 TMK_NODISCARD enum tmk_status tmk_feed_enter(struct tmk_feed *feed, uint64_t from, uint64_t until,
                                              struct tmk_diag *diag);
-/* The same at the beginning of a range: that may be behind the batch that what is passed over there
- * comes after. */
-TMK_NODISCARD enum tmk_status tmk_feed_enter_range(struct tmk_feed *feed, uint64_t begin,
-                                                   struct tmk_diag *diag);
 /* From here on samples are looked at. */
 TMK_NODISCARD enum tmk_status tmk_feed_open_range(struct tmk_feed *feed, uint64_t begin,
                                                   struct tmk_diag *diag);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Samples out of the sources: the same ones for every input. */
-#include "feed/read.h"
+#include "feed/feed.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -13,7 +13,7 @@
 #include "base/diag.h"
 #include "base/memory.h"
 #include "base/size.h"
-#include "link/fit.h"
+#include "link/signature.h"
 
 enum how { FLAT, TO_LAST, TO_FIRST }; /* element by element; channels went last; went to axis 1 */
 

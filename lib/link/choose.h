@@ -3,6 +3,7 @@
 #ifndef TMK_LINK_CHOOSE_H
 #define TMK_LINK_CHOOSE_H
 
+#include "graph/graph.h"
 #include "link/link.h"
 #include "link/signature.h"
 
@@ -25,4 +26,15 @@ TMK_NODISCARD enum tmk_status tmk_link_choose_equal(const struct tmk_choosing *c
 TMK_NODISCARD enum tmk_status tmk_link_choose_affine(const struct tmk_choosing *c);
 /* Integers that are left, by all their bytes. */
 TMK_NODISCARD enum tmk_status tmk_link_choose_integers(const struct tmk_choosing *c);
+
+/* Weights that an optimiser changed: reshaped, transposed, or scaled by channel. */
+
+/* Adds signatures of float weights that are not matched, as if they were seen in each batch. */
+TMK_NODISCARD enum tmk_status tmk_link_sample_weights(const struct tmk_linking *l,
+                                                      struct tmk_graph *graph, bool originals,
+                                                      struct tmk_signatures *out);
+/* Matches float weights that are left. Both graphs are without observers. */
+TMK_NODISCARD enum tmk_status tmk_link_weights(struct tmk_linking *l, struct tmk_graph *original,
+                                               struct tmk_graph *model);
+
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "link/fit.h"
+#include "link/signature.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -16,7 +16,6 @@
 #include "data/source.h"
 #include "link/choose.h"
 #include "link/signature.h"
-#include "link/weights.h"
 #include "tensor/shape.h"
 #include "tmk_version.h"
 #include "transform/model.h"

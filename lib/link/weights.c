@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "link/weights.h"
+#include "link/choose.h"
 
 #include <math.h>
 #include <stdlib.h>

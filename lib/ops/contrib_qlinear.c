@@ -7,6 +7,7 @@
 #include "ops/contrib_q8.h"
 #include "ops/elementwise.h"
 #include "ops/exp.h"
+#include "ops/move.h"
 
 /* ---- one operand ---- */
 
@@ -134,15 +135,7 @@ static enum tmk_status infer_concat(struct tmk_infer *infer) {
             TMK_TRY(tmk_axis(tmk_node_int(infer->node, "axis", 0), x->rank, &axis, infer->diag));
             continue;
         }
-        struct tmk_shape beside = *x;
-        if (beside.rank == shape.rank)
-            beside.dim[axis] = shape.dim[axis];
-        if (!tmk_shape_equal(&beside, &shape))
-            return tmk_fail(infer->diag, TMK_SHAPE,
-                            "input %u of shape %s does not go beside %s on axis %d", i,
-                            TMK_SHAPE_TEXT(x), TMK_SHAPE_TEXT(&shape), (int)axis);
-        if (!tmk_add_i64(shape.dim[axis], x->dim[axis], &shape.dim[axis]))
-            return tmk_fail(infer->diag, TMK_RANGE, "the sizes on axis %d overflow", (int)axis);
+        TMK_TRY(tmk_concat_join(&shape, x, axis, i, infer->diag));
     }
     return tmk_infer_set(infer, 0, infer->in[1]->dtype, &shape);
 }

@@ -43,9 +43,7 @@ static bool is_last(const struct tmk_node *node) {
 /* x, [N, C, ...] once its channels are moved. */
 static enum tmk_status planes_of(const struct tmk_node *node, const struct tmk_shape *x,
                                  struct tmk_shape *out, struct tmk_diag *diag) {
-    if (x->rank < 2)
-        return tmk_fail(diag, TMK_SHAPE, "the input has rank %d, and needs 2 at least",
-                        (int)x->rank);
+    TMK_TRY(tmk_want_rank(x, 2, diag));
     *out = is_last(node) ? channels_first(x) : *x;
     return TMK_OK;
 }

@@ -104,6 +104,13 @@ enum tmk_status tmk_want_dtype(const struct tmk_tensor *tensor, enum tmk_dtype d
                     tmk_dtype_name(tensor->dtype));
 }
 
+enum tmk_status tmk_want_rank(const struct tmk_shape *input, int32_t least, struct tmk_diag *diag) {
+    return input->rank >= least
+               ? TMK_OK
+               : tmk_fail(diag, TMK_SHAPE, "the input has rank %d, and needs %d at least",
+                          (int)input->rank, (int)least);
+}
+
 enum tmk_status tmk_want_shape(const struct tmk_tensor *tensor, enum tmk_dtype dtype,
                                const char *what, const struct tmk_shape *shape,
                                struct tmk_diag *diag) {

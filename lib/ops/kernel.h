@@ -78,6 +78,9 @@ enum tmk_status tmk_want_shape(const struct tmk_tensor *tensor, enum tmk_dtype d
                                const char *what, const struct tmk_shape *shape,
                                struct tmk_diag *diag);
 
+/* TMK_SHAPE unless the input has so many dimensions. */
+enum tmk_status tmk_want_rank(const struct tmk_shape *input, int32_t least, struct tmk_diag *diag);
+
 /* TMK_TYPE unless it is a tensor, or a sequence; "what" names the input. For operators that take
  * any. */
 enum tmk_status tmk_want_tensor(const struct tmk_tensor *tensor, const char *what,

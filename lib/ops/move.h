@@ -31,6 +31,9 @@ void tmk_fill(void *dst, const void *value, size_t element, size_t count);
  * the node's own operands. */
 enum tmk_status tmk_concat_infer(struct tmk_infer *infer);
 enum tmk_status tmk_concat_run(struct tmk_run *run);
+/* Lays x, input i, behind the shape along the axis: TMK_SHAPE, TMK_RANGE. */
+enum tmk_status tmk_concat_join(struct tmk_shape *shape, const struct tmk_shape *x, int32_t axis,
+                                uint32_t i, struct tmk_diag *diag);
 
 /* The run of a view: copies input 0 to output 0, unless they share memory. */
 enum tmk_status tmk_run_view(struct tmk_run *run);

@@ -140,9 +140,7 @@ static enum tmk_status infer_lrn(struct tmk_infer *infer) {
     const struct tmk_shape *x = &infer->in[0]->shape;
     int64_t size = tmk_node_int(infer->node, "size", 0);
     TMK_TRY(tmk_want_dtype(infer->in[0], TMK_FLOAT32, "X", infer->diag));
-    if (x->rank < 2)
-        return tmk_fail(infer->diag, TMK_SHAPE, "the input has rank %d, and needs 2 at least",
-                        (int)x->rank);
+    TMK_TRY(tmk_want_rank(x, 2, infer->diag));
     if (size < 1 || size > INT32_MAX)
         return tmk_fail(infer->diag, TMK_RANGE, "attribute 'size' is %lld", (long long)size);
     return tmk_infer_set(infer, 0, TMK_FLOAT32, x);
@@ -327,9 +325,7 @@ static enum tmk_status want_vectors(const struct tmk_infer *infer, int64_t n, co
 
 static enum tmk_status infer_instance_norm(struct tmk_infer *infer) {
     const struct tmk_shape *x = &infer->in[0]->shape;
-    if (x->rank < 2)
-        return tmk_fail(infer->diag, TMK_SHAPE, "the input has rank %d, and needs 2 at least",
-                        (int)x->rank);
+    TMK_TRY(tmk_want_rank(x, 2, infer->diag));
     TMK_TRY(want_vectors(infer, x->dim[1], "channel"));
     return tmk_infer_set(infer, 0, TMK_FLOAT32, x);
 }
@@ -337,9 +333,7 @@ static enum tmk_status infer_instance_norm(struct tmk_infer *infer) {
 static enum tmk_status infer_group_norm(struct tmk_infer *infer) {
     const struct tmk_shape *x = &infer->in[0]->shape;
     int64_t groups = tmk_node_int(infer->node, "num_groups", 1);
-    if (x->rank < 2)
-        return tmk_fail(infer->diag, TMK_SHAPE, "the input has rank %d, and needs 2 at least",
-                        (int)x->rank);
+    TMK_TRY(tmk_want_rank(x, 2, infer->diag));
     if (groups < 1 || x->dim[1] % groups != 0)
         return tmk_fail(infer->diag, TMK_RANGE,
                         "attribute 'num_groups' is %lld, which does not divide %lld channels",

@@ -282,9 +282,7 @@ static enum tmk_status infer_global(struct tmk_infer *infer) {
     const struct tmk_tensor *x = infer->in[0];
     struct tmk_shape shape = x->shape;
     TMK_TRY(tmk_want_dtype(x, TMK_FLOAT32, "X", infer->diag));
-    if (shape.rank < 2)
-        return tmk_fail(infer->diag, TMK_SHAPE, "the input has rank %d, and needs 2 at least",
-                        (int)shape.rank);
+    TMK_TRY(tmk_want_rank(&shape, 2, infer->diag));
     for (int32_t i = 2; i < shape.rank; i++)
         shape.dim[i] = 1;
     return tmk_infer_set(infer, 0, TMK_FLOAT32, &shape);
@@ -402,9 +400,7 @@ static enum tmk_status infer_unpool(struct tmk_infer *infer) {
     struct tmk_shape shape;
     TMK_TRY(tmk_want_dtype(x, TMK_FLOAT32, "the input", diag));
     TMK_TRY(tmk_want_dtype(indices, TMK_INT64, "the indices", diag));
-    if (x->shape.rank < 3)
-        return tmk_fail(diag, TMK_SHAPE, "the input has rank %d, and needs 3 at least",
-                        (int)x->shape.rank);
+    TMK_TRY(tmk_want_rank(&x->shape, 3, diag));
     if (!tmk_shape_equal(&x->shape, &indices->shape))
         return tmk_fail(diag, TMK_SHAPE, "indices of shape %s for an input of shape %s",
                         TMK_SHAPE_TEXT(&indices->shape), TMK_SHAPE_TEXT(&x->shape));

@@ -3,9 +3,7 @@
 
 #include <string.h>
 
-#include "base/diag.h"
-#include "base/size.h"
-#include "tensor/shape.h"
+#include "ops/kernel.h"
 
 /* Attributes up to 2^31 - 1 and inputs up to 2^60 leave space for every sum and product below. */
 static const int64_t attribute_limit = INT32_MAX, input_limit = INT64_C(1) << 60;
@@ -106,9 +104,7 @@ static enum tmk_status slide_window(struct tmk_window *window, enum padding padd
 static enum tmk_status read_weights(const struct tmk_node *node, const struct tmk_shape *x,
                                     const struct tmk_shape *w, struct tmk_window *window,
                                     struct tmk_diag *diag) {
-    if (x->rank < 3)
-        return tmk_fail(diag, TMK_SHAPE, "the input has rank %d, and needs 3 at least",
-                        (int)x->rank);
+    TMK_TRY(tmk_want_rank(x, 3, diag));
     if (w->rank != x->rank)
         return tmk_fail(diag, TMK_SHAPE, "the weights have rank %d, the input %d", (int)w->rank,
                         (int)x->rank);
@@ -157,9 +153,7 @@ enum tmk_status tmk_window_pool(const struct tmk_node *node, const struct tmk_sh
                                 struct tmk_window *out, struct tmk_diag *diag) {
     struct tmk_window window = {0};
     enum padding padding;
-    if (x->rank < 3)
-        return tmk_fail(diag, TMK_SHAPE, "the input has rank %d, and needs 3 at least",
-                        (int)x->rank);
+    TMK_TRY(tmk_want_rank(x, 3, diag));
     window.n = x->rank - 2;
     size_t given;
     (void)tmk_node_ints(node, "kernel_shape", &given);

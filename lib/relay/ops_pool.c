@@ -71,10 +71,10 @@ static bool measure_window(struct tmk_relay_call *call, const struct tmk_value *
 
 /* ---- by ONNX's own operators ---- */
 
-/* What must be put behind an axis so that there are `kept` windows without ceil_mode, of which
+/* What must be put behind an axis so that there are so many windows without ceil_mode, of which
  * runtimes have different opinions. */
-static int64_t padding_for(const struct window *w, int32_t i) {
-    int64_t reach = (w->kept[i] - 1) * w->stride[i] + (w->size[i] - 1) * w->dilation[i] + 1;
+static int64_t padding_for(const struct window *w, int32_t i, int64_t windows) {
+    int64_t reach = (windows - 1) * w->stride[i] + (w->size[i] - 1) * w->dilation[i] + 1;
     int64_t behind = reach - w->in[i] - w->pads[i];
     return behind > 0 ? behind : 0;
 }
@@ -88,7 +88,7 @@ static struct tmk_value *onnx_pool(struct tmk_relay_call *call, const char *resu
         padding[i] = w->pads[i];
         padding[w->axes + i] = w->pads[w->axes + i];
         if (w->ceil && !counts_padding)
-            padding[w->axes + i] = padding_for(w, i);
+            padding[w->axes + i] = padding_for(w, i, w->kept[i]);
     }
     tmk_rl_set_ints(call, "kernel_shape", w->size, n);
     tmk_rl_set_ints(call, "strides", w->stride, n);
@@ -172,10 +172,8 @@ static struct tmk_value *pool_by_taps(struct tmk_relay_call *call, const char *r
     int64_t pads[2 * (AXES + 2)] = {0}, taps = 1;
     tmk_rl_dims(call, x);
     for (int32_t i = 0; i < w->axes; i++) {
-        int64_t reach = (w->out[i] - 1) * w->stride[i] + (w->size[i] - 1) * w->dilation[i] + 1;
-        int64_t past = reach - w->in[i] - w->pads[i];
         pads[2 + i] = w->pads[i];
-        pads[w->axes + 4 + i] = past > 0 ? past : 0;
+        pads[w->axes + 4 + i] = padding_for(w, i, w->out[i]);
         taps = taps > MAX_TAPS ? taps : taps * w->size[i];
     }
     if (taps > MAX_TAPS)

@@ -9,7 +9,7 @@
 #include "base/diag.h"
 #include "base/memory.h"
 #include "exec/queue.h"
-#include "feed/read.h"
+#include "feed/feed.h"
 #include "kernel/accel.h"
 #include "plan/plan.h"
 #include "stats/state.h"

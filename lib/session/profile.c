@@ -9,7 +9,7 @@
 #include "base/inputs.h"
 #include "dist/team.h"
 #include "exec/run.h"
-#include "feed/ranges.h"
+#include "feed/feed.h"
 #include "profile/format.h"
 #include "profile/meter.h"
 #include "session/limits.h"

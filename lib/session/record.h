@@ -12,7 +12,7 @@
 #include "exec/run.h"
 #include "feed/feed.h"
 #include "plan/plan.h"
-#include "session/exclude.h"
+#include "session/running.h"
 #include "transform/model.h"
 #include "transform/values.h"
 

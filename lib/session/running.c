@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "session/running.h"
 
+#include <math.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,10 +12,11 @@
 
 #include "base/diag.h"
 #include "base/map.h"
+#include "base/size.h"
 #include "data/role.h"
 #include "dist/team.h"
 #include "exec/derive.h"
-#include "feed/read.h"
+#include "feed/feed.h"
 #include "graph/graph.h"
 #include "pass/inner.h"
 #include "pass/instrument.h"
@@ -22,6 +24,44 @@
 #include "tensor/number.h"
 #include "tensor/positions.h"
 #include "tensor/shape.h"
+
+/* Those of the options. TMK_ARGUMENT: one of them is not finite. On success end with
+ * excluded_finish. */
+static enum tmk_status excluded_of(const struct tmk_run_options *options, struct tmk_excluded *out,
+                                   struct tmk_diag *diag) {
+    size_t given = options->statistics.n_exclude, n = 0;
+    for (size_t i = 0; i < given; i++)
+        if (!isfinite(options->statistics.exclude[i]))
+            return tmk_fail(diag, TMK_ARGUMENT,
+                            "NaN and infinities are counted apart anyway, and cannot be excluded");
+    uint32_t *bits = calloc(given + 1, sizeof *bits);
+    TMK_TRY_ALLOC(bits, diag);
+    if (given)
+        memcpy(bits, options->statistics.exclude, given * sizeof *bits);
+    qsort(bits, given, sizeof *bits, tmk_compare_u32);
+    for (size_t i = 0; i < given; i++)
+        if (!n || bits[n - 1] != bits[i])
+            bits[n++] = bits[i];
+    *out = (struct tmk_excluded){bits, n};
+    return TMK_OK;
+}
+
+static void excluded_finish(struct tmk_excluded *excluded) {
+    free(excluded->bits);
+    *excluded = (struct tmk_excluded){0};
+}
+
+enum tmk_status tmk_excluded_describe(const struct tmk_excluded *excluded,
+                                      struct tmk_profile *profile, struct tmk_diag *diag) {
+    for (size_t i = 0; i < excluded->n; i++) {
+        char text[32];
+        float value;
+        memcpy(&value, &excluded->bits[i], sizeof value);
+        snprintf(text, sizeof text, "%.9g", (double)value);
+        TMK_TRY(tmk_profile_add_setting(profile, "exclude", text, diag));
+    }
+    return TMK_OK;
+}
 
 static enum tmk_status find_mask(const struct tmk_graph *graph, const char *name, uint32_t *out,
                                  struct tmk_diag *diag) {
@@ -121,7 +161,7 @@ void tmk_running_finish(struct tmk_running *run) {
     free(run->labels);
     free(run->padding);
     free(run->whole);
-    tmk_excluded_finish(&run->excluded);
+    excluded_finish(&run->excluded);
     tmk_watched_finish(&run->watched);
 }
 
@@ -138,7 +178,7 @@ static enum tmk_status check_share(const struct tmk_running *run, uint32_t share
 }
 
 static enum tmk_status configure_slots(struct tmk_running *run, struct tmk_diag *diag) {
-    TMK_TRY(tmk_excluded_of(run->options, &run->excluded, diag));
+    TMK_TRY(excluded_of(run->options, &run->excluded, diag));
     TMK_TRY(tmk_observer_slots(run->graph, &run->observers, &run->n_slots, diag));
     /* An observer of the file that prints or guards does so here, where no other kind was asked
      * for. */

@@ -7,9 +7,14 @@
 
 #include "exec/run.h"
 #include "feed/feed.h"
-#include "session/exclude.h"
 #include "session/limits.h"
 #include "transform/model.h"
+
+/* The numbers that a run leaves out. */
+struct tmk_excluded {
+    uint32_t *bits; /* of the numbers: ascending, each once */
+    size_t n;
+};
 
 /* Zero-initialised but for options, path, and timing where it is wanted. */
 struct tmk_running {
@@ -71,5 +76,10 @@ void tmk_running_finish(struct tmk_running *run);
 uint32_t tmk_running_threads(const struct tmk_run_limits *limits);
 /* Seconds, of a clock that never goes back. */
 double tmk_running_now(void);
+
+/* As settings of a profile. */
+TMK_NODISCARD enum tmk_status tmk_excluded_describe(const struct tmk_excluded *excluded,
+                                                    struct tmk_profile *profile,
+                                                    struct tmk_diag *diag);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "stats/thin.h"
+#include "stats/tile.h"
 
 #include <math.h>
 #include <string.h>

@@ -5,9 +5,8 @@
 
 #include "base/diag.h"
 #include "base/size.h"
-#include "stats/minmax.h"
 #include "stats/shadow.h"
-#include "stats/thin.h"
+#include "stats/tile.h"
 #include "tensor/positions.h"
 #include "tensor/shape.h"
 

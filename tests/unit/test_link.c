@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "link/fit.h"
 #include "link/signature.h"
 #include "test.h"
 

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "data_files.h"
+#include "feed/feed.h"
 #include "feed/internal.h"
-#include "feed/ranges.h"
 #include "graph_text/read.h"
 #include "ops/ops.h"
 

@@ -6,7 +6,7 @@
 
 enum { RUN = 64 };
 
-/* The formula of stats/thin.h, once more. */
+/* The formula of stats/tile.h, once more. */
 static uint64_t mixed(uint64_t x) {
     x += UINT64_C(0x9e3779b97f4a7c15);
     x ^= x >> 30;
