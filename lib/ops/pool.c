@@ -272,8 +272,6 @@ static enum tmk_status run_lp_pool(struct tmk_run *run) {
     return TMK_OK;
 }
 
-/* ---- rows ---- */
-
 #define TMK_POOL_ATTRS "auto_pad:string kernel_shape:ints! pads:ints strides:ints"
 
 /* Pools over all spatial axes: GlobalAveragePool, GlobalMaxPool, GlobalLpPool. */
@@ -440,38 +438,27 @@ static enum tmk_status run_unpool(struct tmk_run *run) {
     return TMK_OK;
 }
 
+/* Over windows, which have a cost. */
+#define WINDOW_POOL(name, since_, until_, outputs, attrs_, kind)                                   \
+    {                                                                                              \
+        TMK_OP_ONNX(name, since_, until_), TMK_OP_COUNTS(1, 1, 1, outputs),                        \
+            .channel = TMK_CHANNEL_AXIS1, .attrs = TMK_POOL_ATTRS attrs_, .infer = infer_##kind,   \
+            .run = run_##kind, .cost = tmk_cost_window                                             \
+    }
+
 const struct tmk_op tmk_ops_pool[] = {
-    {TMK_OP_ONNX("MaxPool", 1, 7), TMK_OP_COUNTS(1, 1, 1, 1), .channel = TMK_CHANNEL_AXIS1,
-     .attrs = TMK_POOL_ATTRS, .infer = infer_max_pool, .run = run_max_pool,
-     .cost = tmk_cost_window},
-    {TMK_OP_ONNX("MaxPool", 8, 9), TMK_OP_COUNTS(1, 1, 1, 2), .channel = TMK_CHANNEL_AXIS1,
-     .attrs = TMK_POOL_ATTRS " storage_order:int", .infer = infer_max_pool, .run = run_max_pool,
-     .cost = tmk_cost_window},
-    {TMK_OP_ONNX("MaxPool", 10, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 2), .channel = TMK_CHANNEL_AXIS1,
-     .attrs = TMK_POOL_ATTRS " storage_order:int ceil_mode:int dilations:ints",
-     .infer = infer_max_pool, .run = run_max_pool, .cost = tmk_cost_window},
-    {TMK_OP_ONNX("AveragePool", 1, 6), TMK_OP_COUNTS(1, 1, 1, 1), .channel = TMK_CHANNEL_AXIS1,
-     .attrs = TMK_POOL_ATTRS, .infer = infer_average_pool, .run = run_average_pool,
-     .cost = tmk_cost_window},
-    {TMK_OP_ONNX("AveragePool", 7, 9), TMK_OP_COUNTS(1, 1, 1, 1), .channel = TMK_CHANNEL_AXIS1,
-     .attrs = TMK_POOL_ATTRS " count_include_pad:int", .infer = infer_average_pool,
-     .run = run_average_pool, .cost = tmk_cost_window},
-    {TMK_OP_ONNX("AveragePool", 10, 18), TMK_OP_COUNTS(1, 1, 1, 1), .channel = TMK_CHANNEL_AXIS1,
-     .attrs = TMK_POOL_ATTRS " count_include_pad:int ceil_mode:int", .infer = infer_average_pool,
-     .run = run_average_pool, .cost = tmk_cost_window},
-    {TMK_OP_ONNX("AveragePool", 19, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
-     .channel = TMK_CHANNEL_AXIS1,
-     .attrs = TMK_POOL_ATTRS " count_include_pad:int ceil_mode:int dilations:ints",
-     .infer = infer_average_pool, .run = run_average_pool, .cost = tmk_cost_window},
-    {TMK_OP_ONNX("LpPool", 1, 1), TMK_OP_COUNTS(1, 1, 1, 1), .channel = TMK_CHANNEL_AXIS1,
-     .attrs = TMK_POOL_ATTRS " p:float", .infer = infer_lp_pool, .run = run_lp_pool,
-     .cost = tmk_cost_window},
-    {TMK_OP_ONNX("LpPool", 2, 17), TMK_OP_COUNTS(1, 1, 1, 1), .channel = TMK_CHANNEL_AXIS1,
-     .attrs = TMK_POOL_ATTRS " p:int", .infer = infer_lp_pool, .run = run_lp_pool,
-     .cost = tmk_cost_window},
-    {TMK_OP_ONNX("LpPool", 18, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1), .channel = TMK_CHANNEL_AXIS1,
-     .attrs = TMK_POOL_ATTRS " ceil_mode:int dilations:ints p:int", .infer = infer_lp_pool,
-     .run = run_lp_pool, .cost = tmk_cost_window},
+    WINDOW_POOL("MaxPool", 1, 7, 1, "", max_pool),
+    WINDOW_POOL("MaxPool", 8, 9, 2, " storage_order:int", max_pool),
+    WINDOW_POOL("MaxPool", 10, INT32_MAX, 2, " storage_order:int ceil_mode:int dilations:ints",
+                max_pool),
+    WINDOW_POOL("AveragePool", 1, 6, 1, "", average_pool),
+    WINDOW_POOL("AveragePool", 7, 9, 1, " count_include_pad:int", average_pool),
+    WINDOW_POOL("AveragePool", 10, 18, 1, " count_include_pad:int ceil_mode:int", average_pool),
+    WINDOW_POOL("AveragePool", 19, INT32_MAX, 1,
+                " count_include_pad:int ceil_mode:int dilations:ints", average_pool),
+    WINDOW_POOL("LpPool", 1, 1, 1, " p:float", lp_pool),
+    WINDOW_POOL("LpPool", 2, 17, 1, " p:int", lp_pool),
+    WINDOW_POOL("LpPool", 18, INT32_MAX, 1, " ceil_mode:int dilations:ints p:int", lp_pool),
     {TMK_OP_ONNX("GlobalAveragePool", 1, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
      .channel = TMK_CHANNEL_AXIS1, .infer = infer_global, .run = run_average},
     {TMK_OP_ONNX("GlobalMaxPool", 1, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),

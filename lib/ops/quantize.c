@@ -325,8 +325,6 @@ static enum tmk_status run_dynamic(struct tmk_run *run) {
     return TMK_OK;
 }
 
-/* ---- rows ---- */
-
 static const char attrs_13[] = "axis:int saturate:int";
 /* saturate speaks of 8-bit floats, precision of the 16-bit ones. */
 static const char attrs_21[] =
@@ -502,23 +500,20 @@ static enum tmk_status run_attention(struct tmk_run *run) {
 
 static const char axis_attrs[] = "axis:int";
 
+#define LINEAR(name, since_, until_, attrs_, kind)                                                 \
+    {                                                                                              \
+        TMK_OP_ONNX(name, since_, until_), TMK_OP_COUNTS(2, 3, 1, 1),                              \
+            .channel = TMK_CHANNEL_INHERIT, .attrs = attrs_, .infer = infer_##kind,                \
+            .run = run_##kind                                                                      \
+    }
+
 const struct tmk_op tmk_ops_quantize[] = {
-    {TMK_OP_ONNX("QuantizeLinear", 10, 12), TMK_OP_COUNTS(2, 3, 1, 1),
-     .channel = TMK_CHANNEL_INHERIT, .infer = infer_quantize, .run = run_quantize},
-    {TMK_OP_ONNX("QuantizeLinear", 13, 20), TMK_OP_COUNTS(2, 3, 1, 1),
-     .channel = TMK_CHANNEL_INHERIT, .attrs = attrs_13, .infer = infer_quantize,
-     .run = run_quantize},
-    {TMK_OP_ONNX("QuantizeLinear", 21, INT32_MAX), TMK_OP_COUNTS(2, 3, 1, 1),
-     .channel = TMK_CHANNEL_INHERIT, .attrs = attrs_21, .infer = infer_quantize,
-     .run = run_quantize},
-    {TMK_OP_ONNX("DequantizeLinear", 10, 12), TMK_OP_COUNTS(2, 3, 1, 1),
-     .channel = TMK_CHANNEL_INHERIT, .infer = infer_dequantize, .run = run_dequantize},
-    {TMK_OP_ONNX("DequantizeLinear", 13, 20), TMK_OP_COUNTS(2, 3, 1, 1),
-     .channel = TMK_CHANNEL_INHERIT, .attrs = attrs_13, .infer = infer_dequantize,
-     .run = run_dequantize},
-    {TMK_OP_ONNX("DequantizeLinear", 21, INT32_MAX), TMK_OP_COUNTS(2, 3, 1, 1),
-     .channel = TMK_CHANNEL_INHERIT, .attrs = attrs_21, .infer = infer_dequantize,
-     .run = run_dequantize},
+    LINEAR("QuantizeLinear", 10, 12, NULL, quantize),
+    LINEAR("QuantizeLinear", 13, 20, attrs_13, quantize),
+    LINEAR("QuantizeLinear", 21, INT32_MAX, attrs_21, quantize),
+    LINEAR("DequantizeLinear", 10, 12, NULL, dequantize),
+    LINEAR("DequantizeLinear", 13, 20, attrs_13, dequantize),
+    LINEAR("DequantizeLinear", 21, INT32_MAX, attrs_21, dequantize),
     {TMK_OP_ONNX("DynamicQuantizeLinear", 11, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 3),
      .channel = TMK_CHANNEL_INHERIT, .infer = infer_dynamic, .run = run_dynamic},
     {TMK_OP_CONTRIB("QuantizeLinear"), TMK_OP_COUNTS(2, 3, 1, 1), .channel = TMK_CHANNEL_INHERIT,

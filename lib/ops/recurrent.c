@@ -59,8 +59,6 @@ struct tmk_cell {
     void (*step)(struct tmk_recurrence *r);
 };
 
-/* ---- for the cells ---- */
-
 /* ---- activation functions ---- */
 
 /* alpha and beta: what they are when the node does not set them. */
@@ -572,28 +570,21 @@ static const struct tmk_cell lstm_cell = {
     "activation_alpha:floats activation_beta:floats activations:strings clip:float "               \
     "direction:string hidden_size:int input_forget:int"
 
-/* output_sequence: an older form of whether output 0 is wanted */
+#define RECURRENT(name, since_, until_, max_in_, max_out_, attrs_, cell)                           \
+    {                                                                                              \
+        TMK_OP_ONNX(name, since_, until_), TMK_OP_COUNTS(3, max_in_, 0, max_out_),                 \
+            .flags = TMK_OP_CHECKS, .channel = TMK_CHANNEL_LAST, .attrs = attrs_, .table = cell,   \
+            .infer = recurrent_infer, .run = recurrent_run, .cost = tmk_cost_recurrent             \
+    }
+
 /* output_sequence: an older form of whether output 0 is wanted */
 const struct tmk_op tmk_ops_recurrent[] = {
-    {TMK_OP_ONNX("RNN", 1, 13), TMK_OP_COUNTS(3, 6, 0, 2), .flags = TMK_OP_CHECKS,
-     .channel = TMK_CHANNEL_LAST, .attrs = TMK_RNN_ATTRS " output_sequence:int", .table = &rnn_cell,
-     .infer = recurrent_infer, .run = recurrent_run, .cost = tmk_cost_recurrent},
-    {TMK_OP_ONNX("RNN", 14, INT32_MAX), TMK_OP_COUNTS(3, 6, 0, 2), .flags = TMK_OP_CHECKS,
-     .channel = TMK_CHANNEL_LAST, .attrs = TMK_RNN_ATTRS " layout:int", .table = &rnn_cell,
-     .infer = recurrent_infer, .run = recurrent_run, .cost = tmk_cost_recurrent},
-    {TMK_OP_ONNX("GRU", 1, 13), TMK_OP_COUNTS(3, 6, 0, 2), .flags = TMK_OP_CHECKS,
-     .channel = TMK_CHANNEL_LAST,
-     .attrs = TMK_RNN_ATTRS " linear_before_reset:int output_sequence:int", .table = &gru_cell,
-     .infer = recurrent_infer, .run = recurrent_run, .cost = tmk_cost_recurrent},
-    {TMK_OP_ONNX("GRU", 14, INT32_MAX), TMK_OP_COUNTS(3, 6, 0, 2), .flags = TMK_OP_CHECKS,
-     .channel = TMK_CHANNEL_LAST, .attrs = TMK_RNN_ATTRS " layout:int linear_before_reset:int",
-     .table = &gru_cell, .infer = recurrent_infer, .run = recurrent_run,
-     .cost = tmk_cost_recurrent},
-    {TMK_OP_ONNX("LSTM", 1, 13), TMK_OP_COUNTS(3, 8, 0, 3), .flags = TMK_OP_CHECKS,
-     .channel = TMK_CHANNEL_LAST, .attrs = TMK_LSTM_ATTRS " output_sequence:int",
-     .table = &lstm_cell, .infer = recurrent_infer, .run = recurrent_run,
-     .cost = tmk_cost_recurrent},
-    {TMK_OP_ONNX("LSTM", 14, INT32_MAX), TMK_OP_COUNTS(3, 8, 0, 3), .flags = TMK_OP_CHECKS,
-     .channel = TMK_CHANNEL_LAST, .attrs = TMK_LSTM_ATTRS " layout:int", .table = &lstm_cell,
-     .infer = recurrent_infer, .run = recurrent_run, .cost = tmk_cost_recurrent},
+    RECURRENT("RNN", 1, 13, 6, 2, TMK_RNN_ATTRS " output_sequence:int", &rnn_cell),
+    RECURRENT("RNN", 14, INT32_MAX, 6, 2, TMK_RNN_ATTRS " layout:int", &rnn_cell),
+    RECURRENT("GRU", 1, 13, 6, 2, TMK_RNN_ATTRS " linear_before_reset:int output_sequence:int",
+              &gru_cell),
+    RECURRENT("GRU", 14, INT32_MAX, 6, 2, TMK_RNN_ATTRS " layout:int linear_before_reset:int",
+              &gru_cell),
+    RECURRENT("LSTM", 1, 13, 8, 3, TMK_LSTM_ATTRS " output_sequence:int", &lstm_cell),
+    RECURRENT("LSTM", 14, INT32_MAX, 8, 3, TMK_LSTM_ATTRS " layout:int", &lstm_cell),
     {NULL}};

@@ -234,27 +234,22 @@ static enum tmk_status size_run(struct tmk_run *run) {
     return TMK_OK;
 }
 
+#define VIEW(name, since_, until_, min_in_, max_in_, attrs_, infer_)                               \
+    {                                                                                              \
+        TMK_OP_ONNX(name, since_, until_), TMK_OP_COUNTS(min_in_, max_in_, 1, 1),                  \
+            .flags = TMK_OP_VIEW | TMK_OP_INPLACE, .attrs = attrs_, .infer = infer_,               \
+            .run = tmk_run_view                                                                    \
+    }
+
 const struct tmk_op tmk_ops_reshape[] = {
-    {TMK_OP_ONNX("Reshape", 1, 4), TMK_OP_COUNTS(1, 1, 1, 1), .flags = TMK_OP_VIEW | TMK_OP_INPLACE,
-     .attrs = "consumed_inputs:ints shape:ints", .infer = reshape_1_infer, .run = tmk_run_view},
-    {TMK_OP_ONNX("Reshape", 5, 13), TMK_OP_COUNTS(2, 2, 1, 1),
-     .flags = TMK_OP_VIEW | TMK_OP_INPLACE, .infer = reshape_5_infer, .run = tmk_run_view},
-    {TMK_OP_ONNX("Reshape", 14, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1),
-     .flags = TMK_OP_VIEW | TMK_OP_INPLACE, .attrs = "allowzero:int", .infer = reshape_5_infer,
-     .run = tmk_run_view},
-    {TMK_OP_ONNX("Flatten", 1, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
-     .flags = TMK_OP_VIEW | TMK_OP_INPLACE, .attrs = "axis:int", .infer = flatten_infer,
-     .run = tmk_run_view},
-    {TMK_OP_ONNX("Squeeze", 1, 12), TMK_OP_COUNTS(1, 1, 1, 1),
-     .flags = TMK_OP_VIEW | TMK_OP_INPLACE, .attrs = "axes:ints", .infer = squeeze_1_infer,
-     .run = tmk_run_view},
-    {TMK_OP_ONNX("Squeeze", 13, INT32_MAX), TMK_OP_COUNTS(1, 2, 1, 1),
-     .flags = TMK_OP_VIEW | TMK_OP_INPLACE, .infer = squeeze_13_infer, .run = tmk_run_view},
-    {TMK_OP_ONNX("Unsqueeze", 1, 12), TMK_OP_COUNTS(1, 1, 1, 1),
-     .flags = TMK_OP_VIEW | TMK_OP_INPLACE, .attrs = "axes:ints!", .infer = unsqueeze_1_infer,
-     .run = tmk_run_view},
-    {TMK_OP_ONNX("Unsqueeze", 13, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1),
-     .flags = TMK_OP_VIEW | TMK_OP_INPLACE, .infer = unsqueeze_13_infer, .run = tmk_run_view},
+    VIEW("Reshape", 1, 4, 1, 1, "consumed_inputs:ints shape:ints", reshape_1_infer),
+    VIEW("Reshape", 5, 13, 2, 2, NULL, reshape_5_infer),
+    VIEW("Reshape", 14, INT32_MAX, 2, 2, "allowzero:int", reshape_5_infer),
+    VIEW("Flatten", 1, INT32_MAX, 1, 1, "axis:int", flatten_infer),
+    VIEW("Squeeze", 1, 12, 1, 1, "axes:ints", squeeze_1_infer),
+    VIEW("Squeeze", 13, INT32_MAX, 1, 2, NULL, squeeze_13_infer),
+    VIEW("Unsqueeze", 1, 12, 1, 1, "axes:ints!", unsqueeze_1_infer),
+    VIEW("Unsqueeze", 13, INT32_MAX, 2, 2, NULL, unsqueeze_13_infer),
     {TMK_OP_ONNX("Identity", 1, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
      .flags = TMK_OP_VIEW | TMK_OP_INPLACE | TMK_OP_TAKES_ANY, .channel = TMK_CHANNEL_INHERIT,
      .infer = identity_infer, .run = identity_run},

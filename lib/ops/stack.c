@@ -94,7 +94,7 @@ enum tmk_status tmk_stack_finish_into(struct tmk_stack *stack, struct tmk_run *r
     return TMK_OK;
 }
 
-void tmk_stack_drop(struct tmk_stack *stack) {
+static void drop_stack(struct tmk_stack *stack) {
     tmk_memory_free(stack->bytes);
     *stack = (struct tmk_stack){0};
 }
@@ -131,7 +131,7 @@ void tmk_repeat_end(struct tmk_repeat *repeat) {
     for (uint32_t i = 0; repeat->inputs && i < repeat->n_inputs; i++)
         tmk_tensor_finish(&repeat->inputs[i]);
     for (uint32_t i = 0; repeat->stacks && i < repeat->n_stacks; i++)
-        tmk_stack_drop(&repeat->stacks[i]);
+        drop_stack(&repeat->stacks[i]);
     free(repeat->inputs);
     free(repeat->made);
     free(repeat->stacks);

@@ -38,7 +38,6 @@ tmk_stack_push(struct tmk_stack *stack, const struct tmk_tensor *tensor, struct 
 TMK_NODISCARD enum tmk_status tmk_stack_finish_into(struct tmk_stack *stack, struct tmk_run *run,
                                                     uint32_t i, const struct tmk_type *type,
                                                     int64_t axis, bool reversed);
-void tmk_stack_drop(struct tmk_stack *stack);
 
 /* A graph that runs time after time. Its inputs and last outputs are owned (tmk_repeat_end). */
 struct tmk_repeat {

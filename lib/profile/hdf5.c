@@ -18,7 +18,8 @@ void tmk_h5_begin(struct tmk_h5 *h) {
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
 }
 
-void tmk_h5_end(struct tmk_h5 *h) {
+/* Closes what is kept, last first, and gives HDF5 its error printer back. */
+static void end_h5(struct tmk_h5 *h) {
     tmk_h5_release(h, 0);
     H5Eset_auto2(H5E_DEFAULT, h->printer, h->printer_data);
 }
@@ -183,7 +184,7 @@ enum tmk_status tmk_h5_image_finish(struct tmk_h5 *h, hid_t file, struct tmk_h5_
                                     struct tmk_diag *diag) {
     if (file >= 0)
         tmk_h5_ok(h, H5Fclose(file));
-    tmk_h5_end(h);
+    end_h5(h);
     size_t size = image_size(image);
     if (status == TMK_OK && (h->failed || size == 0))
         status = tmk_fail(diag, TMK_WRITE, "%s: HDF5 cannot make the file: %s", out->path, h->why);

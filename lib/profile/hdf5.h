@@ -27,8 +27,6 @@ struct tmk_h5 {
 };
 
 void tmk_h5_begin(struct tmk_h5 *h);
-/* Closes what is kept, last first, and gives HDF5 its error printer back. */
-void tmk_h5_end(struct tmk_h5 *h);
 /* Keeps an identifier of any kind until its release; negative is a failure. Returns it. */
 hid_t tmk_h5_keep(struct tmk_h5 *h, hid_t id);
 /* Closes what was kept since h->n_kept was `mark`. */

@@ -411,8 +411,6 @@ static enum tmk_status same_end(const struct tmk_profile *profile,
     return TMK_OK;
 }
 
-/* ---- the header ---- */
-
 /* ---- the source of a value's statistics ---- */
 
 /* How much of the numbers a verdict keeps: less is better. */
@@ -547,5 +545,3 @@ enum tmk_status tmk_profile_transfer(const struct tmk_profile *from,
         *report = counts;
     return tmk_profile_validate(to, diag);
 }
-
-/* ---- shapes ---- */

@@ -132,7 +132,8 @@ static enum tmk_status set_types(const struct inferring *i, struct tmk_diag *dia
     return TMK_OK;
 }
 
-enum tmk_status tmk_rl_infer(struct tmk_node *node, struct tmk_diag *diag) {
+/* Types of the node's results, as far as those of its operands are known. */
+static enum tmk_status infer_types(struct tmk_node *node, struct tmk_diag *diag) {
     struct inferring i = {.node = node};
     bool known = false;
     i.tensors = calloc(node->n_inputs + 1u, sizeof *i.tensors);
@@ -257,7 +258,7 @@ static enum tmk_status add_node(struct tmk_relay_call *call, const char *op,
     node->row = tmk_op_find(domain, op, node->version);
     if (!node->row)
         return tmk_fail(l->diag, TMK_UNSUPPORTED, "needs the operator %s, which there is not", op);
-    TMK_TRY(tmk_rl_infer(node, l->diag));
+    TMK_TRY(infer_types(node, l->diag));
     *out = node;
     return TMK_OK;
 }

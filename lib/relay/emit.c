@@ -43,7 +43,8 @@ static bool is_written_by(const struct tmk_node *node, const struct tmk_relay_op
            strcmp(node->domain, own ? TMK_DOMAIN_TIDEMARK : TMK_DOMAIN_ONNX) == 0;
 }
 
-const struct tmk_relay_op *tmk_re_find(const struct tmk_node *node) {
+/* The row that writes the node, or NULL. */
+static const struct tmk_relay_op *find_writer(const struct tmk_node *node) {
     if (!node->row) /* an unknown operator that was kept: its operands may be any */
         return NULL;
     for (size_t i = 0; tmk_relay_ops[i]; i++)
@@ -377,7 +378,7 @@ struct tmk_relay_expr *tmk_re_like(struct tmk_relay_emit *e, struct tmk_relay_ex
 
 static void emit_node(struct tmk_relay_emitter *r, const struct tmk_node *node) {
     struct tmk_relay_emit e = {
-        .to = r, .b = &r->build, .node = node, .op = tmk_re_find(node), .qnn = r->options.qnn};
+        .to = r, .b = &r->build, .node = node, .op = find_writer(node), .qnn = r->options.qnn};
     struct tmk_relay_expr *expr =
         e.op ? e.op->emit(&e) : tmk_re_fail(&e, "Relay has no such operator");
     r->build.attrs.n = 0;
@@ -447,7 +448,7 @@ static enum tmk_status emit_graph(struct tmk_relay_emitter *r, const struct tmk_
         r->needed[r->graph->outputs[i]->index] = true;
     for (const struct tmk_node *node = r->graph->last; node; node = node->prev)
         if (makes_needed(r, node)) {
-            const struct tmk_relay_op *row = tmk_re_find(node);
+            const struct tmk_relay_op *row = find_writer(node);
             for (uint32_t i = 0; i < node->n_inputs; i++) {
                 const struct tmk_value *value = node->inputs[i];
                 if (value && !(numbers_of(r, value) && is_read(row, i)))

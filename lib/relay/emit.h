@@ -32,9 +32,6 @@ enum { TMK_RE_REST = 0x7ffffffe };
 #define TMK_RE_OUT_OF_RANGE "its axes are out of range"
 #define TMK_RE_NO_RANK "the rank of its input is not known"
 
-/* The row that writes the node, or NULL. */
-const struct tmk_relay_op *tmk_re_find(const struct tmk_node *node);
-
 /* Sets the row's `same_attrs` from the node's attributes. */
 void tmk_re_same_attrs(struct tmk_relay_emit *e);
 /* Every operand goes to the row's one operator, with its `same_attrs`. */

@@ -125,8 +125,6 @@ enum tmk_dtype tmk_rl_dtype(const char *name);
 TMK_NODISCARD enum tmk_status tmk_rl_initializer(struct tmk_relay_lowering *l, const char *name,
                                                  const struct tmk_tensor *data,
                                                  struct tmk_value **out);
-/* Types of the node's results, as far as those of its operands are known. */
-TMK_NODISCARD enum tmk_status tmk_rl_infer(struct tmk_node *node, struct tmk_diag *diag);
 
 /* ---- failures ---- */
 

@@ -62,7 +62,7 @@ struct tmk_stats {
                     sum has left 64 bits, or some of the data came without. Always at other levels
                     than HISTOGRAM and in thinned states; in others never without bins */
     uint32_t share;          /* the histogram counts one run in so many; 1: all */
-    uint64_t key;            /* of the value: which runs (thin.h) */
+    uint64_t key;            /* of the value: which runs (tile.h) */
     struct tmk_exact sum;    /* thinned: of the finite elements, in units of 2^-149; else 0 */
     uint64_t *squares;       /* [TMK_TABLE], of what is in the table; NULL: coarse, or no table */
     uint64_t taken, look_at; /* elements since there is a table; when to count bins again */

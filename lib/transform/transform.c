@@ -98,8 +98,6 @@ static enum tmk_status choose_passes(struct transforming *t, bool relay) {
     return TMK_OK;
 }
 
-/* ---- observers, out and in ---- */
-
 /* ---- running ---- */
 
 static void print_after(void *context, const char *pass, bool progress, struct tmk_graph *graph,
