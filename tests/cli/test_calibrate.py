@@ -136,14 +136,6 @@ def test_what_a_relu_cuts_off_needs_no_codes_where_its_result_stays_float(path):
     assert enc["dense1_out"]["observed_min"] == enc.values["dense1_out"]["min"] < 0
 
 
-def test_what_a_relu_cuts_off_needs_no_codes_where_its_result_stays_float(path):
-    enc = Encodings(digits(), path, "--method", "minmax", config={"rules": [{"match": {"node": "dense2"}, "quantize": False}]})
-    assert "dense2" in enc.left["relu3_out"] and enc["dense1_out"]["rule"] == "activation-after-relu"
-    assert (enc["dense1_out"]["zero_point"], enc["dense1_out"]["low"]) == ([0], [0])
-    assert enc["dense1_out"]["high"] == [enc.values["relu3_out"]["max"]]
-    assert enc["dense1_out"]["observed_min"] == enc.values["dense1_out"]["min"] < 0
-
-
 def test_equal_profiles_give_equal_bytes(path):
     assert by_default(path).text == by_default(path).text
 

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "remove.h"
 
 static char folder[64];
@@ -29,6 +30,19 @@ static inline int remove_folder(void **state) {
 static inline const char *in_folder(const char *name, char out[128]) {
     snprintf(out, 128, "%s/%s", folder, name);
     return out;
+}
+
+/* A file as a terminated text, malloc'ed. */
+static inline char *slurp(const char *path, size_t *len) {
+    struct tmk_buf *buf = NULL;
+    must(tmk_file_map(path, &buf, DIAG));
+    *len = tmk_buf_size(buf);
+    char *text = malloc(*len + 1);
+    assert_non_null(text);
+    memcpy(text, tmk_buf_data(buf), *len);
+    text[*len] = '\0';
+    tmk_buf_unref(&buf);
+    return text;
 }
 
 #endif

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "graph_text/read.h"
+#include "number.h"
 #include "ops/ops.h"
 
 enum { OPERANDS = 9 };
@@ -37,27 +38,6 @@ static inline enum tmk_status run_node(int version, const char *body, struct tmk
     enum tmk_status status = tmk_op_run(node, in, out, diag);
     tmk_graph_destroy(&graph);
     return status;
-}
-
-static inline double number_at(const struct tmk_tensor *t, size_t i) {
-    switch (t->dtype) {
-    case TMK_FLOAT32:
-        return (double)((const float *)t->data)[i];
-    case TMK_BOOL:
-    case TMK_UINT8:
-        return ((const uint8_t *)t->data)[i];
-    case TMK_INT8:
-        return ((const int8_t *)t->data)[i];
-    case TMK_INT32:
-        return ((const int32_t *)t->data)[i];
-    case TMK_UINT32:
-        return ((const uint32_t *)t->data)[i];
-    case TMK_INT64:
-        return (double)((const int64_t *)t->data)[i];
-    default:
-        fail_msg("no numbers of type %s here", tmk_dtype_name(t->dtype));
-        return 0;
-    }
 }
 
 /* Type and shape as in the IR: "f32[2,3]"; every number within `slack` of what is wanted, NaN being

@@ -15,6 +15,7 @@
 #include "base/map.h"
 #include "graph/identify.h"
 #include "graph_text/read.h"
+#include "number.h"
 #include "ops/ops.h"
 #include "pass/pass.h"
 
@@ -163,29 +164,6 @@ static inline void pass_evaluate(struct tmk_graph *graph, uint64_t seed,
     }
 }
 
-static inline double pass_number(const struct tmk_tensor *tensor, size_t i) {
-    switch (tensor->dtype) {
-    case TMK_FLOAT32:
-        return ((const float *)tensor->data)[i];
-    case TMK_INT8:
-        return ((const int8_t *)tensor->data)[i];
-    case TMK_UINT8:
-    case TMK_BOOL:
-        return ((const uint8_t *)tensor->data)[i];
-    case TMK_INT16:
-        return ((const int16_t *)tensor->data)[i];
-    case TMK_UINT16:
-        return ((const uint16_t *)tensor->data)[i];
-    case TMK_INT32:
-        return ((const int32_t *)tensor->data)[i];
-    case TMK_INT64:
-        return (double)((const int64_t *)tensor->data)[i];
-    default:
-        fail_msg("numbers of type %s are not compared", tmk_dtype_name(tensor->dtype));
-        return 0;
-    }
-}
-
 /* ---- comparing ---- */
 
 /* Element i of the value is which element of the original? */
@@ -224,12 +202,12 @@ static inline void pass_origin_agrees(const struct tmk_origin *origin, const str
     if (!how->view.reshaped && !how->view.rank)
         assert_true(tmk_shape_equal(&was->shape, &is->shape));
     for (size_t i = 0; i < n; i++) {
-        low = fmin(low, pass_number(is, i));
-        high = fmax(high, pass_number(is, i));
+        low = fmin(low, number_at(is, i));
+        high = fmax(high, number_at(is, i));
     }
     for (size_t i = 0; i < n; i++) {
-        const double x = pass_number(was, pass_source(&how->view, &is->shape, &was->shape, i));
-        const double y = pass_number(is, i);
+        const double x = number_at(was, pass_source(&how->view, &is->shape, &was->shape, i));
+        const double y = number_at(is, i);
         double want = x, got = y, range = high - low;
         if (how->affine.n) {
             uint32_t c = pass_channel(&is->shape, how->affine.axis, how->affine.n, i);

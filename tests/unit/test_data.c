@@ -6,33 +6,7 @@
 #include "base/file.h"
 #include "base/size.h"
 #include "data_files.h"
-
-static double element(const struct tmk_tensor *tensor, size_t i) {
-    switch (tensor->dtype) {
-    case TMK_FLOAT32:
-        return (double)((const float *)tensor->data)[i];
-    case TMK_BOOL:
-    case TMK_UINT8:
-        return ((const uint8_t *)tensor->data)[i];
-    case TMK_INT8:
-        return ((const int8_t *)tensor->data)[i];
-    case TMK_INT16:
-        return ((const int16_t *)tensor->data)[i];
-    case TMK_UINT16:
-        return ((const uint16_t *)tensor->data)[i];
-    case TMK_INT32:
-        return ((const int32_t *)tensor->data)[i];
-    case TMK_UINT32:
-        return ((const uint32_t *)tensor->data)[i];
-    case TMK_INT64:
-        return (double)((const int64_t *)tensor->data)[i];
-    case TMK_UINT64:
-        return (double)((const uint64_t *)tensor->data)[i];
-    default:
-        fail_msg("a tensor of type %s", tmk_dtype_name(tensor->dtype));
-        return 0;
-    }
-}
+#include "number.h"
 
 /* Types of the format, with the little-endian bytes of 1 and of 0. */
 static const struct {
@@ -95,11 +69,11 @@ TEST(every_type_order_and_version_is_read) {
             assert_int_equal(tensor.shape.dim[0], 2);
             for (size_t i = 0; i < 8; i++) {
                 double want = i == ones_of_last_two[0] || i == ones_of_last_two[1];
-                if (element(&tensor, i) != want)
-                    fail_msg("%s, element %zu is %g", header, i, element(&tensor, i));
+                if (number_at(&tensor, i) != want)
+                    fail_msg("%s, element %zu is %g", header, i, number_at(&tensor, i));
             }
             tmk_source_close(&source);
-            assert_true(element(&tensor, 2) == 1); /* outlives its source */
+            assert_true(number_at(&tensor, 2) == 1); /* outlives its source */
             tmk_tensor_finish(&tensor);
         }
     tmk_text_finish(&file);
@@ -124,7 +98,7 @@ TEST(entries_are_read_when_they_are_wanted) {
     struct tmk_tensor third = {0}, none = {0}, last = {0};
     assert_ok(tmk_source_read(source, 0, 2, 1, &third, &diag), &diag);
     assert_ok(tmk_source_read(source, 0, 4, 0, &none, &diag), &diag);
-    assert_true(element(&third, 0) == 4 && element(&third, 1) == 5);
+    assert_true(number_at(&third, 0) == 4 && number_at(&third, 1) == 5);
     assert_int_equal(none.shape.dim[0], 0);
     assert_int_equal(truncate(in_folder("a.npy"), 128 + 28), 0);
     assert_int_equal(tmk_source_read(source, 0, 3, 1, &last, &diag), TMK_READ);
@@ -291,7 +265,7 @@ TEST(odd_but_legal_headers_are_read) {
         compose(&file, 2, headers[i], "\2\0\0\0", 4);
         assert_ok(open_bytes("a.npy", &file, &source, &diag), &diag);
         assert_ok(tmk_source_read(source, 0, 0, 1, &tensor, &diag), &diag);
-        assert_true(element(&tensor, 0) == 2);
+        assert_true(number_at(&tensor, 0) == 2);
         tmk_tensor_finish(&tensor);
         tmk_source_close(&source);
     }

@@ -22,18 +22,6 @@ static struct tmk_encodings *sample(void) {
     return all;
 }
 
-static char *slurp(const char *path, size_t *len) {
-    struct tmk_buf *buf = NULL;
-    must(tmk_file_map(path, &buf, DIAG));
-    *len = tmk_buf_size(buf);
-    char *text = malloc(*len + 1);
-    assert_non_null(text);
-    memcpy(text, tmk_buf_data(buf), *len);
-    text[*len] = '\0';
-    tmk_buf_unref(&buf);
-    return text;
-}
-
 static void assert_same_file(const char *a, const char *b) {
     size_t n_a, n_b;
     char *x = slurp(a, &n_a), *y = slurp(b, &n_b);

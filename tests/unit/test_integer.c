@@ -197,7 +197,7 @@ static void compare(struct integer_case *k, double codes) {
         assert_int_equal(tmk_tensor_count(t), tmk_tensor_count(want));
         for (size_t e = 0; e < tmk_tensor_count(t); e++) {
             const double step = (double)v->encoding->scale[0],
-                         x = step * (pass_number(t, e) - v->encoding->zero_point[0]),
+                         x = step * (number_at(t, e) - v->encoding->zero_point[0]),
                          y = (double)((const float *)want->data)[e];
             if (!(fabs(x - y) <= (codes + 0.01) * step))
                 fail_msg("p%u element %zu is %.9g, and %.9g on grids; a code is %.9g", v->id, e, x,

@@ -1,36 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Moving data about: cases worked out by hand, and what must be refused. */
-#include "test.h"
-
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
-
-#include "graph_text/read.h"
-#include "ops/ops.h"
-
-enum { MAX_OPERANDS = 8 };
-
-/* The body of a graph whose operands are all initializers, and the operator set version it requires
- * for. Runs its only node; `out` is to be finished. */
-static enum tmk_status run(int version, const char *body, struct tmk_tensor out[MAX_OPERANDS],
-                           struct tmk_diag *diag) {
-    char text[2048];
-    struct tmk_graph *graph = NULL;
-    snprintf(text, sizeof text, "graph \"t\" opset %d {\n%s\noutput %%y\n}\n", version, body);
-    *diag = (struct tmk_diag){0};
-    if (parse_graph(text, NULL, &graph, diag) != TMK_OK || tmk_ops_bind(graph, diag) != TMK_OK)
-        fail_msg("%s: %s", body, diag->text);
-    const struct tmk_node *node = graph->first;
-    const struct tmk_tensor *in[MAX_OPERANDS];
-    assert_ptr_equal(node, graph->last);
-    assert_true(node->n_inputs <= MAX_OPERANDS && node->n_outputs <= MAX_OPERANDS);
-    for (uint32_t i = 0; i < node->n_inputs; i++)
-        in[i] = node->inputs[i] ? &node->inputs[i]->data : NULL;
-    enum tmk_status status = tmk_op_run(node, in, out, diag);
-    tmk_graph_destroy(&graph);
-    return status;
-}
+#include "ops_nn.h"
 
 static void check_shape(const char *body, const struct tmk_tensor *out, enum tmk_dtype dtype,
                         const char *shape) {
@@ -51,35 +21,15 @@ static void check_floats(const char *body, const struct tmk_tensor *out, const c
                      (double)want[i]);
 }
 
-static void gives(int version, const char *body, const char *shape, const float *want) {
-    struct tmk_diag diag;
-    struct tmk_tensor out[MAX_OPERANDS];
-    assert_ok(run(version, body, out, &diag), &diag);
-    check_floats(body, &out[0], shape, want);
-    tmk_tensor_finish(&out[0]);
-}
-
 static void gives_int64(int version, const char *body, const char *shape, const int64_t *want) {
     struct tmk_diag diag;
-    struct tmk_tensor out[MAX_OPERANDS];
-    assert_ok(run(version, body, out, &diag), &diag);
+    struct tmk_tensor out[OPERANDS];
+    assert_ok(run_node(version, body, out, &diag), &diag);
     check_shape(body, &out[0], TMK_INT64, shape);
     assert_memory_equal(out[0].data, want, tmk_tensor_bytes(&out[0]));
     tmk_tensor_finish(&out[0]);
 }
 
-/* The operator refuses with this status, and its text contains `why`. */
-static void refuses(int version, const char *body, enum tmk_status status, const char *why) {
-    struct tmk_diag diag;
-    struct tmk_tensor out[MAX_OPERANDS];
-    enum tmk_status got = run(version, body, out, &diag);
-    if (got != status)
-        fail_msg("%s: status %d instead of %d: %s", body, (int)got, (int)status, diag.text);
-    if (!strstr(diag.text, why))
-        fail_msg("%s: says '%s' instead of '%s'", body, diag.text, why);
-}
-
-#define FLOATS(...) ((const float[]){__VA_ARGS__})
 #define INTS(...) ((const int64_t[]){__VA_ARGS__})
 
 TEST(slice_walks_backwards_and_clamps) {
@@ -162,12 +112,12 @@ TEST(scatter_adds_every_duplicate) {
 
 TEST(a_maximum_with_nan_is_nan) {
     struct tmk_diag diag;
-    struct tmk_tensor out[MAX_OPERANDS];
-    assert_ok(run(18,
-                  "init %x : f32[3] = {1, nan, 3}\ninit %i : i64[4,1] = {0, 0, 1, 2}\n"
-                  "init %u : f32[4] = {-1, 5, 2, nan}\n"
-                  "%y = ScatterND(%x, %i, %u) {reduction=\"max\"}",
-                  out, &diag),
+    struct tmk_tensor out[OPERANDS];
+    assert_ok(run_node(18,
+                       "init %x : f32[3] = {1, nan, 3}\ninit %i : i64[4,1] = {0, 0, 1, 2}\n"
+                       "init %u : f32[4] = {-1, 5, 2, nan}\n"
+                       "%y = ScatterND(%x, %i, %u) {reduction=\"max\"}",
+                       out, &diag),
               &diag);
     const float *y = out[0].data;
     assert_true(y[0] == 5.0f && isnan(y[1]) && isnan(y[2]));
@@ -207,10 +157,10 @@ TEST(negative_pads_cut_before_the_others_fill) {
 
 TEST(split_leaves_the_rest_to_the_last) {
     struct tmk_diag diag;
-    struct tmk_tensor out[MAX_OPERANDS];
+    struct tmk_tensor out[OPERANDS];
     const char *body = "init %x : f32[7] = {0, 1, 2, 3, 4, 5, 6}\n"
                        "%y, %z, %u = Split(%x) {num_outputs=3}";
-    assert_ok(run(18, body, out, &diag), &diag);
+    assert_ok(run_node(18, body, out, &diag), &diag);
     check_floats(body, &out[0], "[3]", FLOATS(0, 1, 2));
     check_floats(body, &out[1], "[3]", FLOATS(3, 4, 5));
     check_floats(body, &out[2], "[1]", FLOATS(6));
@@ -230,10 +180,10 @@ static void reshape_gives(int version, const char *in, const char *shape, const 
                           const char *want) {
     char body[512];
     struct tmk_diag diag;
-    struct tmk_tensor out[MAX_OPERANDS];
+    struct tmk_tensor out[OPERANDS];
     snprintf(body, sizeof body, "init %%x : %s\ninit %%s : %s\n%%y = Reshape(%%x, %%s)%s", in,
              shape, attrs);
-    assert_ok(run(version, body, out, &diag), &diag);
+    assert_ok(run_node(version, body, out, &diag), &diag);
     check_shape(body, &out[0], TMK_FLOAT32, want);
     tmk_tensor_finish(&out[0]);
 }
@@ -343,10 +293,10 @@ TEST(zeros_of_either_sign_are_zero) {
 
 TEST(unique_keeps_first_occurrences) {
     struct tmk_diag diag;
-    struct tmk_tensor out[MAX_OPERANDS];
+    struct tmk_tensor out[OPERANDS];
     const char *body = "init %x : f32[6] = {2, 1, nan, 3, nan, 1}\n"
                        "%y, %i, %v, %c = Unique(%x) {sorted=0}\ninit %u : f32[1] = {0}";
-    assert_ok(run(11, body, out, &diag), &diag);
+    assert_ok(run_node(11, body, out, &diag), &diag);
     check_shape(body, &out[0], TMK_FLOAT32, "[4]");
     assert_memory_equal(out[1].data, INTS(0, 1, 2, 3), 4 * sizeof(int64_t));
     assert_memory_equal(out[2].data, INTS(0, 1, 2, 3, 2, 1), 6 * sizeof(int64_t));

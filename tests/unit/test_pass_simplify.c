@@ -107,7 +107,7 @@ TEST(the_mean_becomes_the_bias_also_where_it_is_large) {
     assert_int_equal(pass_count(&c, "Mul"), 1);
     pass_evaluate(c.after, 1, &values);
     /* within half a unit in the last place of mean * a, about 3.6e6 */
-    const double y = pass_number(pass_value(&values, c.after->outputs[0]), 0);
+    const double y = number_at(pass_value(&values, c.after->outputs[0]), 0);
     assert_true(fabs(y - 0.125) <= 0.25);
     pass_values_finish(&values, c.after);
     pass_end(&c);

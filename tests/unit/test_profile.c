@@ -36,18 +36,6 @@ static struct tmk_profile *sample(void) {
     return profile;
 }
 
-static char *slurp(const char *path, size_t *len) {
-    struct tmk_buf *buf = NULL;
-    must(tmk_file_map(path, &buf, DIAG));
-    *len = tmk_buf_size(buf);
-    char *text = malloc(*len + 1);
-    assert_non_null(text);
-    memcpy(text, tmk_buf_data(buf), *len);
-    text[*len] = '\0';
-    tmk_buf_unref(&buf);
-    return text;
-}
-
 static char *sample_text(size_t *len) {
     char path[128];
     struct tmk_profile *profile = sample();
