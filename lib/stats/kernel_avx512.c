@@ -132,7 +132,6 @@ TARGET static void update_columns(const tmk_loose_bits *x, size_t rows, size_t s
 /* Sums of 16 columns. */
 struct lanes {
     __m512d low, high;
-    __m512 least; /* magnitudes but zero */
 };
 
 TARGET static inline void lanes_store(const struct lanes *a, const struct lanes *b, double *sums) {
@@ -142,32 +141,40 @@ TARGET static inline void lanes_store(const struct lanes *a, const struct lanes 
     _mm512_storeu_pd(sums + 24, b->high);
 }
 
-/* The instruction for the smaller magnitude, without its sign. Under a mode in which denormals are
- * zeros it may answer 0, which is as well: they are not added up here. */
-TARGET static inline void lanes_add(struct lanes *l, __m512 v, __mmask16 some) {
-    const __mmask16 nonzero =
-        _mm512_mask_test_epi32_mask(some, _mm512_castps_si512(v), _mm512_set1_epi32(0x7fffffff));
-    l->least = _mm512_mask_range_ps(l->least, nonzero, l->least, v, 10);
-    l->low = _mm512_add_pd(l->low, _mm512_cvtps_pd(_mm512_castps512_ps256(v)));
-    l->high = _mm512_add_pd(l->high, _mm512_cvtps_pd(_mm512_extractf32x8_ps(v, 1)));
+TARGET static inline void lanes_add(struct lanes *l, __m256 low, __m256 high) {
+    l->low = _mm512_add_pd(l->low, _mm512_cvtps_pd(low));
+    l->high = _mm512_add_pd(l->high, _mm512_cvtps_pd(high));
+}
+
+/* Doubled magnitudes less 1, so that those of zeros are the largest. */
+TARGET static inline __m512i least_of(__m512i least, __m512i v) {
+    return _mm512_min_epu32(least, _mm512_sub_epi32(_mm512_add_epi32(v, v), _mm512_set1_epi32(1)));
+}
+
+TARGET static inline __m512i lanes_add_row(struct lanes *l, __m512i least,
+                                           const tmk_loose_bits *x) {
+    lanes_add(l, _mm256_loadu_ps((const void *)x), _mm256_loadu_ps((const void *)(x + 8)));
+    return least_of(least, _mm512_loadu_si512((const void *)x));
 }
 
 TARGET static uint32_t sum(const tmk_loose_bits *x, size_t n, double *sums) {
-    const struct lanes none = {_mm512_setzero_pd(), _mm512_setzero_pd(),
-                               _mm512_castsi512_ps(_mm512_set1_epi32(0x7f800000))};
-    struct lanes a = none, b = none;
+    struct lanes a = {_mm512_setzero_pd(), _mm512_setzero_pd()}, b = a;
+    __m512i least[2] = {_mm512_set1_epi32(-1), _mm512_set1_epi32(-1)};
     size_t i = 0;
     for (; i + 2 * TMK_LANES <= n; i += 2 * TMK_LANES) {
-        lanes_add(&a, _mm512_loadu_ps((const void *)(x + i)), 0xffff);
-        lanes_add(&b, _mm512_loadu_ps((const void *)(x + i + TMK_LANES)), 0xffff);
+        least[0] = lanes_add_row(&a, least[0], x + i);
+        least[1] = lanes_add_row(&b, least[1], x + i + TMK_LANES);
     }
     for (int half = 0; half < 2 && i < n; half++, i += TMK_LANES) {
         const __mmask16 some = (__mmask16)(n - i < TMK_LANES ? (1u << (n - i)) - 1 : 0xffffu);
-        lanes_add(half ? &b : &a, _mm512_maskz_loadu_ps(some, (const void *)(x + i)), some);
+        const __m512i v = _mm512_maskz_loadu_epi32(some, (const void *)(x + i));
+        const __m512 floats = _mm512_castsi512_ps(v);
+        lanes_add(half ? &b : &a, _mm512_castps512_ps256(floats),
+                  _mm512_extractf32x8_ps(floats, 1));
+        least[half] = least_of(least[half], v);
     }
     lanes_store(&a, &b, sums);
-    return _mm512_reduce_min_epu32(
-        _mm512_min_epu32(_mm512_castps_si512(a.least), _mm512_castps_si512(b.least)));
+    return (_mm512_reduce_min_epu32(_mm512_min_epu32(least[0], least[1])) + 1) / 2;
 }
 
 /* from, to - from: of each column; *below: the largest magnitudes below. */
@@ -178,14 +185,13 @@ TARGET static inline void lanes_add_window(struct lanes *l, __m512i v, __m512i f
                     in = _mm512_cmplt_epu32_mask(_mm512_sub_epi32(magnitude, from), span);
     const __m512 x = _mm512_maskz_mov_ps(in, _mm512_castsi512_ps(v));
     *below = _mm512_mask_max_epu32(*below, less, *below, magnitude);
-    l->low = _mm512_add_pd(l->low, _mm512_cvtps_pd(_mm512_castps512_ps256(x)));
-    l->high = _mm512_add_pd(l->high, _mm512_cvtps_pd(_mm512_extractf32x8_ps(x, 1)));
+    lanes_add(l, _mm512_castps512_ps256(x), _mm512_extractf32x8_ps(x, 1));
 }
 
 TARGET static uint32_t sum_window(const tmk_loose_bits *x, size_t n, uint32_t from, uint32_t to,
                                   double *sums) {
     const __m512i first = _mm512_set1_epi32((int)from), span = _mm512_set1_epi32((int)(to - from));
-    struct lanes a = {_mm512_setzero_pd(), _mm512_setzero_pd(), _mm512_setzero_ps()}, b = a;
+    struct lanes a = {_mm512_setzero_pd(), _mm512_setzero_pd()}, b = a;
     __m512i below = _mm512_setzero_si512();
     size_t i = 0;
     for (; i + 2 * TMK_LANES <= n; i += 2 * TMK_LANES) {

@@ -35,30 +35,60 @@ static size_t group_of(const struct part *part, size_t element) {
                                                      : run / part->share;
 }
 
-/* Elements [first, first + n) of the part, `stride` apart at x. */
-static size_t gather(const struct part *part, const tmk_loose_bits *x, size_t stride, size_t first,
-                     size_t n, uint32_t *kept) {
-    const size_t length = (size_t)part->share * TMK_RUN, end = first + n;
+/* Elements of a row of the tile that are counted, one after another. */
+struct span {
+    uint32_t lane, first, n;
+};
+
+/* LANES: rows that are looked at together. */
+enum { LANES = 16, SPANS = TMK_TILE / (2 * TMK_RUN) + 2 * LANES };
+
+/* Of n elements of each of `lanes` rows, which are `stride` apart in the part: how many spans. What
+ * is chosen cannot be predicted: so nothing here branches on it, and all that is copied is copied
+ * after. That took most of the time of tiles in blocks, whose rows are short. */
+static size_t find_spans(const struct part *part, size_t first, size_t stride, uint32_t lanes,
+                         size_t n, struct span *out) {
+    const size_t length = (size_t)part->share * TMK_RUN;
+    uint32_t left[LANES], n_left = lanes; /* rows with elements in further groups */
     size_t m = 0;
-    if (part->whole) {
-        for (; m < n; m++)
-            kept[m] = x[m * stride];
-        return m;
-    }
-    for (size_t group = group_of(part, first), at = group * length; at < end;
-         group++, at += length) {
-        const uint64_t chosen = (mix(part->hash + group) >> 32) * part->share >> 32;
-        const size_t run = at + (size_t)chosen * TMK_RUN, from = run > first ? run : first,
-                     to = run + TMK_RUN < end ? run + TMK_RUN : end;
-        if (from >= to)
-            continue;
-        if (stride == 1) {
-            memcpy(kept + m, x + (from - first), (to - from) * sizeof *kept);
-            m += to - from;
-        } else {
-            for (size_t i = from; i < to; i++)
-                kept[m++] = x[(i - first) * stride];
+    for (uint32_t lane = 0; lane < lanes; lane++)
+        left[lane] = lane;
+    for (size_t step = 0; n_left > 0; step++) {
+        const uint32_t n_rows = n_left;
+        n_left = 0;
+        for (uint32_t i = 0; i < n_rows; i++) {
+            const uint32_t lane = left[i];
+            const size_t at = first + lane * stride, end = at + n,
+                         group = group_of(part, at) + step;
+            const uint64_t chosen = (mix(part->hash + group) >> 32) * part->share >> 32;
+            const size_t run = group * length + (size_t)chosen * TMK_RUN,
+                         from = run > at ? run : at, to = run + TMK_RUN < end ? run + TMK_RUN : end;
+            out[m] = (struct span){lane, (uint32_t)(from - at), (uint32_t)(to - from)};
+            m += from < to;
+            left[n_left] = lane;
+            n_left += (group + 1) * length < end;
         }
+    }
+    return m;
+}
+
+/* Those that are counted of the same elements, in rows of `width` at x. */
+static size_t gather(const struct part *part, const tmk_loose_bits *x, size_t width, size_t first,
+                     size_t stride, uint32_t lanes, size_t n, uint32_t *kept) {
+    struct span spans[SPANS];
+    size_t n_spans = lanes, m = 0;
+    for (uint32_t lane = 0; part->whole && lane < lanes; lane++)
+        spans[lane] = (struct span){lane, 0, (uint32_t)n};
+    if (!part->whole)
+        n_spans = find_spans(part, first, stride, lanes, n, spans);
+    for (size_t s = 0; s < n_spans; s++) {
+        const tmk_loose_bits *from = x + spans[s].first * width + spans[s].lane;
+        if (width == 1)
+            memcpy(kept + m, from, spans[s].n * sizeof *kept);
+        else
+            for (size_t i = 0; i < spans[s].n; i++)
+                kept[m + i] = from[i * width];
+        m += spans[s].n;
     }
     return m;
 }
@@ -85,10 +115,12 @@ static size_t part_length(const struct tmk_stats_pass *pass) {
 
 size_t tmk_thin_gather(const struct tmk_stats_pass *pass, const struct tmk_tile *tile,
                        const struct tmk_tile_summary *summary, uint32_t *kept) {
-    const size_t rows = tile->n / tile->width, length = part_length(pass);
+    const size_t width = tile->width, rows = tile->n / width, length = part_length(pass);
     size_t m = 0, begin = SIZE_MAX; /* of the current part */
     struct part part = {0};
-    for (size_t lane = 0; lane < tile->width; lane++) {
+    uint32_t lanes;
+    for (size_t lane = 0; lane < width; lane += lanes) {
+        lanes = width - lane < LANES ? (uint32_t)(width - lane) : LANES;
         size_t at = tile->first + lane * tile->stride;
         for (size_t done = 0, n; done < rows; done += n, at += n) {
             if (at < begin || at - begin >= length) {
@@ -96,9 +128,11 @@ size_t tmk_thin_gather(const struct tmk_stats_pass *pass, const struct tmk_tile 
                 part = part_of(pass->stats, pass->at.sample + at / length, length);
             }
             const size_t left = begin + length - at;
+            if ((lanes - 1) * tile->stride + rows - done > left)
+                lanes = 1; /* rows of several parts, one by one */
             n = left < rows - done ? left : rows - done;
-            m += gather(&part, tile->x + done * tile->width + lane, tile->width, at - begin, n,
-                        kept + m);
+            m += gather(&part, tile->x + done * width + lane, width, at - begin, tile->stride,
+                        lanes, n, kept + m);
         }
     }
     return tmk_tile_all_finite(summary) ? m : drop_specials(kept, m);

@@ -13,7 +13,10 @@
 
 static const char *const data_names[] = {"gauss", "relu", "zeros", "constant", "lognormal"};
 
-static const char *const level_names[] = {"", "range", "histogram", "minmax"};
+static const char *const level_names[] = {"", "range", "histogram", "minmax", "thinned"};
+
+/* One more than the library's: a histogram of one run in SHARE. */
+enum { THINNED = TMK_STATS_MINMAX + 1, SHARE = 8 };
 
 static double uniform(void) {
     static uint64_t state = 88172645463325252u;
@@ -71,13 +74,15 @@ static double measure(const struct job *job, const float *x, size_t n, uint64_t 
     return best;
 }
 
-static double cost(enum tmk_stats_level level, const struct tmk_stats_kernel *kernel,
-                   const struct tmk_shape *shape, int32_t axis, uint32_t block, const float *x,
-                   uint64_t *sink) {
+static double cost(int level, const struct tmk_stats_kernel *kernel, const struct tmk_shape *shape,
+                   int32_t axis, uint32_t block, const float *x, uint64_t *sink) {
+    const enum tmk_stats_level of =
+        level == THINNED ? TMK_STATS_HISTOGRAM : (enum tmk_stats_level)level;
     struct job job = {NULL, *shape, axis, block};
     size_t n;
     if (!tmk_shape_count(shape, &n) ||
-        (kernel && tmk_stats_create_with(level, kernel, &job.stats, NULL) != TMK_OK))
+        (kernel && tmk_stats_create_with(of, kernel, &job.stats, NULL) != TMK_OK) ||
+        (level == THINNED && tmk_stats_thin(job.stats, SHARE, 1, NULL) != TMK_OK))
         exit(1);
     double best = measure(&job, x, n, sink);
     tmk_stats_destroy(&job.stats);
@@ -98,7 +103,7 @@ static void whole_tensors(size_t n, const char *title, uint64_t *sink) {
         printf("%10.3f", cost(0, NULL, &shape, -1, 0, x, sink));
     }
     for (size_t k = 0; tmk_stats_kernel_at(k); k++)
-        for (enum tmk_stats_level l = TMK_STATS_RANGE; l <= TMK_STATS_MINMAX; l++) {
+        for (int l = TMK_STATS_RANGE; l <= THINNED; l++) {
             const struct tmk_stats_kernel *kernel = tmk_stats_kernel_at(k);
             printf("\n%-10s %-11s", level_names[l], kernel->name);
             for (size_t d = 0; d < TMK_COUNT(data_names); d++) {
@@ -124,7 +129,7 @@ static void channels(uint64_t *sink) {
                  {{4, {1, 112, 112, 3}}, 3, 0},  {{2, {128, 768}}, 1, 0},
                  {{2, {1, 1000}}, 1, 0}};
     printf("channels, gauss and relu\n%-20s %4s %5s", "", "axis", "block");
-    for (enum tmk_stats_level l = TMK_STATS_HISTOGRAM; l <= TMK_STATS_MINMAX; l++)
+    for (int l = TMK_STATS_HISTOGRAM; l <= THINNED; l++)
         for (size_t k = 0; tmk_stats_kernel_at(k + 1); k++)
             printf("  %9s %-7s", level_names[l], tmk_stats_kernel_at(k)->name);
     printf("\n");
@@ -140,7 +145,7 @@ static void channels(uint64_t *sink) {
         fill(x[1], n, 1);
         printf("%-20s %4d %5u", tmk_shape_text(&cases[i].shape, text, sizeof text),
                (int)cases[i].axis, (unsigned)cases[i].block);
-        for (enum tmk_stats_level l = TMK_STATS_HISTOGRAM; l <= TMK_STATS_MINMAX; l++)
+        for (int l = TMK_STATS_HISTOGRAM; l <= THINNED; l++)
             for (size_t k = 0; tmk_stats_kernel_at(k + 1); k++)
                 for (size_t d = 0; d < 2; d++)
                     printf("%9.3f", cost(l, tmk_stats_kernel_at(k), &cases[i].shape, cases[i].axis,
