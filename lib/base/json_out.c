@@ -122,10 +122,7 @@ void tmk_json_float_text(struct tmk_text *out, float value) {
         tmk_text_puts(out, "null");
         return;
     }
-    tmk_format_float(value, digits);
-    /* The shortest decimal can lie so close to the middle of two floats that a double of it is the
-     * middle. Nine digits never do. */
-    if ((float)strtod(digits, NULL) != value)
+    if (!tmk_format_float(value, digits)) /* readers of JSON have doubles */
         snprintf(digits, sizeof digits, "%.9g", (double)value);
     tmk_text_puts(out, digits);
 }

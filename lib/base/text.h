@@ -29,9 +29,10 @@ char *tmk_text_release(struct tmk_text *text);
 void tmk_pass_remark(void (*remark)(void *context, const char *text), void *context,
                      const char *fmt, va_list args) TMK_PRINTF(3, 0);
 
-/* The shortest decimal that reads back (strtof) to the same float; finite values only. `out` holds
- * >= 32. */
-void tmk_format_float(float value, char out[32]);
+/* The shortest decimal, of 6 digits at least, that reads back (strtof) to the same float; finite
+ * values only. `out` holds >= 32. True where it does by way of a double (strtod), too: it can lie
+ * so close to the middle of two floats that the double is the middle. Nine digits never do. */
+bool tmk_format_float(float value, char out[32]);
 /* The same for double (strtod). */
 void tmk_format_double(double value, char out[32]);
 

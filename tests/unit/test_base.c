@@ -215,15 +215,57 @@ TEST(floats_print_so_that_they_read_back) {
         if (!isfinite(f))
             continue;
         char text[32];
-        tmk_format_float(f, text);
+        (void)tmk_format_float(f, text);
         float back = strtof(text, NULL);
         assert_memory_equal(&back, &f, sizeof f);
     }
     char text[32];
-    tmk_format_float(0.1f, text);
+    (void)tmk_format_float(0.1f, text);
     assert_string_equal(text, "0.1");
     tmk_format_double(0.1, text);
     assert_string_equal(text, "0.1");
+}
+
+static float float_of(uint32_t bits) {
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+/* The loop that the quick way stands for. */
+static void expect_digits_of(float f) {
+    char text[32], want[32];
+    const bool same = tmk_format_float(f, text);
+    for (int digits = 6; digits <= 9; digits++) {
+        snprintf(want, sizeof want, "%.*g", digits, (double)f);
+        if (strtof(want, NULL) == f)
+            break;
+    }
+    assert_string_equal(text, want);
+    assert_int_equal(same, (float)strtod(want, NULL) == f);
+}
+
+TEST(floats_have_the_digits_that_printf_finds) {
+    uint32_t seed = 12345;
+    for (int exponent = -46; exponent <= 38; exponent++) /* powers of ten, and their neighbours */
+        for (int digits = 1; digits < 1000; digits = digits * 3 + 1) {
+            const float f = (float)(digits * pow(10, exponent));
+            if (!isfinite(f))
+                continue;
+            expect_digits_of(f);
+            expect_digits_of(nextafterf(f, 0));
+            expect_digits_of(-f);
+        }
+    for (int i = 0; i < 40000; i++) {
+        seed = seed * 1664525u + 1013904223u;
+        const uint32_t bits = seed ^ seed >> 9, usual = (bits & 0x807fffffu) | (90 + bits % 70)
+                                                                                   << 23;
+        const float f[] = {float_of(i % 4 ? usual : bits), (float)(bits % 100000) / 1000,
+                           (float)(bits % 4096) / 4096};
+        for (size_t k = 0; k < 3; k++)
+            if (isfinite(f[k]))
+                expect_digits_of(f[k]);
+    }
 }
 
 TEST(globs_treat_slashes_as_letters) {
