@@ -2,7 +2,8 @@
 """More networks for networks.py: architectures of timm and transformers by table, small and with random weights.
 
 TIMM: {name: (timm's name, size of the picture, arguments)}. CONFIGURED: {name: (configuration, model, its arguments, a function of the
-random generator and the sample's number that makes a feed)}. Other functions make models of plain PyTorch.
+random generator and the sample's number that makes a feed)}. SHRUNK: the same, where the configuration's arguments of the names in
+SMALL have its sizes, too. Other functions make models of plain PyTorch.
 """
 import numpy as np
 
@@ -85,6 +86,83 @@ CONFIGURED = {
                 decoder_layers=2, decoder_ffn_dim=64, decoder_attention_heads=4, encoder_attention_heads=4, num_labels=6,
                 feat_strides=[8, 16, 32], encoder_in_channels=[32, 48, 64], decoder_in_channels=[32, 32, 32], anchor_image_size=[64, 64],
                 num_denoising=0), picture),
+}
+
+
+# Sizes, for the configurations that have arguments of these names
+SMALL = dict(TEXT, embedding_size=32, num_key_value_heads=2, head_dim=16, image_size=64, patch_size=16, num_labels=5, d_model=64, n_embd=64,
+             n_layer=2, n_head=4, n_positions=64, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4, decoder_attention_heads=4,
+             encoder_ffn_dim=128, decoder_ffn_dim=128, ffn_dim=128, d_ff=128, d_kv=16, num_layers=2, num_decoder_layers=2, num_heads=4,
+             sliding_window=8, num_mel_bins=40, use_cache=False, pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=1,
+             max_source_positions=100, max_target_positions=64)
+WAVE = dict(conv_dim=[32, 32, 32], conv_stride=[5, 4, 4], conv_kernel=[10, 8, 4], num_conv_pos_embeddings=16, num_conv_pos_embedding_groups=4,
+            vocab_size=30)
+LEVELS = dict(depths=[1, 1, 1, 1], hidden_sizes=[16, 32, 32, 64])
+
+
+def pairs(rng, i):
+    return {**masked(rng, i), "decoder_input_ids": rng.integers(3, VOCABULARY, (1, 8))}
+
+
+def short(rng, i):
+    return ids(rng, i, 8)
+
+
+def smooth_rows(key, *shape):
+    return lambda rng, i: {key: smooth(rng, 1, 1, *shape)[0]}
+
+
+def series(rng, i):
+    def rows(*shape):
+        return smooth(rng, 1, 1, *shape)[0]
+    return {"past_values": rows(1, 24)[0], "past_time_features": rows(24, 2), "past_observed_mask": np.ones((1, 24), np.float32),
+            "future_values": rows(1, 8)[0], "future_time_features": rows(8, 2)}
+
+
+SHRUNK = {
+    "albert": ("AlbertConfig", "AlbertForSequenceClassification", {}, masked),
+    "modernbert": ("ModernBertConfig", "ModernBertForSequenceClassification", dict(local_attention=8, cls_token_id=1, sep_token_id=2), masked),
+    "big_bird": ("BigBirdConfig", "BigBirdForSequenceClassification", dict(block_size=4, num_random_blocks=1),
+                 lambda rng, i: masked(rng, i, 64)),
+    "esm": ("EsmConfig", "EsmForSequenceClassification", dict(position_embedding_type="rotary", token_dropout=False), masked),
+    "canine": ("CanineConfig", "CanineForSequenceClassification", dict(local_transformer_stride=8, num_hash_buckets=64, downsampling_rate=4),
+               lambda rng, i: masked(rng, i, 32)),
+    "perceiver": ("PerceiverConfig", "PerceiverForMaskedLM", dict(d_latents=64, num_latents=8, num_blocks=1, num_self_attends_per_block=2,
+                  num_self_attention_heads=4, num_cross_attention_heads=4, qk_channels=32, v_channels=64),
+                  lambda rng, i: {"inputs": ids(rng, i, 64)["input_ids"]}),
+    "rwkv": ("RwkvConfig", "RwkvForCausalLM", dict(attention_hidden_size=64, context_length=32), short),
+    "xlstm": ("xLSTMConfig", "xLSTMForCausalLM", dict(num_blocks=1, num_hidden_layers=1, num_heads=2, chunk_size=8), short),
+    "recurrent_gemma": ("RecurrentGemmaConfig", "RecurrentGemmaForCausalLM", dict(num_hidden_layers=3, lru_width=64,
+                        attention_window_size=8), short),
+    "bitnet": ("BitNetConfig", "BitNetForCausalLM", {}, masked),
+    "diffllama": ("DiffLlamaConfig", "DiffLlamaForCausalLM", {}, masked),
+    "gemma4": ("Gemma4TextConfig", "Gemma4ForCausalLM", dict(vocab_size_per_layer_input=VOCABULARY, hidden_size_per_layer_input=16,
+               num_kv_shared_layers=0), masked),
+    "led": ("LEDConfig", "LEDForConditionalGeneration", dict(attention_window=8, max_encoder_position_embeddings=64,
+            max_decoder_position_embeddings=64), pairs),
+    "umt5": ("UMT5Config", "UMT5ForConditionalGeneration", {}, pairs),
+    "beit": ("BeitConfig", "BeitForImageClassification", dict(use_relative_position_bias=True, out_indices=[0, 1]), picture),
+    "dinov2": ("Dinov2Config", "Dinov2ForImageClassification", dict(use_swiglu_ffn=True), picture),
+    "hiera": ("HieraConfig", "HieraForImageClassification", dict(embed_dim=16, depths=[1, 1, 1, 1], num_heads=[1, 2, 4, 8],
+              image_size=[64, 64], patch_size=[7, 7]), picture),
+    "focalnet": ("FocalNetConfig", "FocalNetForImageClassification", dict(embed_dim=16, depths=[1, 1], hidden_sizes=[16, 32],
+                 focal_levels=[2, 2], focal_windows=[3, 3], patch_size=4), picture),
+    "swin2sr": ("Swin2SRConfig", "Swin2SRForImageSuperResolution", dict(embed_dim=24, depths=[1, 1], num_heads=[2, 2], window_size=4,
+                image_size=16, patch_size=1), lambda rng, i: picture(rng, i, 16)),
+    "glpn": ("GLPNConfig", "GLPNForDepthEstimation", {**LEVELS, "decoder_hidden_size": 16, "num_attention_heads": [1, 2, 2, 4]}, picture),
+    "wavlm": ("WavLMConfig", "WavLMForCTC", {**WAVE, "num_buckets": 16, "max_bucket_distance": 32}, sound),
+    "sew_d": ("SEWDConfig", "SEWDForCTC", {**WAVE, "squeeze_factor": 2}, sound),
+    "parakeet": ("ParakeetEncoderConfig", "ParakeetEncoder", dict(subsampling_conv_channels=16, num_mel_bins=32, conv_kernel_size=5),
+                 smooth_rows("input_features", 64, 32)),
+    "vocoder": ("SpeechT5HifiGanConfig", "SpeechT5HifiGan", dict(model_in_dim=16, upsample_initial_channel=32, upsample_rates=[4, 4],
+                upsample_kernel_sizes=[8, 8], resblock_kernel_sizes=[3, 5], resblock_dilation_sizes=[[1, 3], [1, 3]]),
+                smooth_rows("spectrogram", 12, 16)),
+    "codec": ("DacConfig", "DacModel", dict(encoder_hidden_size=8, downsampling_ratios=[2, 4], decoder_hidden_size=32, codebook_size=32,
+              upsampling_ratios=[4, 2], codebook_dim=4, n_codebooks=2, hidden_size=32), smooth_rows("input_values", 1, 400)),
+    "patchtst": ("PatchTSTConfig", "PatchTSTForPrediction", dict(context_length=64, patch_length=8, patch_stride=8, num_input_channels=3,
+                 prediction_length=8, ffn_dim=64, do_mask_input=False), smooth_rows("past_values", 64, 3)),
+    "time_series": ("TimeSeriesTransformerConfig", "TimeSeriesTransformerModel", dict(prediction_length=8, context_length=16,
+                    lags_sequence=[1, 2, 4, 8], num_time_features=2, d_model=32), series),
 }
 
 
@@ -330,6 +408,53 @@ def tcn():
     return sequential(Tcn(), (4, 32))
 
 
+def circular():
+    """Padding around the edges."""
+    import torch
+    nn = torch.nn
+    torch.manual_seed(7)
+    return sequential(nn.Sequential(nn.Conv2d(3, 8, 3, padding=1, padding_mode="circular"), nn.ReLU(),
+                                    nn.Conv2d(8, 8, 3, padding=1, padding_mode="replicate"), nn.ReLU(), nn.Conv2d(8, 4, 1)), (3, 32, 32))
+
+
+def fourier_gate():
+    """Products in the frequency domain, as FNet-like and neural operators have them."""
+    import torch
+    nn = torch.nn
+    torch.manual_seed(7)
+
+    class Gate(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.into, self.out, self.gate = nn.Linear(16, 16), nn.Linear(16, 4), nn.Parameter(.3 * torch.randn(7, 16, 2))
+
+        def forward(self, x):
+            x = torch.fft.rfft(self.into(x), dim=1) * torch.view_as_complex(self.gate)
+            return self.out(torch.fft.irfft(x, n=12, dim=1))
+    return sequential(Gate(), (12, 16))
+
+
+def messages():
+    """A graph network over a list of edges: attention by sums at indices."""
+    import torch
+    nn = torch.nn
+    torch.manual_seed(7)
+
+    class Messages(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.into, self.score, self.out = nn.Linear(16, 24), nn.Linear(48, 1), nn.Linear(24, 4)
+
+        def forward(self, x, edges):
+            x = self.into(x)
+            weight = nn.functional.leaky_relu(self.score(torch.cat([x[edges[0]], x[edges[1]]], -1))).exp()
+            total = torch.zeros(10, 1).index_add(0, edges[1], weight) + 1e-6
+            return self.out(torch.zeros(10, 24).index_add(0, edges[1], x[edges[0]] * weight / total[edges[1]]))
+    rng = np.random.default_rng(7)
+    feeds = [{"x": rng.standard_normal((10, 16)).astype(np.float32), "edges": rng.integers(0, 10, (2, 30))} for _ in range(2 * MOST)]
+    return Messages().eval(), feeds, {}
+
+
 def by_timm(name):
     def make():
         model, size, more = TIMM[name]
@@ -337,15 +462,23 @@ def by_timm(name):
     return make
 
 
+def small_sizes(config):
+    import transformers
+    return {key: SMALL[key] for key in getattr(transformers, config)().to_dict() if key in SMALL}
+
+
 def by_transformers(name):
     def make():
-        config, kind, more, feed = CONFIGURED[name]
+        config, kind, more, feed = CONFIGURED.get(name) or SHRUNK[name]
+        if name in SHRUNK:
+            more = {**small_sizes(config), **more}
         model, rng = made(config, kind, **more), np.random.default_rng(7)
         feeds = [feed(rng, i) for i in range(2 * MOST)]
         return plain(model, list(feeds[0])), feeds, {}
     return make
 
 
-MAKERS = {**{name: by_timm(name) for name in TIMM}, **{name: by_transformers(name) for name in CONFIGURED},
-          **{make.__name__: make for make in (crnn, gru_with_state, lstm_cells, plain_rnn, recommender,
-                                              point_cloud, graph_network, radiance_field, spatial_transformer, autoencoder, tcn)}}
+MAKERS = {**{name: by_timm(name) for name in TIMM}, **{name: by_transformers(name) for name in (*CONFIGURED, *SHRUNK)},
+          **{make.__name__: make for make in (
+              crnn, gru_with_state, lstm_cells, plain_rnn, recommender, point_cloud, graph_network, radiance_field, spatial_transformer,
+              autoencoder, tcn, circular, fourier_gate, messages)}}
