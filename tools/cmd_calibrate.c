@@ -242,7 +242,8 @@ static enum tmk_status open_weights(const struct calibrate_args *args, const cha
     if (minmax && !weights->block)
         return TMK_OK;
     const enum tmk_status status = tmk_model_open_profiled(profile, path, args->params, out, diag);
-    if (!weights->method && !weights->block)
+    const bool memory = status == TMK_NOMEM || status == TMK_LIMIT;
+    if (!weights->method && !weights->block && !memory)
         return TMK_OK;
     if (status != TMK_OK || *out)
         return status;
