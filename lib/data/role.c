@@ -10,6 +10,11 @@ static bool has_word(const char *name, const char *const *words) {
     return false;
 }
 
+bool tmk_role_is_of_encoder(const char *input) {
+    static const char *const words[] = {"encoder", "cross", NULL};
+    return has_word(input, words);
+}
+
 enum tmk_role tmk_role_of(const struct tmk_source_input *input, bool alone) {
     static const char *const masks[] = {"mask", NULL}, *const positions[] = {"position", NULL},
                              *const types[] = {"token_type", "segment", NULL},
@@ -19,6 +24,8 @@ enum tmk_role tmk_role_of(const struct tmk_source_input *input, bool alone) {
                              *const tokens[] = {"ids", "token", NULL};
     const char *name = input->input;
     const bool integer = input->dtype == TMK_INT64 || input->dtype == TMK_INT32;
+    if (input->dtype == TMK_BOOL && strstr(name, "use_cache"))
+        return TMK_ROLE_USES_CACHE;
     if (has_word(name, masks))
         return TMK_ROLE_MASK;
     if (has_word(name, positions))

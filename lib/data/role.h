@@ -13,10 +13,13 @@ enum tmk_role {
     TMK_ROLE_TYPES,     /* segments of the tokens */
     TMK_ROLE_LENGTH,    /* tokens there are, those in the caches included (seqlens_k: less 1) */
     TMK_ROLE_BEFORE,    /* tokens in the caches; where the next one is written */
-    TMK_ROLE_CACHE
+    TMK_ROLE_CACHE,
+    TMK_ROLE_USES_CACHE /* a bool: are there tokens in the caches? */
 };
 
 /* `alone`: the model has no other input. */
 enum tmk_role tmk_role_of(const struct tmk_source_input *input, bool alone);
+/* Does an encoder make it? Then it does not follow from the tokens of a decoder. */
+bool tmk_role_is_of_encoder(const char *input);
 
 #endif

@@ -31,6 +31,7 @@ struct jsonl {
     struct line *lines;
     size_t n, size;
     struct field *fields; /* by array */
+    bool use_cache;       /* an input says whether caches hold anything */
     cJSON *parsed;        /* of the line that was read last */
     size_t parsed_line;   /* one behind its index; 0: none */
 };
@@ -104,6 +105,7 @@ static enum tmk_status bind_jsonl(struct tmk_source *source, const struct tmk_so
         struct field *field = &jsonl->fields[i];
         *field = (struct field){wants[i], tmk_role_of(&wants[i], n == 1)};
         field->want.input = tmk_arena_strdup(&source->arena, wants[i].input);
+        jsonl->use_cache |= field->role == TMK_ROLE_USES_CACHE;
         arrays[i] = (struct tmk_source_array){.name = "", .whole = true, .n_entries = jsonl->n};
         TMK_TRY_ALLOC(field->want.input, diag);
     }
@@ -188,9 +190,10 @@ static bool starts_as_zeros(const char *input) {
     return false;
 }
 
-/* Free sizes are 1 for the first axis, and 0 for the others. */
-static enum tmk_status make_empty(const struct tmk_source_input *want, struct tmk_tensor *out,
-                                  struct tmk_diag *diag) {
+/* Free sizes are 1 for the first axis, and 0 for the others. Without `use_cache`, which turns
+ * caches off, keys of an encoder are needed. */
+static enum tmk_status make_empty(const struct tmk_source_input *want, bool use_cache,
+                                  struct tmk_tensor *out, struct tmk_diag *diag) {
     struct tmk_shape shape = want->shape;
     bool empty = false;
     for (int32_t i = 0; i < shape.rank; i++) {
@@ -198,10 +201,21 @@ static enum tmk_status make_empty(const struct tmk_source_input *want, struct tm
             shape.dim[i] = i == 0;
         empty |= shape.dim[i] == 0;
     }
+    if (empty && !use_cache && tmk_role_is_of_encoder(want->input))
+        return tmk_fail(diag, TMK_SHAPE, "an encoder makes '%s'; give it data of its own",
+                        want->input);
     if (!empty && !starts_as_zeros(want->input))
         return tmk_fail(diag, TMK_SHAPE,
                         "the cache '%s' has no free size that could be 0; give it data of its own",
                         want->input);
+    return tmk_tensor_init(out, want->dtype, &shape, diag);
+}
+
+static enum tmk_status make_false(const struct tmk_source_input *want, struct tmk_tensor *out,
+                                  struct tmk_diag *diag) {
+    struct tmk_shape shape = want->has_shape ? want->shape : (struct tmk_shape){1, {1}};
+    for (int32_t i = 0; i < shape.rank; i++)
+        shape.dim[i] = shape.dim[i] < 0 ? 1 : shape.dim[i];
     return tmk_tensor_init(out, want->dtype, &shape, diag);
 }
 
@@ -246,9 +260,11 @@ static enum tmk_status make_tensor(const struct jsonl *jsonl, uint32_t n, uint32
     if (own)
         return make_nested(own, &field->want, out, diag);
     if (field->role == TMK_ROLE_CACHE && field->want.has_shape)
-        return make_empty(&field->want, out, diag);
+        return make_empty(&field->want, jsonl->use_cache, out, diag);
+    if (field->role == TMK_ROLE_USES_CACHE)
+        return make_false(&field->want, out, diag);
     if (!tokens || field->role == TMK_ROLE_NONE || field->role == TMK_ROLE_TOKENS ||
-        field->role == TMK_ROLE_CACHE)
+        field->role == TMK_ROLE_CACHE || tmk_role_is_of_encoder(field->want.input))
         return tmk_fail(diag, TMK_FORMAT, "has nothing for the input '%s'", field->want.input);
     if (field->role == TMK_ROLE_LENGTH || field->role == TMK_ROLE_BEFORE)
         return make_length(field, count_tokens(tokens), out, diag);

@@ -156,7 +156,9 @@ static enum tmk_status grow_lengths(const struct step *step, enum tmk_role role,
         const size_t taken = role == TMK_ROLE_LENGTH  ? 1
                              : count == step->prompts ? step->last[i] + 1
                                                       : step->tokens;
-        status = tmk_number_put(&grown, i, tmk_number_get(tensor, i) + (double)taken, diag);
+        const double number =
+            role == TMK_ROLE_USES_CACHE ? 1 : tmk_number_get(tensor, i) + (double)taken;
+        status = tmk_number_put(&grown, i, number, diag);
     }
     tmk_tensor_finish(status == TMK_OK ? tensor : &grown);
     if (status == TMK_OK)
@@ -174,6 +176,7 @@ static enum tmk_status grow_input(const struct step *step, enum tmk_role role,
     case TMK_ROLE_BEFORE:
         return appends ? TMK_OK : grow_lengths(step, role, tensor, diag);
     case TMK_ROLE_LENGTH:
+    case TMK_ROLE_USES_CACHE:
         return grow_lengths(step, role, tensor, diag);
     default:
         return grow_rows(step, role, appends || role == TMK_ROLE_MASK, tensor, diag);

@@ -227,6 +227,8 @@ static enum tmk_status run_batch(struct runner *r, struct tmk_batch *batch, stru
     bool *stopped = NULL, more = true;
     if (batch->continues_sequence)
         tmk_loop_state_load(&r->carried, &options->feedback, batch->inputs);
+    else
+        tmk_loop_state_finish(&r->carried, &options->feedback);
     enum tmk_status status = run_step(r, batch, diag);
     for (uint32_t i = 0; status == TMK_OK && more && i < options->generation.steps; i++) {
         status = next_step(r, batch, &stopped, &more, diag);

@@ -70,11 +70,6 @@ static enum tmk_status take_pairs(struct finding *f) {
 
 /* ---- by name ---- */
 
-/* What an encoder made does not grow with what is written. */
-static bool is_of_encoder(const char *name) {
-    return strstr(name, "encoder") || strstr(name, "cross");
-}
-
 static enum tmk_role role_of(const struct finding *f, uint32_t input) {
     const struct tmk_source_input want = tmk_feed_want(f->feed, input);
     const enum tmk_role role = tmk_role_of(&want, f->graph->n_inputs == 1);
@@ -84,7 +79,7 @@ static enum tmk_role role_of(const struct finding *f, uint32_t input) {
         return role;
     if (f->tokens >= 0 && (role == TMK_ROLE_TOKENS || f->tokens == (int32_t)input))
         return f->tokens == (int32_t)input ? TMK_ROLE_TOKENS : TMK_ROLE_NONE;
-    return is_of_encoder(want.input) ? TMK_ROLE_NONE : role;
+    return tmk_role_is_of_encoder(want.input) ? TMK_ROLE_NONE : role;
 }
 
 static enum tmk_status find_roles(struct finding *f) {
@@ -144,7 +139,7 @@ static enum tmk_status pair_by_name(struct finding *f, uint32_t *left) {
         }
         if (out < f->graph->n_outputs)
             TMK_TRY(add_loop(f, &(struct tmk_loop){out, i}));
-        else if (is_of_encoder(f->graph->inputs[i]->name))
+        else if (tmk_role_is_of_encoder(f->graph->inputs[i]->name))
             f->feed->decoding.role[i] = TMK_ROLE_NONE;
         else
             ++*left;

@@ -24,8 +24,8 @@ def write(path, style="optimum", prompts=PROMPTS, positions=64):
     return model
 
 
-def feeds_of(model, feed, run, steps=STEPS, stop=()):
-    """The feeds of one prompt (or batch), as a loop around ONNX Runtime makes them, with the values that each gives."""
+def feeds_of(model, feed, run, steps=STEPS, stop=(), more=lambda values: {}):
+    """The feeds of one prompt (or batch), as a loop around ONNX Runtime makes them, with the values that each gives. more: of other inputs."""
     names = {output.name for output in model.graph.output}
     logits = "logits" if "logits" in names else "scores"
     outputs = [PRESENT["dynamo" if logits == "scores" else "optimum"](i) for i in range(len(CACHES))]
@@ -35,7 +35,7 @@ def feeds_of(model, feed, run, steps=STEPS, stop=()):
         yield feed, values
         mask = {} if "attention_mask" in feed else {"attention_mask": np.ones(feed["input_ids"].shape, np.int64)}
         made = next_feed({**feed, **mask}, values[logits], {name: values[output] for name, output in caches.items()})
-        feed = feed | {name: array for name, array in made.items() if name in feed}
+        feed = feed | {name: array for name, array in made.items() if name in feed} | more(values)
         if (np.isin(feed["input_ids"][:, -1], stop)).all():
             return
 
@@ -178,6 +178,62 @@ def test_caches_of_an_encoder_stay(path):
     np.savez(path / "b.npz", **{name: array for name, array in feed.items() if array.size})
     made = profile(path / "m.onnx", path / "b.npz", path / "b.json", "--generate", STEPS, "--dim", "past=0")
     check_values("with an encoder's cache", made, list(feeds_of(model, feed, runner_of(model))), 1)
+
+
+def merged(model):
+    """With keys of an encoder that are made where `use_cache_branch` is false, and come without elements where it is true, as Optimum merges
+    two decoders."""
+    helper, floats = onnx.helper, onnx.TensorProto.FLOAT
+    graph, last = model.graph, model.graph.node[-1]
+    assert last.output[0] == "logits"
+    last.output[0] = "apart"
+    names = ["kept", "made"]
+    outputs = [helper.make_tensor_value_info(name, floats, ["batch", "read", 1]) for name in names]
+    first = helper.make_graph([helper.make_node("Add", ["encoder_hidden_states"] * 2, ["kept"]), helper.make_node("Identity", ["kept"], ["made"])],
+                              "first", [], outputs)
+    later = helper.make_graph([helper.make_node("Identity", ["past_key_values.0.encoder.key"], ["kept"]),
+                               helper.make_node("Constant", [], ["made"], value=helper.make_tensor("none", floats, [0, 1, 1], []))],
+                              "later", [], [outputs[0], helper.make_tensor_value_info("made", floats, [0, 1, 1])])
+    graph.node.extend([helper.make_node("If", ["use_cache_branch"], ["all_kept", "present.0.encoder.key"], then_branch=later, else_branch=first),
+                       helper.make_node("ReduceMax", ["all_kept"], ["largest"], axes=[1], keepdims=1),
+                       helper.make_node("Add", ["apart", "largest"], ["logits"])])
+    graph.input.extend([helper.make_tensor_value_info("use_cache_branch", onnx.TensorProto.BOOL, [1]),
+                        *(helper.make_tensor_value_info(name, floats, ["batch", "read", 1])
+                          for name in ("encoder_hidden_states", "past_key_values.0.encoder.key"))])
+    graph.output.append(helper.make_tensor_value_info("present.0.encoder.key", floats, ["batch", "read", 1]))
+    return model
+
+
+def test_merged_decoders(path):
+    plain = decoder()
+    feeds = [prompt_feed(plain, prompt) for prompt in PROMPTS]
+    model = merged(plain)
+    onnx.save(model, path / "m.onnx")
+    read = [np.random.default_rng(i).standard_normal((1, 3 + i, 1)).astype("f4") for i in range(len(PROMPTS))]
+    (path / "p.jsonl").write_text("".join(json.dumps({"input_ids": prompt, "encoder_hidden_states": states.tolist()}) + "\n"
+                                          for prompt, states in zip(PROMPTS, read)))
+    made = profile(path / "m.onnx", path / "p.jsonl", path / "p.json", "--generate", STEPS)
+    run = runner_of(model)
+
+    def more(values):
+        array = values["present.0.encoder.key"]
+        return {"use_cache_branch": np.array([True]), **({"past_key_values.0.encoder.key": array} if array.size else {})}
+
+    loop = [pair for feed, states in zip(feeds, read)
+            for pair in feeds_of(model, feed | {"use_cache_branch": np.array([False]), "encoder_hidden_states": states,
+                                                "past_key_values.0.encoder.key": np.zeros((1, 0, 1), "f4")}, run, more=more)]
+    check_values("merged", made, loop, len(PROMPTS))
+    graph = onnx.load(path / "m.onnx").graph
+    kept = [value for value in graph.input if value.name != "use_cache_branch"]
+    del graph.input[:], graph.node[-3:]
+    graph.input.extend(kept)
+    graph.node.extend([onnx.helper.make_node("ReduceMax", ["past_key_values.0.encoder.key"], ["largest"], axes=[1], keepdims=1),
+                       onnx.helper.make_node("Add", ["apart", "largest"], ["logits"])])
+    del graph.output[-1]
+    model.graph.CopyFrom(graph)
+    onnx.save(model, path / "m.onnx")
+    refused(["profile", path / "m.onnx", "--data", path / "p.jsonl", "-o", path / "no.json"],
+            "an encoder makes 'past_key_values.0.encoder.key'; give it data of its own")
 
 
 def test_what_is_not_clear_is_refused(path):
