@@ -102,7 +102,7 @@ static double scale_by_ten(double x, int by) {
 
 /* number, which has so many digits, the first of 10^top, as %g prints it. */
 static void write_decimal(uint32_t number, int digits, int top, char *at) {
-    char each[10];
+    char each[10] = "";
     int n = digits;
     for (; n > 1 && number % 10 == 0; n--)
         number /= 10;
