@@ -138,8 +138,8 @@ def test_ncnn_template_finds_layers_by_weights(path):
         batch_norms(path / "model.onnx", folded)
         stored[folded] = {t.name: onnx.numpy_helper.to_array(t) for t in onnx.load(path / "model.onnx").graph.initializer}
     oracle.profile(path / "model.onnx", path / "x.npy", path / "profile.json")
-    oracle.tidemark("calibrate", path / "profile.json", "--quiet", "--method", "minmax", "--dtype", "int8", "--scheme", "symmetric",
-                    "-o", path / "enc.json")
+    oracle.tidemark("calibrate", path / "profile.json", "--quiet", "--method", "minmax", "--weights-method", "minmax",
+                    "--dtype", "int8", "--scheme", "symmetric", "-o", path / "enc.json")
     cell = [rng.standard_normal(shape).astype(np.float16).astype(np.float32) for shape in ((24, 5), (24,), (24, 6))]
     layers = [("Input in0 0 1 in0", [], none),
               ("Convolution conv_7 1 1 in0 7 0=8 1=3 5=1 6=216", [stored[True]["w0"]], stored[True]["b0"]),
