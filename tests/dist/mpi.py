@@ -43,7 +43,7 @@ def transports():
     """Of Open MPI; the one for shared memory has another name from release 5 on."""
     said = subprocess.run(["mpirun", "--version"], capture_output=True, text=True, check=False).stdout
     release = re.search(r"Open MPI\) (\d+)", said)
-    return "self,sm,tcp" if release and int(release[1]) >= 5 else "self,vader,tcp"
+    return "self,sm" if release and int(release[1]) >= 5 else "self,vader,tcp"
 
 
 def command(groups):
