@@ -6,7 +6,8 @@ import struct
 import sys
 import time
 
-from cli import BAD_INPUT, BUNDLE, DIGITS, DONE, PICTURES, WRONG_CALL, main, tidemark
+import onnx_bytes as onnx
+from cli import BAD_INPUT, BUNDLE, DIGITS, DONE, PICTURES, WRONG_CALL, main, npy_bytes, tidemark
 
 LABELS = BUNDLE / "digits-labels.npy"
 
@@ -60,6 +61,22 @@ def test_shares_have_intervals(path):
     assert all(math.isclose(a, b, abs_tol=1e-6) for a, b in zip((low, high), wilson(answer["agreement"]), strict=True))
     low, high = answer["accuracy_interval"]
     assert low < answer["accuracy_quantized"] - answer["accuracy_float"] < high and high - low > 0.02, answer["accuracy_interval"]
+
+
+def test_biases_of_products_with_three_axes_are_compared(path):
+    """QDQ files give them the rank of the product."""
+    numbers = [0.5, -1, 2, 0.25, 1, -2, 3, -0.5, 1]
+    model = onnx.model([onnx.node("MatMul", ["x", "w"], ["p"], "product"), onnx.node("Add", ["p", "b"], ["s"], "sum"),
+                        onnx.node("MatMul", ["s", "w"], ["q"], "later"), onnx.node("Add", ["q", "b"], ["y"], "last")],
+                       [onnx.value("x", ["N", 2, 3])], [onnx.value("y", ["N", 2, 3])],
+                       [onnx.tensor("w", [3, 3], numbers), onnx.tensor("b", [3], [1, 2, 3])])
+    (path / "m.onnx").write_bytes(model)
+    (path / "x.npy").write_bytes(npy_bytes([4, 2, 3]))
+    tidemark("profile", path / "m.onnx", "--data", path / "x.npy", "-q", "-o", path / "p.json").expect(DONE)
+    tidemark("calibrate", path / "p.json", "--sensitive=quantize", "-q", "-o", path / "enc.json").expect(DONE)
+    done = tidemark("simulate", path / "m.onnx", path / "enc.json", "--data", path / "x.npy").expect(DONE)
+    biases = [line.split() for line in done.out.splitlines() if line.split()[1:2] == ["b"]]
+    assert biases and all(words[-1] == "weight" for words in biases) and "another shape" not in done.err, done
 
 
 def test_integer_modes_and_threads_agree(path):
