@@ -38,5 +38,7 @@ enum tmk_role tmk_role_of(const struct tmk_source_input *input, bool alone) {
         return TMK_ROLE_LENGTH;
     if (has_word(name, caches))
         return TMK_ROLE_CACHE;
+    if (input->dtype == TMK_FLOAT32 && strstr(name, "embeds"))
+        return TMK_ROLE_EMBEDDINGS;
     return integer && (alone || has_word(name, tokens)) ? TMK_ROLE_TOKENS : TMK_ROLE_NONE;
 }

@@ -7,12 +7,13 @@
 
 enum tmk_role {
     TMK_ROLE_NONE,
-    TMK_ROLE_TOKENS,    /* token IDs */
-    TMK_ROLE_MASK,      /* nonzero at each token that there is, those in the caches included */
-    TMK_ROLE_POSITIONS, /* of the tokens */
-    TMK_ROLE_TYPES,     /* segments of the tokens */
-    TMK_ROLE_LENGTH,    /* tokens there are, those in the caches included (seqlens_k: less 1) */
-    TMK_ROLE_BEFORE,    /* tokens in the caches; where the next one is written */
+    TMK_ROLE_TOKENS,     /* token IDs */
+    TMK_ROLE_EMBEDDINGS, /* of tokens, in place of IDs */
+    TMK_ROLE_MASK,       /* nonzero at each token that there is, those in the caches included */
+    TMK_ROLE_POSITIONS,  /* of the tokens */
+    TMK_ROLE_TYPES,      /* segments of the tokens */
+    TMK_ROLE_LENGTH,     /* tokens there are, those in the caches included (seqlens_k: less 1) */
+    TMK_ROLE_BEFORE,     /* tokens in the caches; where the next one is written */
     TMK_ROLE_CACHE,
     TMK_ROLE_USES_CACHE /* a bool: are there tokens in the caches? */
 };

@@ -230,30 +230,39 @@ static enum tmk_status make_length(const struct field *field, size_t tokens, str
     return tmk_number_put(out, 0, length, diag);
 }
 
-/* The line's tokens; NULL: it names none. */
-static const cJSON *tokens_of(const struct jsonl *jsonl, uint32_t n) {
-    if (cJSON_IsArray(jsonl->parsed))
-        return jsonl->parsed;
-    for (uint32_t i = 0; i < n; i++) {
-        const cJSON *item = jsonl->fields[i].role == TMK_ROLE_TOKENS
-                                ? tmk_json_member(jsonl->parsed, jsonl->fields[i].want.input)
-                                : NULL;
-        if (item)
-            return item;
-    }
-    return NULL;
+/* How many tokens a row of IDs has, or of their embeddings; with the batch's axis of 1 or without.
+ */
+static size_t count_tokens(const cJSON *item, enum tmk_role role) {
+    struct tmk_shape shape;
+    if (measure_nested(item, &shape, NULL) != TMK_OK)
+        return 0;
+    const int32_t axis = shape.rank - (role == TMK_ROLE_EMBEDDINGS ? 2 : 1);
+    return axis < 0 ? 0 : (size_t)shape.dim[axis];
 }
 
-static size_t count_tokens(const cJSON *item) {
-    while (cJSON_IsArray(item) && cJSON_IsArray(item->child) && !item->child->next)
-        item = item->child; /* [[1, 2, 3]] */
-    return cJSON_IsArray(item) ? (size_t)cJSON_GetArraySize(item) : 0;
+/* False: the line names none. */
+static bool find_tokens(const struct jsonl *jsonl, uint32_t n, size_t *count) {
+    if (cJSON_IsArray(jsonl->parsed)) {
+        *count = count_tokens(jsonl->parsed, TMK_ROLE_TOKENS);
+        return true;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        const struct field *field = &jsonl->fields[i];
+        const cJSON *item = field->role == TMK_ROLE_TOKENS || field->role == TMK_ROLE_EMBEDDINGS
+                                ? tmk_json_member(jsonl->parsed, field->want.input)
+                                : NULL;
+        if (item) {
+            *count = count_tokens(item, field->role);
+            return true;
+        }
+    }
+    return false;
 }
 
 static enum tmk_status make_tensor(const struct jsonl *jsonl, uint32_t n, uint32_t array,
                                    struct tmk_tensor *out, struct tmk_diag *diag) {
     const struct field *field = &jsonl->fields[array];
-    const cJSON *tokens = tokens_of(jsonl, n);
+    size_t tokens = 0;
     const cJSON *own = cJSON_IsArray(jsonl->parsed)
                            ? (field->role == TMK_ROLE_TOKENS ? jsonl->parsed : NULL)
                            : tmk_json_member(jsonl->parsed, field->want.input);
@@ -263,12 +272,13 @@ static enum tmk_status make_tensor(const struct jsonl *jsonl, uint32_t n, uint32
         return make_empty(&field->want, jsonl->use_cache, out, diag);
     if (field->role == TMK_ROLE_USES_CACHE)
         return make_false(&field->want, out, diag);
-    if (!tokens || field->role == TMK_ROLE_NONE || field->role == TMK_ROLE_TOKENS ||
+    if (!find_tokens(jsonl, n, &tokens) || field->role == TMK_ROLE_NONE ||
+        field->role == TMK_ROLE_TOKENS || field->role == TMK_ROLE_EMBEDDINGS ||
         field->role == TMK_ROLE_CACHE || tmk_role_is_of_encoder(field->want.input))
         return tmk_fail(diag, TMK_FORMAT, "has nothing for the input '%s'", field->want.input);
     if (field->role == TMK_ROLE_LENGTH || field->role == TMK_ROLE_BEFORE)
-        return make_length(field, count_tokens(tokens), out, diag);
-    return make_row(field, count_tokens(tokens), out, diag);
+        return make_length(field, tokens, out, diag);
+    return make_row(field, tokens, out, diag);
 }
 
 static enum tmk_status read_jsonl(struct tmk_source *source, uint32_t array, uint64_t first,

@@ -79,7 +79,7 @@ static enum tmk_role role_of(const struct finding *f, uint32_t input) {
         return role;
     if (f->tokens >= 0 && (role == TMK_ROLE_TOKENS || f->tokens == (int32_t)input))
         return f->tokens == (int32_t)input ? TMK_ROLE_TOKENS : TMK_ROLE_NONE;
-    return tmk_role_is_of_encoder(want.input) ? TMK_ROLE_NONE : role;
+    return role == TMK_ROLE_EMBEDDINGS || tmk_role_is_of_encoder(want.input) ? TMK_ROLE_NONE : role;
 }
 
 static enum tmk_status find_roles(struct finding *f) {

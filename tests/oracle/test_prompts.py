@@ -106,6 +106,22 @@ def test_positions_with_coordinates(path):
     compare(measured, expected(model, [feeds_of(tokens) | {"position_ids": np.tile(np.arange(len(tokens)), (3, 1, 1))} for tokens in PROMPTS]))
 
 
+def test_embeddings_in_place_of_tokens(path):
+    model = decoder(path)
+    del model.graph.node[0]
+    model.graph.node[1].input[0] = "inputs_embeds"
+    model.graph.input[0].CopyFrom(helper.make_tensor_value_info("inputs_embeds", TensorProto.FLOAT, ["N", "T", 8]))
+    onnx.save(model, path / "m.onnx")
+    rows = [np.random.default_rng(len(tokens)).standard_normal((len(tokens), 8)).astype("f4") for tokens in PROMPTS]
+    lines = [{"inputs_embeds": (row if i else row[None]).tolist()} for i, row in enumerate(rows)]  # one with the batch's axis
+    (path / "prompts.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    measured = profile(path / "m.onnx", path / "prompts.jsonl", path / "p.json")
+    feeds = [feeds_of(tokens) | {"inputs_embeds": row[None]} for tokens, row in zip(PROMPTS, rows)]
+    for feed in feeds:
+        del feed["input_ids"]
+    compare(measured, expected(model, feeds))
+
+
 def test_bad_lines_are_named(path):
     decoder(path)
     for text, why in (('[1, 2]\n{"a": [1]}\n', "line 2: has nothing for the input 'input_ids'"), ("[1]\n\n[1.5]\n", "line 3: 1.5 is no int64"),
