@@ -9,6 +9,7 @@ import atexit
 import json
 import logging
 import os
+import shutil
 import struct
 import sys
 import tempfile
@@ -319,10 +320,11 @@ def write(folder):
 def folder():
     if RECORDED.is_dir():
         return RECORDED
-    made = tempfile.TemporaryDirectory(prefix="tidemark-examples-")
-    atexit.register(made.cleanup)
-    write(made.name)
-    return Path(made.name)
+    made, owner = tempfile.mkdtemp(prefix="tidemark-examples-"), os.getpid()
+    # not where a package's forked process ends
+    atexit.register(lambda: os.getpid() == owner and shutil.rmtree(made))
+    write(made)
+    return Path(made)
 
 
 if __name__ == "__main__":
