@@ -424,8 +424,7 @@ static int run_calibrate(const struct command *command, int argc, char **argv) {
          &args.dtype},
         {"weights-method", 0, OPTION_TEXT, "NAME",
          "how ranges of weights are found: auto the range with the least error of the sums that "
-         "they "
-         "are multiplied into, the default where the model is found; minmax; mse, l4 the "
+         "they are multiplied into, the default where the model is found; minmax; mse, l4 the "
          "range with the least squared error, with the least fourth power of the error",
          &args.options.weights.method},
         {"weights-block", 0, OPTION_COUNT, "N",
@@ -434,9 +433,8 @@ static int run_calibrate(const struct command *command, int argc, char **argv) {
          &args.block},
         {"model", 0, OPTION_INPUT, "FILE",
          "where the weights are; without it the profiled model is looked for beside the profile "
-         "and in "
-         "the current folder, by its name and hash, and weights have their extremes where it is in "
-         "neither",
+         "and in the current folder, by its name and hash, and weights have their extremes where "
+         "it is in neither",
          &args.model},
         PARAMS_OPTION_ROW(args.params),
         {"weights-dtype", 0, OPTION_TEXT, "TYPE", "of weights: int8, int4, int16 ...",

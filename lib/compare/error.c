@@ -66,15 +66,11 @@ static void add_code(struct tmk_error_sums *sum, int32_t x, int32_t y) {
 }
 
 /* But for leading axes of size 1, which QDQ files give to biases. */
-static bool same_shape(struct tmk_shape a, struct tmk_shape b) {
-    struct tmk_shape *longer = a.rank > b.rank ? &a : &b;
-    const int32_t ones = abs(a.rank - b.rank);
-    for (int32_t i = 0; i < ones; i++)
-        if (longer->dim[i] != 1)
+static bool same_shape(const struct tmk_shape *a, const struct tmk_shape *b) {
+    for (int32_t i = 1; i <= a->rank || i <= b->rank; i++)
+        if ((i <= a->rank ? a->dim[a->rank - i] : 1) != (i <= b->rank ? b->dim[b->rank - i] : 1))
             return false;
-    memmove(longer->dim, longer->dim + ones, (size_t)(longer->rank - ones) * sizeof *longer->dim);
-    longer->rank -= ones;
-    return tmk_shape_equal(&a, &b);
+    return true;
 }
 
 void tmk_error_add(struct tmk_error_sums *sum, const struct tmk_tensor *left,
@@ -86,7 +82,8 @@ void tmk_error_add(struct tmk_error_sums *sum, const struct tmk_tensor *left,
         return;
     sum->numbers = sum->numbers || numbers;
     struct tmk_scale_layout left_scales, right_scales;
-    if (!same_shape(left->shape, right->shape) || !find_layout(left, left_encoding, &left_scales) ||
+    if (!same_shape(&left->shape, &right->shape) ||
+        !find_layout(left, left_encoding, &left_scales) ||
         !find_layout(right, right_encoding, &right_scales)) {
         sum->reshaped++;
         return;

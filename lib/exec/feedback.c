@@ -49,9 +49,8 @@ enum tmk_status tmk_loop_state_store(struct tmk_loop_state *carried,
     for (uint32_t i = 0; i < feedback->n; i++) {
         const struct tmk_value *output = graph->outputs[feedback->loops[i].output];
         const struct tmk_tensor tensor = tmk_worker_value(worker, output);
-        /* a decoder may make the keys of its encoder in the first step alone */
-        if (tensor.kind == TMK_TYPE_TENSOR && !tmk_tensor_count(&tensor) &&
-            tmk_tensor_count(&carried->states[i]))
+        if (feedback->loops[i].keeps && tensor.kind == TMK_TYPE_TENSOR &&
+            !tmk_tensor_count(&tensor) && tmk_tensor_count(&carried->states[i]))
             continue;
         TMK_TRY(check_loop(output, graph->inputs[feedback->loops[i].input], &tensor, diag));
         tmk_tensor_finish(&carried->states[i]);

@@ -8,6 +8,7 @@
 /* Graph output number `output` of a step is graph input number `input` of the next. */
 struct tmk_loop {
     uint32_t output, input;
+    bool keeps; /* an output without elements leaves the state as it is */
 };
 
 struct tmk_feedback {
@@ -24,8 +25,7 @@ struct tmk_loop_state {
  * have theirs. */
 void tmk_loop_state_load(const struct tmk_loop_state *carried, const struct tmk_feedback *feedback,
                          struct tmk_tensor *inputs);
-/* After a step: keeps the outputs that are fed back; an output without elements leaves the state
- * as it is. TMK_TYPE, TMK_SHAPE: the input does not take
+/* After a step: keeps the outputs that are fed back. TMK_TYPE, TMK_SHAPE: the input does not take
  * such a tensor. */
 TMK_NODISCARD enum tmk_status tmk_loop_state_store(struct tmk_loop_state *carried,
                                                    const struct tmk_feedback *feedback,

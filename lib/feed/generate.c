@@ -36,7 +36,9 @@ static enum tmk_status add_loop(struct finding *f, const struct tmk_loop *loop) 
     if (f->fed[loop->input])
         return tmk_fail(f->diag, TMK_ARGUMENT, "--feedback: input '%s' is fed back already",
                         in->name);
-    decoding->loops[decoding->n++] = *loop;
+    decoding->loops[decoding->n] = *loop;
+    /* merged decoders make the keys of their encoder in the first step alone */
+    decoding->loops[decoding->n++].keeps = tmk_role_is_of_encoder(in->name);
     f->fed[loop->input] = f->taken[loop->output] = true;
     decoding->role[loop->input] = TMK_ROLE_NONE; /* fed back, it does not grow otherwise */
     return TMK_OK;
@@ -138,7 +140,7 @@ static enum tmk_status pair_by_name(struct finding *f, uint32_t *left) {
                 break;
         }
         if (out < f->graph->n_outputs)
-            TMK_TRY(add_loop(f, &(struct tmk_loop){out, i}));
+            TMK_TRY(add_loop(f, &(struct tmk_loop){out, i, false}));
         else if (tmk_role_is_of_encoder(f->graph->inputs[i]->name))
             f->feed->decoding.role[i] = TMK_ROLE_NONE;
         else
@@ -177,7 +179,7 @@ static enum tmk_status pair_by_order(struct finding *f, uint32_t caches) {
 static bool may_be_cache(const struct finding *f, uint32_t output) {
     for (uint32_t i = 0; i < f->graph->n_inputs; i++)
         if (f->feed->decoding.role[i] == TMK_ROLE_CACHE &&
-            tmk_feed_fits(f->feed, &(struct tmk_loop){output, i}))
+            tmk_feed_fits(f->feed, &(struct tmk_loop){output, i, false}))
             return true;
     return false;
 }

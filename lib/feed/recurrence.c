@@ -31,7 +31,7 @@ enum tmk_status tmk_feed_parse_pair(const struct tmk_feed *feed, size_t i, struc
         int32_t output = output_by_name(graph, text, (size_t)(eq - text)),
                 input = tmk_feed_input(graph, eq + 1, strlen(eq + 1));
         if (output >= 0 && input >= 0) {
-            *out = (struct tmk_loop){(uint32_t)output, (uint32_t)input};
+            *out = (struct tmk_loop){(uint32_t)output, (uint32_t)input, false};
             return TMK_OK;
         }
         some_output = output >= 0 ? output : some_output;

@@ -21,8 +21,11 @@ static void normalize_parts(const struct parts *p, float *y) {
         const float *x = p->x + i * p->n;
         const double squares = tmk_vsum_deviations(x, 0, p->n) / (double)p->n;
         const float factor = (float)(1 / sqrt(squares + p->epsilon));
-        for (size_t j = 0; j < p->n; j++)
-            y[i * p->n + j] = x[j] * factor * (p->scale ? p->scale[i % p->rows * p->n + j] : 1.0f);
+        float *to = y + i * p->n;
+        if (p->scale)
+            tmk_vnormalize(x, 0, factor, p->scale + i % p->rows * p->n, NULL, to, p->n);
+        else
+            tmk_vscale(x, factor, to, p->n);
     }
 }
 

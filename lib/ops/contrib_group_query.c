@@ -15,6 +15,7 @@
 #include "ops/contrib.h"
 #include "ops/matmul.h"
 #include "ops/rotary.h"
+#include "ops/vmath.h"
 
 enum {
     IN_Q,
@@ -257,7 +258,7 @@ struct job {
     float *nothing;    /* [total] zeros */
     float *y;
     float scale, cap;
-    float query_epsilon, key_epsilon;
+    double query_epsilon, key_epsilon;
     int64_t window;
     bool causal, interleaved, smooth;
 };
@@ -282,15 +283,12 @@ static enum tmk_status find_lengths(const struct job *j, int64_t b, int64_t *bef
 static const float *normalize_row(const struct job *j, uint32_t norm, const float *x) {
     const struct tmk_tensor *weight = tmk_run_in(j->run, norm);
     const size_t size = (size_t)j->s.size;
-    float squares = 0;
     if (!weight)
         return x;
-    for (size_t i = 0; i < size; i++)
-        squares += x[i] * x[i];
-    const float by = 1 / sqrtf(squares / (float)size +
-                               (norm == IN_QUERY_NORM ? j->query_epsilon : j->key_epsilon));
-    for (size_t i = 0; i < size; i++)
-        j->normalized[i] = x[i] * by * ((const float *)weight->data)[i];
+    const double squares = tmk_vsum_deviations(x, 0, size) / (double)size,
+                 epsilon = norm == IN_QUERY_NORM ? j->query_epsilon : j->key_epsilon;
+    tmk_vnormalize(x, 0, (float)(1 / sqrt(squares + epsilon)), weight->data, NULL, j->normalized,
+                   size);
     return j->normalized;
 }
 
@@ -460,8 +458,8 @@ static enum tmk_status run_group_query(struct tmk_run *run) {
     j.smooth = tmk_node_int(run->node, "smooth_softmax", 0) > 0;
     j.causal = tmk_node_int(run->node, "causal", 1) != 0;
     const double epsilon = tmk_node_float(run->node, "qk_norm_epsilon", 1e-6);
-    j.query_epsilon = (float)tmk_node_float(run->node, "q_norm_epsilon", epsilon);
-    j.key_epsilon = (float)tmk_node_float(run->node, "k_norm_epsilon", epsilon);
+    j.query_epsilon = tmk_node_float(run->node, "q_norm_epsilon", epsilon);
+    j.key_epsilon = tmk_node_float(run->node, "k_norm_epsilon", epsilon);
     const size_t size = (size_t)s->size, kv = (size_t)s->groups * size;
     j.q = run->in[IN_Q]->data;
     j.q_row = (size_t)s->heads * size + (s->packed ? 2 * kv : 0);

@@ -58,6 +58,34 @@ static enum tmk_status gather_run(struct tmk_run *run) {
     return TMK_OK;
 }
 
+/* ---- what GatherElements and ScatterElements share ---- */
+
+static enum tmk_status want_fit(const struct tmk_shape *indices, const struct tmk_shape *data,
+                                int32_t axis, struct tmk_diag *diag) {
+    bool fits = indices->rank == data->rank;
+    for (int32_t i = 0; i < data->rank && fits; i++)
+        fits = i == axis || indices->dim[i] <= data->dim[i];
+    return fits ? TMK_OK
+                : tmk_fail(diag, TMK_SHAPE,
+                           "indices of shape %s do not fit data of shape %s on axis %d",
+                           TMK_SHAPE_TEXT(indices), TMK_SHAPE_TEXT(data), axis);
+}
+
+/* To the next line of `indices`, at `at`; answers how far it lies behind in data of these strides,
+ * without its part on `axis`. */
+static int64_t next_line(const struct tmk_shape *indices, const int64_t *stride, int32_t axis,
+                         int64_t *at) {
+    int64_t by = 0;
+    for (int32_t k = indices->rank - 2; k >= 0; k--) {
+        by += k == axis ? 0 : stride[k];
+        if (++at[k] < indices->dim[k])
+            break;
+        by -= k == axis ? 0 : stride[k] * at[k];
+        at[k] = 0;
+    }
+    return by;
+}
+
 /* ---- GatherElements: one element for each of `indices` ---- */
 
 static enum tmk_status gather_elements_infer(struct tmk_infer *infer) {
@@ -65,13 +93,7 @@ static enum tmk_status gather_elements_infer(struct tmk_infer *infer) {
     int32_t axis;
     TMK_TRY(axis_of(infer->node, data, &axis, infer->diag));
     TMK_TRY(tmk_want_indices(indices, "the indices", infer->diag));
-    bool fits = indices->shape.rank == data->shape.rank;
-    for (int32_t i = 0; i < data->shape.rank && fits; i++)
-        fits = i == axis || indices->shape.dim[i] <= data->shape.dim[i];
-    if (!fits)
-        return tmk_fail(infer->diag, TMK_SHAPE,
-                        "indices of shape %s do not fit data of shape %s on axis %d",
-                        TMK_SHAPE_TEXT(&indices->shape), TMK_SHAPE_TEXT(&data->shape), axis);
+    TMK_TRY(want_fit(&indices->shape, &data->shape, axis, infer->diag));
     return tmk_infer_set(infer, 0, data->dtype, &indices->shape);
 }
 
@@ -95,13 +117,7 @@ static enum tmk_status gather_elements_run(struct tmk_run *run) {
             memcpy((char *)out->data + (i + (size_t)j) * element,
                    (const char *)data->data + (size_t)from * element, element);
         }
-        for (int32_t k = last - 1; k >= 0; k--) {
-            base += k == axis ? 0 : stride[k];
-            if (++at[k] < indices->shape.dim[k])
-                break;
-            base -= k == axis ? 0 : stride[k] * at[k];
-            at[k] = 0;
-        }
+        base += next_line(&indices->shape, stride, axis, at);
     }
     return TMK_OK;
 }
@@ -299,18 +315,12 @@ static enum tmk_status scatter_types(struct tmk_infer *infer) {
 static enum tmk_status scatter_elements_infer(struct tmk_infer *infer) {
     const struct tmk_shape *data = &infer->in[0]->shape, *indices = &infer->in[1]->shape;
     int32_t axis;
-    TMK_TRY(tmk_axis(tmk_node_int(infer->node, "axis", 0), data->rank, &axis, infer->diag));
+    TMK_TRY(axis_of(infer->node, infer->in[0], &axis, infer->diag));
     TMK_TRY(tmk_want_indices(infer->in[1], "the indices", infer->diag));
     if (!tmk_shape_equal(indices, &infer->in[2]->shape))
         return tmk_fail(infer->diag, TMK_SHAPE, "indices of shape %s, but updates of shape %s",
                         TMK_SHAPE_TEXT(indices), TMK_SHAPE_TEXT(&infer->in[2]->shape));
-    bool fits = indices->rank == data->rank;
-    for (int32_t i = 0; i < data->rank && fits; i++)
-        fits = i == axis || indices->dim[i] <= data->dim[i];
-    if (!fits)
-        return tmk_fail(infer->diag, TMK_SHAPE,
-                        "indices of shape %s do not fit data of shape %s on axis %d",
-                        TMK_SHAPE_TEXT(indices), TMK_SHAPE_TEXT(data), axis);
+    TMK_TRY(want_fit(indices, data, axis, infer->diag));
     return scatter_types(infer);
 }
 
@@ -320,7 +330,7 @@ static enum tmk_status scatter_elements_run(struct tmk_run *run) {
     enum reduction how = REDUCE_NONE;
     int32_t axis, last = data->shape.rank - 1;
     TMK_TRY(reduction_of(run->node, &how, run->diag));
-    TMK_TRY(tmk_axis(tmk_node_int(run->node, "axis", 0), data->shape.rank, &axis, run->diag));
+    TMK_TRY(axis_of(run->node, data, &axis, run->diag));
     TMK_TRY(tmk_run_view(run));
     size_t n = tmk_tensor_count(indices), element = tmk_dtype_size(data->dtype);
     if (!out || n == 0)
@@ -341,13 +351,7 @@ static enum tmk_status scatter_elements_run(struct tmk_run *run) {
             else
                 combine(how, (char *)out->data + to, from, 1);
         }
-        for (int32_t k = last - 1; k >= 0; k--) {
-            base += k == axis ? 0 : stride[k];
-            if (++at[k] < indices->shape.dim[k])
-                break;
-            base -= k == axis ? 0 : stride[k] * at[k];
-            at[k] = 0;
-        }
+        base += next_line(&indices->shape, stride, axis, at);
     }
     return TMK_OK;
 }
