@@ -135,6 +135,18 @@ def test_state_may_grow(path):
     assert (records["sum"]["min"], records["sum"]["max"]) == (min(sums), max(sums)), records["sum"]
 
 
+def test_state_may_end(path):
+    """What has no elements is fed back as it is."""
+    nodes = [onnx.node("Slice", ["past", "one", "many", "zero"], ["present"]), onnx.node("ReduceSum", ["x"], ["sum"], keepdims=0)]
+    bounds = [onnx.tensor(name, [1], [number], onnx.INT64) for name, number in (("one", 1), ("many", 9), ("zero", 0))]
+    (path / "m.onnx").write_bytes(onnx.model(nodes, [onnx.value("past", ["P", 2]), onnx.value("x", [1, 2])],
+                                             [onnx.value("sum", []), onnx.value("present", ["Q", 2])], bounds))
+    tidemark("profile", path / "m.onnx", "--data", save(path / "x.npy", numbers(6)), "--feedback", "present=past", "--dim", "P=2",
+             "-o", path / "p.json").expect(DONE)
+    shapes = {tuple(one["shape"]): one["runs"] for one in tensors_of(path / "p.json")["past"]["observed_shapes"]}
+    assert shapes == {(2, 2): 1, (1, 2): 1, (0, 2): 4}, shapes
+
+
 def test_merged_shards_equal_the_run(path):
     words = [running_sum(path), "--data", save(path / "x.npy", numbers(100)), *LOOP]
     for rule, more, counts in (("every=9", [], (1, 2, 7)), ("every=40", [], (2, 7)), ("every=9", ["--skip", 13], (3,)),
