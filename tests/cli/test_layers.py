@@ -79,7 +79,7 @@ def test_a_limit_that_the_network_does_not_fit(here):
     peak = int(re.search(r"peak (\d+) MiB", done.err)[1])
     if "sanitized" not in FEATURES:
         assert peak < LIMIT and 0.85 * peak - 8 < float(layers.split()[-2]) < 1.2 * peak + 8, (peak, layers)
-    done = tidemark(*run, "--memory-limit", "40M", "-o", here / "no.json")
+    done = tidemark(*run, "--memory-limit", "28M", "-o", here / "no.json")
     assert done.status == BAD_INPUT and "layer by layer, more than the limit" in done.err and len(done.err.splitlines()) == 1, done
     assert not (here / "no.json").exists()
 
