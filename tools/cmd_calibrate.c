@@ -375,8 +375,10 @@ static bool check_arguments(const struct command *command, struct calibrate_args
     }
     w->block = (uint32_t)args->block;
     const char *sensitive = args->options.sensitive;
-    if (sensitive && strcmp(sensitive, "float") != 0 && strcmp(sensitive, "quantize") != 0) {
-        *exit_status = wrong_call(command, "--sensitive %s: float or quantize", sensitive);
+    if (sensitive && strcmp(sensitive, "float") != 0 && strcmp(sensitive, "quantize") != 0 &&
+        strcmp(sensitive, "uint16") != 0 && strcmp(sensitive, "int16") != 0) {
+        *exit_status =
+            wrong_call(command, "--sensitive %s: float, quantize, uint16 or int16", sensitive);
         return false;
     }
     const char *types[] = {args->dtype, args->weights_dtype};
@@ -459,7 +461,7 @@ static int run_calibrate(const struct command *command, int argc, char **argv) {
          &args.options.config},
         {"sensitive", 0, OPTION_TEXT, "WHICH",
          "what 8 bits ruin (`show --patterns`), and what is no product of weights: float (the "
-         "default) or quantize",
+         "default), quantize, or uint16 or int16",
          &args.options.sensitive},
         TARGET_OPTION_ROW(args.target),
         {"list", 0, OPTION_FLAG, NULL, "each value that stays float, with the reason", &args.list},

@@ -58,6 +58,8 @@ static enum tmk_status set_defaults(struct calibrate *c) {
                             settings.method->name);
         c->config.defaults[role] = settings;
     }
+    if (tmk_dtype_bits(c->config.defaults[TMK_ENCODING_ACTIVATION].dtype) > 8)
+        c->config.sensitive_dtype = TMK_UNDEFINED;
     /* multipliers are powers of two only if all scales are */
     for (uint32_t i = 0; c->options->pow2_requant && i < c->config.n_rules; i++)
         c->config.rules[i].settings.pow2 = TMK_UNSET;
@@ -109,7 +111,9 @@ static enum tmk_status fill_header(struct calibrate *c) {
     TMK_TRY(add_choice(c, TMK_ENCODING_ACTIVATION, activation));
     TMK_TRY(add_choice(c, TMK_ENCODING_WEIGHT, weight));
     TMK_TRY(add_setting(c, "sensitive",
-                        c->config.quantize_sensitive == TMK_YES ? "quantize" : "float"));
+                        c->config.quantize_sensitive != TMK_YES ? "float"
+                        : c->config.sensitive_dtype ? tmk_dtype_name(c->config.sensitive_dtype)
+                                                    : "quantize"));
     if (c->config.defaults[TMK_ENCODING_ACTIVATION].pow2 == TMK_YES)
         TMK_TRY(add_setting(c, "pow2", "true"));
     if (c->options->target)

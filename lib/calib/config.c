@@ -103,9 +103,13 @@ static enum tmk_status set_dtype(const char *name, enum tmk_status wrong,
 
 enum tmk_status tmk_config_set_sensitive(struct tmk_config *config, const char *text,
                                          enum tmk_status wrong, struct tmk_diag *diag) {
-    if (strcmp(text, "float") != 0 && strcmp(text, "quantize") != 0)
-        return tmk_fail(diag, wrong, "'sensitive' is 'float' or 'quantize', not '%s'", text);
-    config->quantize_sensitive = *text == 'q' ? TMK_YES : TMK_NO;
+    const enum tmk_dtype dtype = tmk_dtype_by_name(text);
+    const bool wide = dtype == TMK_INT16 || dtype == TMK_UINT16;
+    if (strcmp(text, "float") != 0 && strcmp(text, "quantize") != 0 && !wide)
+        return tmk_fail(diag, wrong,
+                        "'sensitive' is 'float', 'quantize', 'uint16' or 'int16', not '%s'", text);
+    config->quantize_sensitive = *text == 'f' ? TMK_NO : TMK_YES;
+    config->sensitive_dtype = wide ? dtype : TMK_UNDEFINED;
     return TMK_OK;
 }
 

@@ -82,6 +82,7 @@ struct tmk_config {
     uint32_t n_rules;
     bool skip_first, skip_last;
     enum tmk_tristate quantize_sensitive;
+    enum tmk_dtype sensitive_dtype;  /* of 16 bits; TMK_UNDEFINED: as all others */
     const struct tmk_target *target; /* whose table the first n_base rules are; NULL: none */
     uint32_t n_base;
     bool built_in[TMK_RULES];
@@ -95,7 +96,7 @@ TMK_NODISCARD enum tmk_status tmk_config_init(struct tmk_config *config, const c
 /* The same of what such a file holds (may be NULL). The tree is only read during the call. */
 TMK_NODISCARD enum tmk_status tmk_config_init_tree(struct tmk_config *config, const cJSON *tree,
                                                    struct tmk_diag *diag);
-/* "float" or "quantize"; status `wrong` for other words. */
+/* "float", "quantize", or a type of 16 bits; status `wrong` for other words. */
 TMK_NODISCARD enum tmk_status tmk_config_set_sensitive(struct tmk_config *config, const char *text,
                                                        enum tmk_status wrong,
                                                        struct tmk_diag *diag);

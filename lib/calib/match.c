@@ -53,18 +53,23 @@ static enum tmk_op_class class_of(const struct tmk_match *m, uint32_t node) {
 }
 
 /* It moves, clips or compares: 8 bits in, 8 bits out, nothing lost between two products. */
-static bool is_follower(const struct tmk_match *m, uint32_t node) {
+static bool is_moving(const struct tmk_match *m, uint32_t node) {
     static const char *const comparing[] = {"Max", "Min", "Where", "ReduceMax", "ReduceMin"};
     const struct tmk_net_node *n = &m->net->nodes[node];
     const enum tmk_op_class class = class_of(m, node);
     if (class == TMK_OP_DIRECT || class == TMK_OP_CLAMP)
         return true;
-    if (m->config->quantize_sensitive == TMK_YES)
-        return false;
     for (size_t i = 0; i < TMK_COUNT(comparing); i++)
         if (strcmp(n->op, comparing[i]) == 0)
             return true;
     return tmk_traits_are(tmk_traits_of(n->domain, n->op), TMK_TRAIT_MOVES);
+}
+
+static bool is_follower(const struct tmk_match *m, uint32_t node) {
+    const enum tmk_op_class class = class_of(m, node);
+    return m->config->quantize_sensitive == TMK_YES
+               ? class == TMK_OP_DIRECT || class == TMK_OP_CLAMP
+               : is_moving(m, node);
 }
 
 /* Of what it makes of constants, its readers alone decide. */
@@ -85,10 +90,14 @@ static bool is_worth_it(const struct tmk_match *m, uint32_t node) {
     return traits->class == TMK_OP_MACC && traits->product != TMK_PRODUCT_CONV_TRANSPOSED;
 }
 
+/* 8 bits lose too much in it. */
+static bool is_delicate(const struct tmk_match *m, uint32_t node) {
+    return m->patterns->of[node] != TMK_PATTERN_NONE || m->wide[node] != 0 ||
+           (!is_worth_it(m, node) && !is_moving(m, node) && !is_bias_add(m, node));
+}
+
 static bool is_sensitive(const struct tmk_match *m, uint32_t node) {
-    return m->config->quantize_sensitive != TMK_YES &&
-           (m->patterns->of[node] != TMK_PATTERN_NONE || m->wide[node] != 0 ||
-            (!is_worth_it(m, node) && !is_follower(m, node) && !is_bias_add(m, node)));
+    return m->config->quantize_sensitive != TMK_YES && is_delicate(m, node);
 }
 
 enum tmk_tristate tmk_match_default(const struct tmk_match *m, uint32_t node) {
@@ -141,6 +150,8 @@ struct tmk_quant_settings tmk_match_settings(const struct tmk_match *m, uint32_t
     if (node != TMK_NET_NONE && m->beside_float[node] != TMK_NET_NONE &&
         (role == TMK_ENCODING_ACTIVATION || moves_constants(m, node)))
         settings.quantize = TMK_NO;
+    if (node != TMK_NET_NONE && role == TMK_ENCODING_ACTIVATION && m->more_bits[node])
+        settings.dtype = m->config->sensitive_dtype;
     for (uint32_t i = 0; i < m->config->n_rules; i++) {
         const struct tmk_config_rule *rule = &m->config->rules[i];
         bool of_nodes = is_of_nodes(rule);
@@ -239,6 +250,40 @@ static uint32_t float_behind(const struct tmk_match *m, uint32_t node) {
     return found;
 }
 
+static bool moves_more_bits(const struct tmk_match *m, uint32_t node) {
+    for (uint32_t i = 0; i < m->net->nodes[node].n_inputs; i++) {
+        const uint32_t x = tmk_net_input(m->net, node, i);
+        if (x != TMK_NET_NONE && m->net->maker[x] != TMK_NET_NONE && m->more_bits[m->net->maker[x]])
+            return true;
+    }
+    return false;
+}
+
+/* All that read its results have more bits. */
+static bool has_more_bits_behind(const struct tmk_match *m, uint32_t node) {
+    const struct tmk_net_node *n = &m->net->nodes[node];
+    bool found = false;
+    for (uint32_t o = 0; o < n->n_outputs; o++) {
+        const uint32_t y = n->outputs[o];
+        for (uint32_t k = y == TMK_NET_NONE ? 0 : m->net->first_use[y];
+             y != TMK_NET_NONE && k < m->net->first_use[y + 1]; k++) {
+            if (!m->more_bits[m->net->uses[k].node])
+                return false;
+            found = true;
+        }
+    }
+    return found;
+}
+
+/* What moves, clips or compares has the type of what it moves, or of all that read it. */
+static void find_more_bits(const struct tmk_match *m) {
+    for (uint32_t i = 0; i < m->net->n_nodes; i++)
+        m->more_bits[i] = is_delicate(m, i) || (is_moving(m, i) && moves_more_bits(m, i));
+    for (uint32_t i = m->net->n_nodes; i-- > 0;)
+        if (is_moving(m, i) && has_more_bits_behind(m, i))
+            m->more_bits[i] = true;
+}
+
 /* Nodes stand in the order of their results' IDs, so operands come first. */
 void tmk_match_beside_float(const struct tmk_match *m) {
     for (uint32_t i = 0; i < m->net->n_nodes; i++) {
@@ -253,4 +298,6 @@ void tmk_match_beside_float(const struct tmk_match *m) {
             m->beside_float[i] == TMK_NET_NONE && is_follower(m, i) && !is_bias_add(m, i) &&
             is_node_quantized(m, i) == TMK_UNSET)
             m->beside_float[i] = float_behind(m, i);
+    if (m->config->sensitive_dtype != TMK_UNDEFINED)
+        find_more_bits(m);
 }

@@ -16,6 +16,8 @@ struct tmk_match {
     const float *wide;      /* [n_nodes], of tmk_find_wide */
     uint32_t *beside_float; /* [n_nodes], set by tmk_match_beside_float: the float node for which
                                this one is float, too; else TMK_NET_NONE */
+    bool *more_bits;        /* [n_nodes], set by tmk_match_beside_float: its values have the
+                               config's type for what 8 bits ruin */
     uint32_t *matched;      /* [config->n_rules], counts */
 };
 
@@ -32,7 +34,8 @@ void tmk_match_first_and_last(const struct tmk_match *match);
 enum tmk_tristate tmk_match_default(const struct tmk_match *match, uint32_t node);
 
 /* Finds the nodes that only move, clip or compare, and are float because a neighbour is: the node
- * whose result they move, or, with sensitive=float, all that read their results. Before the first
+ * whose result they move, or, with sensitive=float, all that read their results; and the nodes that
+ * have more bits, those that move what such a node computes among them. Before the first
  * tmk_match_settings, after tmk_match_first_and_last, and with is_bias_add set. */
 void tmk_match_beside_float(const struct tmk_match *match);
 

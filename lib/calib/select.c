@@ -393,7 +393,10 @@ static enum tmk_status pick_for_maker(struct select *s, struct classes *f, uint3
         f->some_float = true;
         return say_config(s, v, settings.by, s->net->maker[v]);
     }
-    if (settings.quantize != TMK_NO && read_outside && !f->some_float)
+    /* kernels that read and compute different types are rare: readers convert what they read */
+    const bool converted =
+        s->config->sensitive_dtype != TMK_UNDEFINED && s->net->maker[v] != TMK_NET_NONE;
+    if (settings.quantize != TMK_NO && (read_outside || converted) && !f->some_float)
         *general = add_class(f, TMK_ENCODING_ACTIVATION, &terms, TMK_NET_NONE);
     for (uint32_t i = 0; *general == TMK_NET_NONE && i < f->n; i++)
         if (f->picks[i].role == TMK_ENCODING_ACTIVATION &&
@@ -529,13 +532,14 @@ enum tmk_status tmk_select(const struct tmk_net *net, const struct tmk_config *c
     bool *first = tmk_arena_array(arena, net->n_nodes, sizeof *first),
          *last = tmk_arena_array(arena, net->n_nodes, sizeof *last);
     uint32_t *beside = tmk_arena_array(arena, net->n_nodes, sizeof *beside);
+    bool *more_bits = tmk_arena_array(arena, net->n_nodes, sizeof *more_bits);
     float *wide = tmk_arena_array(arena, net->n_nodes, sizeof *wide);
     TMK_TRY_ALLOC(out->picks && out->general && out->use_pick && out->reason && out->bias_of &&
                       out->accumulates && out->matched && s.is_bias_add && s.unusable && s.role &&
-                      first && last && beside && wide,
+                      first && last && beside && more_bits && wide,
                   diag);
-    s.match = (struct tmk_match){net,         config, s.is_bias_add, first,       last,
-                                 &s.patterns, wide,   beside,        out->matched};
+    s.match = (struct tmk_match){net,         config, s.is_bias_add, first,     last,
+                                 &s.patterns, wide,   beside,        more_bits, out->matched};
     enum tmk_status status = tmk_patterns_init(&s.patterns, net, diag);
     if (status == TMK_OK)
         status = tmk_find_wide(net, config, &s.patterns, wide, diag);

@@ -106,7 +106,8 @@ enum tmk_status tmk_find_wide(const struct tmk_net *net, const struct tmk_config
     struct wide *list = NULL;
     uint32_t n = 0;
     double all = 0, taken = 0;
-    if (config->quantize_sensitive == TMK_YES || tmk_dtype_bits(settings->dtype) > 8)
+    if ((config->quantize_sensitive == TMK_YES && !config->sensitive_dtype) ||
+        tmk_dtype_bits(settings->dtype) > 8)
         return TMK_OK;
     const enum tmk_status status = list_wide(net, &grid, patterns, &list, &n, &all, diag);
     if (status == TMK_OK)

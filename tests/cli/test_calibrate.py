@@ -107,7 +107,7 @@ def test_only_products_and_what_moves_between_them_are_quantized_by_default(path
     assert "pattern input-norm" in enc.left["image"] and "BatchNormalization 'norm1'" in enc.left["conv1_out"]
     assert "pattern softmax" in enc.left["probabilities"] and "relu1_out" in enc.items
     assert Encodings(digits(), path, "--sensitive=quantize").file["settings"]["sensitive"] == "quantize"
-    tidemark("calibrate", digits(), "-o", path / "e.json", "--sensitive=no").refuses(WRONG_CALL, "float or quantize")
+    tidemark("calibrate", digits(), "-o", path / "e.json", "--sensitive=no").refuses(WRONG_CALL, "float, quantize, uint16 or int16")
 
 
 def test_rules_are_applied_and_named(path):

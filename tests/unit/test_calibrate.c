@@ -403,6 +403,53 @@ TEST(test_what_spans_more_than_8_bits_stays_float) {
     tmk_profile_destroy(&p);
 }
 
+/* z = transpose(exp(x * w)) * w2 */
+static struct tmk_profile *exponent_between(void) {
+    const float w[] = {-0.5f, 0.25f};
+    struct tmk_profile *p = new_profile();
+    input(p, "x");
+    add(p, "w", TMK_PROFILE_WEIGHT, w, 2, 0);
+    add(p, "y", TMK_PROFILE_ACTIVATION, ramp, N, -1);
+    made_by(p, "a", "MatMul", (const uint32_t[]){0, 1}, 2);
+    add(p, "e", TMK_PROFILE_ACTIVATION, ramp, N, -1);
+    made_by(p, "exp", "Exp", (const uint32_t[]){2}, 1);
+    add(p, "t", TMK_PROFILE_ACTIVATION, ramp, N, -1);
+    made_by(p, "turn", "Transpose", (const uint32_t[]){3}, 1);
+    add(p, "w2", TMK_PROFILE_WEIGHT, w, 2, 0);
+    add(p, "z", TMK_PROFILE_OUTPUT, ramp, N, -1);
+    made_by(p, "b", "MatMul", (const uint32_t[]){4, 5}, 2);
+    return p;
+}
+
+TEST(test_what_8_bits_ruin_can_have_16_and_its_neighbours_8) {
+    const struct tmk_calibrate_options wide = {.sensitive = "uint16"},
+                                       all_wide = {.sensitive = "uint16",
+                                                   .activations.dtype = TMK_INT16};
+    struct tmk_profile *p = exponent_between();
+    struct tmk_encodings *all = calibrated(p, &wide, NULL);
+    const struct {
+        uint32_t id;
+        const char *reader;
+        enum tmk_dtype dtype;
+    } wanted[] = {{0, NULL, TMK_UINT8},  {2, NULL, TMK_UINT8},    {2, "exp", TMK_UINT16},
+                  {3, NULL, TMK_UINT16}, {3, "turn", TMK_UINT16}, {4, NULL, TMK_UINT16},
+                  {4, "b", TMK_UINT8},   {6, NULL, TMK_UINT8},    {1, NULL, TMK_INT8}};
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
+        assert_int_equal(tmk_encodings_find(all, wanted[i].id, wanted[i].reader, 0)->dtype,
+                         wanted[i].dtype);
+    tmk_encodings_destroy(&all);
+    /* a rule has the last word */
+    all = calibrated(p, &wide, "{\"rules\":[{\"match\":{\"node\":\"exp\"},\"dtype\":\"uint8\"}]}");
+    assert_int_equal(tmk_encodings_find(all, 2, "exp", 0)->dtype, TMK_UINT8);
+    tmk_encodings_destroy(&all);
+    /* where all have 16, there is one type */
+    all = calibrated(p, &all_wide, NULL);
+    assert_int_equal(item(all, 3)->dtype, TMK_INT16);
+    assert_int_equal(tmk_encodings_find(all, 2, "exp", 0)->dtype, TMK_INT16);
+    tmk_encodings_destroy(&all);
+    tmk_profile_destroy(&p);
+}
+
 /* ---- weights and biases ---- */
 
 /* y = x * w (2 channels), and y + b where `add_bias`. */
