@@ -96,8 +96,28 @@ static bool is_delicate(const struct tmk_match *m, uint32_t node) {
            (!is_worth_it(m, node) && !is_moving(m, node) && !is_bias_add(m, node));
 }
 
+/* The target is no quicker with codes of so few channels: all of a convolution's are, or either of
+ * a matrix product's. */
+bool tmk_match_is_narrow(const struct tmk_match *m, uint32_t node) {
+    const struct tmk_net_node *n = &m->net->nodes[node];
+    const struct tmk_traits *traits = tmk_traits_of(n->domain, n->op);
+    const struct tmk_target *target = m->config->target;
+    const struct tmk_target_row *row = target ? tmk_target_find_row(target, n->op) : NULL;
+    const uint32_t w = tmk_net_input(m->net, node, 1);
+    if (!row || !row->least_channels || w == TMK_NET_NONE || m->net->varies[w])
+        return false;
+    const struct tmk_profile_tensor *t = tmk_net_tensor(m->net, w);
+    const int64_t *dim = t->shape.dim, least = row->least_channels;
+    if (!t->has_shape || t->shape.rank < 2)
+        return false;
+    return traits->product == TMK_PRODUCT_MATRIX
+               ? dim[t->shape.rank - 2] < least || dim[t->shape.rank - 1] < least
+               : dim[0] < least && dim[1] < least;
+}
+
 static bool is_sensitive(const struct tmk_match *m, uint32_t node) {
-    return m->config->quantize_sensitive != TMK_YES && is_delicate(m, node);
+    return (m->config->quantize_sensitive != TMK_YES && is_delicate(m, node)) ||
+           tmk_match_is_narrow(m, node);
 }
 
 enum tmk_tristate tmk_match_default(const struct tmk_match *m, uint32_t node) {
@@ -124,6 +144,11 @@ static bool is_kind(const struct tmk_config_rule *rule, enum tmk_encoding_role r
     return false;
 }
 
+/* So that a rule that quantizes an operator does not mean them. */
+static bool has_float_biases(const struct tmk_match *m) {
+    return m->config->target && !m->config->target->defaults[TMK_ENCODING_BIAS].n_types;
+}
+
 static void override_by_rule(const struct tmk_match *m, uint32_t rule, bool quantize,
                              enum tmk_encoding_role role, struct tmk_quant_settings *settings) {
     struct tmk_quant_settings given = m->config->rules[rule].settings;
@@ -131,6 +156,9 @@ static void override_by_rule(const struct tmk_match *m, uint32_t rule, bool quan
         given.quantize = TMK_UNSET;
     if (role == TMK_ENCODING_BIAS)
         given.dtype = TMK_UNDEFINED;
+    if (role == TMK_ENCODING_BIAS && given.quantize == TMK_YES && has_float_biases(m) &&
+        m->config->rules[rule].kind != TMK_CONFIG_BIAS)
+        given.quantize = TMK_UNSET;
     tmk_quant_settings_override(settings, &given);
     m->matched[rule]++;
 }

@@ -30,6 +30,9 @@ struct tmk_quant_settings tmk_match_settings(const struct tmk_match *match, uint
  * before (after) them. */
 void tmk_match_first_and_last(const struct tmk_match *match);
 
+/* A product whose weight has fewer channels than the target computes quicker in codes. */
+bool tmk_match_is_narrow(const struct tmk_match *match, uint32_t node);
+
 /* What holds for a node without the config's rules: TMK_NO where it stays float. */
 enum tmk_tristate tmk_match_default(const struct tmk_match *match, uint32_t node);
 

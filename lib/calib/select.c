@@ -304,6 +304,9 @@ static enum tmk_status say_default(struct select *s, uint32_t v, uint32_t node) 
     if (s->match.wide[node] != 0)
         return set_reason(s, v, "float for %s '%s': 8 bits leave %.1f dB of what it multiplies",
                           n->op, n->name, (double)s->match.wide[node]);
+    if (tmk_match_is_narrow(&s->match, node))
+        return set_reason(s, v, "float for %s '%s': %s is no quicker in codes of so few channels",
+                          n->op, n->name, s->config->target->name);
     if (pattern != TMK_PATTERN_NONE)
         return set_reason(s, v, "float for %s '%s': pattern %s", n->op, n->name,
                           tmk_pattern_name(pattern));

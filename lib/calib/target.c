@@ -139,9 +139,18 @@ static enum tmk_status get_sharing(const cJSON *entry, enum tmk_target_sharing *
     return TMK_OK;
 }
 
+static enum tmk_status get_least_channels(const cJSON *entry, uint32_t *out,
+                                          struct tmk_diag *diag) {
+    const cJSON *item = tmk_json_member(entry, "least_channels");
+    if (item && !(cJSON_IsNumber(item) && item->valuedouble >= 1 && item->valuedouble <= 65536))
+        return tmk_fail(diag, TMK_FORMAT, "'least_channels' is no number of channels");
+    *out = item ? (uint32_t)item->valuedouble : 0;
+    return TMK_OK;
+}
+
 static enum tmk_status add_rows(struct tmk_target *target, const cJSON *tree, const cJSON *entry,
                                 struct tmk_diag *diag) {
-    static const char *const keys[] = {"op", "source", "same_scale", LIMIT_KEYS};
+    static const char *const keys[] = {"op", "source", "same_scale", "least_channels", LIMIT_KEYS};
     struct tmk_target_row row = {0};
     const cJSON *ops, *op;
     TMK_TRY(tmk_json_keys(entry, keys, TMK_COUNT(keys), true, diag));
@@ -150,6 +159,7 @@ static enum tmk_status add_rows(struct tmk_target *target, const cJSON *tree, co
     memcpy(row.limits, target->defaults, sizeof row.limits);
     TMK_TRY(get_limits(entry, row.limits, diag));
     TMK_TRY(get_sharing(entry, &row.sharing, diag));
+    TMK_TRY(get_least_channels(entry, &row.least_channels, diag));
     cJSON_ArrayForEach(op, ops) {
         if (!cJSON_IsString(op))
             return tmk_fail(diag, TMK_FORMAT, "'op' is not a list of operator types");

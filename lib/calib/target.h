@@ -34,6 +34,7 @@ struct tmk_target_row {
     const char *op;                     /* the type of ONNX */
     struct tmk_target_limits limits[3]; /* by enum tmk_encoding_role */
     enum tmk_target_sharing sharing;
+    uint32_t least_channels; /* that a product's weight has: fewer are no quicker in codes */
 };
 
 struct tmk_target {
