@@ -16,26 +16,28 @@ static const struct tmk_family *family_at(size_t i) {
                                        : tmk_library_families[i - TMK_COUNT(own_families)];
 }
 
-struct tmk_accel_layout tmk_accel_preferred_layout(const struct tmk_node *node,
-                                                   const struct tmk_tensor *const *in,
-                                                   const struct tmk_infer_result *out_types,
-                                                   uint32_t have) {
-    struct tmk_request request = {.node = node, .in = in, .result = out_types};
+enum tmk_status tmk_accel_preferred_layout(const struct tmk_node *node,
+                                           const struct tmk_tensor *const *in,
+                                           const struct tmk_infer_result *out_types, uint32_t have,
+                                           struct tmk_accel_layout *out, struct tmk_diag *diag) {
+    struct tmk_request request = {.node = node, .in = in, .result = out_types, .diag = diag};
     struct tmk_accel_layout layout = {0, 0};
+    *out = layout;
     /* Constants lie row-major. */
     if (!tmk_kernel_block() || !node->n_inputs || !in[0] || in[0]->data || !node->n_outputs ||
         !node->outputs[0] || !out_types[0].known)
-        return layout;
+        return TMK_OK;
     for (size_t i = 0; family_at(i) && !layout.in && !layout.out; i++) {
         request.family = family_at(i);
         if (request.family->preferred_layout && request.family->matches(node))
-            layout = request.family->preferred_layout(&request, have);
+            TMK_TRY(request.family->preferred_layout(&request, have, &layout));
     }
     if (layout.in && tmk_blocked_same(&in[0]->shape, layout.in))
         layout.in = 0;
     if (layout.out && tmk_blocked_same(&out_types[0].shape, layout.out))
         layout.out = 0;
-    return layout;
+    *out = layout;
+    return TMK_OK;
 }
 
 enum tmk_status tmk_accel_create(const struct tmk_node *node, const struct tmk_tensor *const *in,

@@ -41,10 +41,10 @@ struct tmk_accel_layout {
  * row-major). {0, 0} where no accelerated kernel wants blocks. in, out_types: as for
  * tmk_accel_create. Where a layout is asked for whose bytes are row-major as well
  * (tmk_blocked_same), 0 is answered. */
-struct tmk_accel_layout tmk_accel_preferred_layout(const struct tmk_node *node,
-                                                   const struct tmk_tensor *const *in,
-                                                   const struct tmk_infer_result *out_types,
-                                                   uint32_t have);
+TMK_NODISCARD enum tmk_status
+tmk_accel_preferred_layout(const struct tmk_node *node, const struct tmk_tensor *const *in,
+                           const struct tmk_infer_result *out_types, uint32_t have,
+                           struct tmk_accel_layout *out, struct tmk_diag *diag);
 
 /* *out becomes NULL when no accelerated kernel fits the node in these layouts (not an error: the
  * plain kernel, row-major, runs then). in: as for infer (data NULL where not constant; constant

@@ -122,22 +122,36 @@ static enum tmk_status choose_candidate(const struct tmk_dn_request *r,
     return status;
 }
 
-/* Has the candidate a fast implementation? Then *rows states whether its source is row-major. */
-static bool is_fast(const struct tmk_dn_request *r, const struct tmk_convolution *c,
-                    struct tmk_candidate candidate, bool *rows) {
+/* Has the candidate a fast implementation? */
+static enum tmk_status find_fast(const struct tmk_dn_request *r, const struct tmk_convolution *c,
+                                 int32_t src, int32_t dst, bool *fast) {
+    const struct tmk_candidate candidate = {src, dst};
+    dnnl_primitive_desc_t desc = NULL;
+    TMK_TRY(choose_candidate(r, c, &candidate, 1, &desc, fast));
+    if (*fast)
+        dnnl_primitive_desc_destroy(desc);
+    return TMK_OK;
+}
+
+/* Has it one of a source that is not row-major, whichever oneDNN likes best? */
+static enum tmk_status find_blocked(const struct tmk_dn_request *r, const struct tmk_convolution *c,
+                                    bool *blocked) {
+    static const struct tmk_candidate any = {TMK_ANY, TMK_ANY};
     dnnl_primitive_desc_t desc = NULL;
     dnnl_dims_t src_dims, dst_dims;
     struct tmk_layout src = {0};
-    bool found = false;
     int rank = dims_of(c, src_dims, dst_dims);
-    if (choose_candidate(r, c, &candidate, 1, &desc, &found) != TMK_OK || !found)
-        return false;
-    *rows = tmk_layout_form(&src, rank, src_dims, 0) == dnnl_success &&
-            dnnl_memory_desc_equal(tmk_layout_md(&src),
-                                   dnnl_primitive_desc_query_md(desc, dnnl_query_src_md, 0));
+    TMK_TRY(choose_candidate(r, c, &any, 1, &desc, blocked));
+    if (!*blocked)
+        return TMK_OK;
+    enum tmk_status status =
+        tmk_dn_fits(tmk_layout_form(&src, rank, src_dims, 0), blocked, r->base.diag);
+    if (*blocked)
+        *blocked = !dnnl_memory_desc_equal(
+            tmk_layout_md(&src), dnnl_primitive_desc_query_md(desc, dnnl_query_src_md, 0));
     tmk_layout_finish(&src);
     dnnl_primitive_desc_destroy(desc);
-    return true;
+    return status;
 }
 
 static int64_t count_places(const dnnl_dims_t axes, int rank) {
@@ -187,31 +201,44 @@ enum tmk_status tmk_convolution_run(const struct tmk_accel *accel,
     return TMK_OK;
 }
 
+static enum tmk_status choose_layout(const struct tmk_dn_request *r,
+                                     const struct tmk_convolution *c, uint32_t have,
+                                     struct tmk_accel_layout *out) {
+    uint32_t block = tmk_kernel_block();
+    bool found = false;
+    if (count_places(c->spatial.in, c->spatial.rank) == 1 &&
+        count_places(c->spatial.out, c->spatial.rank) == 1)
+        return TMK_OK; /* vectors: whatever they are combined with is row-major */
+    if (c->group == 1 && c->in <= FEW_CHANNELS && !c->transposed) {
+        TMK_TRY(find_fast(r, c, 0, (int32_t)block, &found));
+        if (found) {
+            out->out = block;
+            return TMK_OK;
+        }
+    }
+    TMK_TRY(find_fast(r, c, (int32_t)block, (int32_t)block, &found));
+    if (!found && have)
+        TMK_TRY(find_blocked(r, c, &found));
+    if (found)
+        *out = (struct tmk_accel_layout){block, block};
+    return TMK_OK;
+}
+
 /* `preferred_layout`, `create` and `run` of a family, all but its reading. */
-static struct tmk_accel_layout convolution_preferred_layout(const struct tmk_request *request,
-                                                            uint32_t have,
-                                                            tmk_convolution_read *read) {
-    static const struct tmk_accel_layout none = {0, 0};
+static enum tmk_status convolution_preferred_layout(const struct tmk_request *request,
+                                                    uint32_t have, tmk_convolution_read *read,
+                                                    struct tmk_accel_layout *out) {
     struct tmk_dn_request r;
     struct tmk_convolution c = {0};
-    uint32_t block = tmk_kernel_block();
-    bool fits, rows = true;
-    if (tmk_dn_open(request, &r, &fits) != TMK_OK || !fits)
-        return none;
-    struct tmk_accel_layout layout = {block, block};
-    if (read(request, &c, &fits) != TMK_OK || !fits)
-        layout = none;
-    else if (count_places(c.spatial.in, c.spatial.rank) == 1 &&
-             count_places(c.spatial.out, c.spatial.rank) == 1)
-        layout = none; /* vectors: whatever they are combined with is row-major */
-    else if (c.group == 1 && c.in <= FEW_CHANNELS && !c.transposed &&
-             is_fast(&r, &c, (struct tmk_candidate){0, (int32_t)block}, &rows))
-        layout.in = 0;
-    else if (!is_fast(&r, &c, (struct tmk_candidate){(int32_t)block, (int32_t)block}, &rows) &&
-             (!have || !is_fast(&r, &c, (struct tmk_candidate){TMK_ANY, TMK_ANY}, &rows) || rows))
-        layout = none;
+    bool fits;
+    TMK_TRY(tmk_dn_open(request, &r, &fits));
+    if (!fits)
+        return TMK_OK;
+    enum tmk_status status = read(request, &c, &fits);
+    if (status == TMK_OK && fits)
+        status = choose_layout(&r, &c, have, out);
     tmk_dn_close(&r);
-    return layout;
+    return status;
 }
 
 /* The candidates for the layouts asked for, before those of row-major tensors. */
@@ -347,8 +374,9 @@ static enum tmk_status read_conv(const struct tmk_request *r, struct tmk_convolu
     return TMK_OK;
 }
 
-static struct tmk_accel_layout preferred_layout(const struct tmk_request *r, uint32_t have) {
-    return convolution_preferred_layout(r, have, read_conv);
+static enum tmk_status preferred_layout(const struct tmk_request *r, uint32_t have,
+                                        struct tmk_accel_layout *out) {
+    return convolution_preferred_layout(r, have, read_conv, out);
 }
 
 static enum tmk_status make_conv(const struct tmk_dn_request *r, struct tmk_dn **out) {
@@ -409,9 +437,9 @@ static enum tmk_status read_transposed(const struct tmk_request *r, struct tmk_c
     return TMK_OK;
 }
 
-static struct tmk_accel_layout preferred_layout_transpose(const struct tmk_request *r,
-                                                          uint32_t have) {
-    return convolution_preferred_layout(r, have, read_transposed);
+static enum tmk_status preferred_layout_transpose(const struct tmk_request *r, uint32_t have,
+                                                  struct tmk_accel_layout *out) {
+    return convolution_preferred_layout(r, have, read_transposed, out);
 }
 
 static enum tmk_status make_transposed(const struct tmk_dn_request *r, struct tmk_dn **out) {

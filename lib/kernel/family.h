@@ -32,8 +32,10 @@ struct tmk_accel {
 struct tmk_family {
     bool (*matches)(const struct tmk_node *node);
     /* As tmk_accel_preferred_layout, but for layouts that are the same bytes; a request's layout is
-     * nothing to go by. NULL: {0, 0} always, and no other layout is asked for. */
-    struct tmk_accel_layout (*preferred_layout)(const struct tmk_request *request, uint32_t have);
+     * nothing to go by. *out is {0, 0} before. NULL: it always stays so, and no other layout is
+     * asked for. */
+    enum tmk_status (*preferred_layout)(const struct tmk_request *request, uint32_t have,
+                                        struct tmk_accel_layout *out);
     /* Leaves *out alone where nothing fits. */
     enum tmk_status (*create)(const struct tmk_request *request, struct tmk_accel **out);
     /* As tmk_accel_run. */

@@ -32,7 +32,7 @@ dnnl_status_t tmk_dn_primitive(dnnl_primitive_t *out, const_dnnl_primitive_desc_
 }
 
 static dnnl_status_t create_engine(dnnl_engine_t *out) {
-    return has_room() ? dnnl_engine_create(out, dnnl_cpu, 0) : dnnl_out_of_memory;
+    return has_room() ? tmk_engine_create(out) : dnnl_out_of_memory;
 }
 
 enum tmk_status tmk_dn_fits(dnnl_status_t status, bool *fits, struct tmk_diag *diag) {

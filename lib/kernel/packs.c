@@ -235,10 +235,13 @@ enum tmk_status tmk_pack_get(struct tmk_packs *packs, const void *source, tmk_md
         return status;
     }
     pack->packs = packs;
-    if (packs && tmk_layout_copy(&pack->from, from) == dnnl_success &&
-        tmk_layout_copy(&pack->to, to) == dnnl_success)
-        keep_pack(packs, pack, source);
     *out = pack;
+    if (!packs)
+        return TMK_OK;
+    TMK_TRY_ALLOC(tmk_layout_copy(&pack->from, from) == dnnl_success &&
+                      tmk_layout_copy(&pack->to, to) == dnnl_success,
+                  diag);
+    keep_pack(packs, pack, source);
     return TMK_OK;
 }
 

@@ -48,15 +48,14 @@ static bool supports_request(const struct tmk_request *r, struct tmk_window *win
            window->n <= AXES && !(tmk_is_max_pool(r->node) && has_empty_windows(window));
 }
 
-static struct tmk_accel_layout preferred_layout(const struct tmk_request *r, uint32_t have) {
-    static const struct tmk_accel_layout none = {0, 0};
+static enum tmk_status preferred_layout(const struct tmk_request *r, uint32_t have,
+                                        struct tmk_accel_layout *out) {
     uint32_t block = have ? have : tmk_kernel_block();
     struct tmk_window window;
-    if (!tmk_is_block(block) || !supports_request(r, &window))
-        return none;
-    if (!have && r->in[0]->shape.dim[1] < block) /* mostly filling */
-        return none;
-    return (struct tmk_accel_layout){block, block};
+    if (tmk_is_block(block) && supports_request(r, &window) &&
+        (have || r->in[0]->shape.dim[1] >= block)) /* else mostly filling */
+        *out = (struct tmk_accel_layout){block, block};
+    return TMK_OK;
 }
 
 static enum tmk_status create_blocked(const struct tmk_request *r, struct tmk_accel **out) {
@@ -166,8 +165,10 @@ static bool supports_block(const struct tmk_request *r, uint32_t block) {
            (!is_reduction(r->node) || spatial_axes(r));
 }
 
-static struct tmk_accel_layout preferred_layout_global(const struct tmk_request *r, uint32_t have) {
-    return (struct tmk_accel_layout){supports_block(r, have) ? have : 0, 0};
+static enum tmk_status preferred_layout_global(const struct tmk_request *r, uint32_t have,
+                                               struct tmk_accel_layout *out) {
+    out->in = supports_block(r, have) ? have : 0;
+    return TMK_OK;
 }
 
 static enum tmk_status create_global(const struct tmk_request *r, struct tmk_accel **out) {

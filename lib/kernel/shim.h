@@ -15,6 +15,9 @@ typedef const_dnnl_memory_desc_t tmk_md;
 typedef const dnnl_memory_desc_t *tmk_md;
 #endif
 
+/* One of this machine's processor. Any failure is one of memory. */
+dnnl_status_t tmk_engine_create(dnnl_engine_t *out);
+
 /* How the float32 elements of an operand lie in memory; owned. Zero-initialised is empty. Must not
  * move while its tmk_md is in use. */
 struct tmk_layout {

@@ -259,8 +259,9 @@ static enum tmk_status choose_kernel(struct tmk_arranging *a, uint32_t raw) {
     uint32_t in = operand_group(a, node, 0);
     struct tmk_packs *packs = shared_packs(a, node);
     fill_results(a, node);
-    struct tmk_accel_layout layout =
-        tmk_accel_preferred_layout(node, a->in, a->results, in == TMK_NO_VALUE ? 0 : a->made[in]);
+    struct tmk_accel_layout layout;
+    TMK_TRY(tmk_accel_preferred_layout(node, a->in, a->results,
+                                       in == TMK_NO_VALUE ? 0 : a->made[in], &layout, a->p->diag));
     TMK_TRY(tmk_accel_create(node, a->in, a->results, layout, packs, &choice->accel, a->p->diag));
     if (!choice->accel && (layout.in || layout.out)) {
         layout = (struct tmk_accel_layout){0, 0};

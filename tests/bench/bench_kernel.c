@@ -288,8 +288,9 @@ static void measure(const struct layer *layer, bool plain, struct total *total) 
     printf(" %2dx", layer->count);
     double rows, blocks;
     measure_rows(&b, in_known, &type, &rows);
-    struct tmk_accel_layout wanted =
-        tmk_accel_preferred_layout(b.node, in_known, &type, tmk_kernel_block());
+    struct tmk_accel_layout wanted;
+    stop(tmk_accel_preferred_layout(b.node, in_known, &type, tmk_kernel_block(), &wanted, &diag),
+         &diag);
     blocks = rows;
     if (wanted.in || wanted.out) {
         make_accel(&b, in_known, &type, wanted);

@@ -69,6 +69,12 @@ bool set_up(struct fixture *f, const char *text, unsigned constants) {
     return tmk_op_infer(f->node, f->in_known, f->type, NULL) == TMK_OK;
 }
 
+struct tmk_accel_layout preferred_layout(const struct fixture *f, uint32_t have) {
+    struct tmk_accel_layout layout;
+    must(tmk_accel_preferred_layout(f->node, f->in_known, f->type, have, &layout, DIAG));
+    return layout;
+}
+
 bool prepare(struct fixture *f, struct tmk_accel_layout layout) {
     f->layout = layout;
     must(tmk_accel_create(f->node, f->in_known, f->type, layout, NULL, &f->accel, DIAG));
@@ -259,8 +265,7 @@ static bool check_blocks(struct fixture *f, const char *text) {
     for (size_t i = 0; i < TMK_COUNT(blocks); i++) {
         const uint32_t b = blocks[i], haves[] = {0, tmk_kernel_block()};
         for (size_t k = 0; k < TMK_COUNT(haves); k++) {
-            struct tmk_accel_layout wanted =
-                tmk_accel_preferred_layout(f->node, f->in_known, f->type, haves[k]);
+            struct tmk_accel_layout wanted = preferred_layout(f, haves[k]);
             if (is_rows(wanted))
                 continue;
             asked = true;

@@ -34,6 +34,7 @@ int pick(int low, int high);
 /* Operands whose bit is set in `constants` are known when the accel is made. False: the node is not
  * valid. To be ended with tear_down in any case. */
 bool set_up(struct fixture *f, const char *text, unsigned constants);
+struct tmk_accel_layout preferred_layout(const struct fixture *f, uint32_t have);
 /* False: left to the plain kernel. */
 bool prepare(struct fixture *f, struct tmk_accel_layout layout);
 void tear_down(struct fixture *f);

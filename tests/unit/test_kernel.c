@@ -428,7 +428,7 @@ static void share_copies(size_t helpers) {
             tmk_tensor_share(&f[1].operand[k], &f[0].operand[k]);
             f[1].known[k] = f[1].operand[k];
         }
-        f[i].layout = tmk_accel_preferred_layout(f[i].node, f[i].in_known, f[i].type, 0);
+        f[i].layout = preferred_layout(&f[i], 0);
         must(tmk_accel_create(f[i].node, f[i].in_known, f[i].type, f[i].layout, packs, &f[i].accel,
                               DIAG));
         assert_non_null(f[i].accel);

@@ -37,7 +37,7 @@ static bool has_winograd(void) {
 static void prepare_blocks(struct fixture *f, const char *text, unsigned constants) {
     tmk_kernel_enter_thread();
     assert_true(set_up(f, text, constants));
-    assert_true(prepare(f, tmk_accel_preferred_layout(f->node, f->in_known, f->type, 0)));
+    assert_true(prepare(f, preferred_layout(f, 0)));
 }
 
 static bool is_winograd(const struct fixture *f) {
@@ -65,7 +65,7 @@ TEST(zeros_and_integers_stay_exact) {
                 ((float *)f.operand[k].data)[n] =
                     k == 0 && pick(0, 99) ? 0 : (float)pick(-100, 100);
         f.exact = true;
-        assert_true(prepare(&f, tmk_accel_preferred_layout(f.node, f.in_known, f.type, 0)));
+        assert_true(prepare(&f, preferred_layout(&f, 0)));
         check_prepared(&f, nodes[i]);
         tear_down(&f);
     }
@@ -132,7 +132,7 @@ TEST(what_fails_later_names_its_node) {
     tmk_packs_open(packs);
     for (size_t i = 0; i < TMK_COUNT(f); i++) {
         assert_true(set_up(&f[i], nodes[0], 2));
-        f[i].layout = tmk_accel_preferred_layout(f[i].node, f[i].in_known, f[i].type, 0);
+        f[i].layout = preferred_layout(&f[i], 0);
         must(tmk_accel_create(f[i].node, f[i].in_known, f[i].type, f[i].layout, packs, &f[i].accel,
                               DIAG));
     }
