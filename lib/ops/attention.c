@@ -88,7 +88,7 @@ static enum tmk_status read_sizes(const struct tmk_node *node, const struct tmk_
         return tmk_fail(diag, TMK_SHAPE, "%lld heads of 'Q' cannot share %lld of 'K'",
                         (long long)s->q_heads, (long long)s->kv_heads);
     if (!key != !value)
-        return tmk_fail(diag, TMK_ARGUMENT, "one of 'past_key' and 'past_value' without the other");
+        return tmk_fail(diag, TMK_GRAPH, "one of 'past_key' and 'past_value' without the other");
     s->past = key && key->shape.rank == 4 ? key->shape.dim[2] : 0;
     if (key) {
         TMK_TRY(want_past(key, "past_key", s, s->size, diag));
@@ -150,7 +150,7 @@ static enum tmk_status infer_attention(struct tmk_infer *infer) {
             return tmk_fail(infer->diag, TMK_SHAPE, "input 'nonpad_kv_seqlen' is not of %lld",
                             (long long)s.batch);
         if (tmk_infer_in(infer, IN_PAST_KEY))
-            return tmk_fail(infer->diag, TMK_ARGUMENT,
+            return tmk_fail(infer->diag, TMK_GRAPH,
                             "inputs 'nonpad_kv_seqlen' and 'past_key' exclude each other");
     }
     struct tmk_shape y = {4, {s.batch, s.q_heads, s.queries, s.value_size}};

@@ -41,7 +41,7 @@ static enum tmk_status want_gate(const struct tmk_tensor *tensor, bool wanted, c
                                  const char *rule, struct tmk_diag *diag) {
     if ((tensor != NULL) == wanted)
         return TMK_OK;
-    return tmk_fail(diag, TMK_ARGUMENT, "update_rule '%s' %s input '%s'", rule,
+    return tmk_fail(diag, TMK_GRAPH, "update_rule '%s' %s input '%s'", rule,
                     wanted ? "needs" : "does not take", what);
 }
 

@@ -356,7 +356,7 @@ static enum tmk_status read_attr(const struct tmk_node *node, const char *name, 
     size_t given;
     const int64_t *values = tmk_node_ints(node, name, &given);
     if (given && given != n)
-        return tmk_fail(diag, TMK_ARGUMENT, "attribute '%s' has %zu elements instead of %zu", name,
+        return tmk_fail(diag, TMK_GRAPH, "attribute '%s' has %zu elements instead of %zu", name,
                         given, n);
     for (size_t i = 0; i < n; i++) {
         out[i] = given ? values[i] : otherwise;
@@ -373,7 +373,7 @@ static enum tmk_status unpooled_shape(const struct tmk_node *node, const struct 
     struct tmk_shape shape = *x;
     size_t n = (size_t)x->rank - 2;
     if (!tmk_node_ints(node, "kernel_shape", &(size_t){0}))
-        return tmk_fail(diag, TMK_ARGUMENT, "attribute 'kernel_shape' is empty");
+        return tmk_fail(diag, TMK_GRAPH, "attribute 'kernel_shape' is empty");
     TMK_TRY(read_attr(node, "kernel_shape", n, 1, 1, kernel, diag));
     TMK_TRY(read_attr(node, "strides", n, 1, 1, stride, diag));
     TMK_TRY(read_attr(node, "pads", 2 * n, 0, 0, pads, diag));

@@ -153,7 +153,7 @@ static enum tmk_status read_resize(const struct tmk_node *node, const struct tmk
     if (sizes && tmk_tensor_count(sizes) == 0 && n > 0)
         sizes = NULL;
     if (!scales == !sizes)
-        return tmk_fail(diag, TMK_ARGUMENT, "%s of inputs 'scales' and 'sizes' given",
+        return tmk_fail(diag, TMK_GRAPH, "%s of inputs 'scales' and 'sizes' given",
                         scales ? "both" : "none");
     if (scales) {
         TMK_TRY(want_list(scales, n, TMK_FLOAT32, "scales", diag));
@@ -177,7 +177,7 @@ static enum tmk_status want_roi(const struct tmk_node *node, const struct tmk_re
     if (r->place != TMK_PLACE_TF_CROP_AND_RESIZE)
         return TMK_OK;
     if (!roi)
-        return tmk_fail(diag, TMK_ARGUMENT, "input 'roi' is absent; tf_crop_and_resize needs it");
+        return tmk_fail(diag, TMK_GRAPH, "input 'roi' is absent; tf_crop_and_resize needs it");
     TMK_TRY(read_axes(node, r->rank, axes, &n, diag));
     return want_list(roi, 2 * n, TMK_FLOAT32, "roi", diag);
 }

@@ -226,7 +226,7 @@ static enum tmk_status infer_pool(struct tmk_infer *infer) {
     const int64_t *pooled = tmk_node_ints(infer->node, "pooled_shape", &n);
     const struct tmk_shape *x = &infer->in[0]->shape, *rois = &infer->in[1]->shape;
     if (n != 2)
-        return tmk_fail(infer->diag, TMK_ARGUMENT,
+        return tmk_fail(infer->diag, TMK_GRAPH,
                         "attribute 'pooled_shape' has %zu elements instead of 2", n);
     TMK_TRY(check_regions(infer, 5, pooled[0], pooled[1]));
     return tmk_infer_set(infer, 0, TMK_FLOAT32,

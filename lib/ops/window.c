@@ -158,7 +158,7 @@ enum tmk_status tmk_window_pool(const struct tmk_node *node, const struct tmk_sh
     size_t given;
     (void)tmk_node_ints(node, "kernel_shape", &given);
     if (!given)
-        return tmk_fail(diag, TMK_ARGUMENT, "attribute 'kernel_shape' is missing");
+        return tmk_fail(diag, TMK_GRAPH, "attribute 'kernel_shape' is missing");
     TMK_TRY(read_ints(node, "kernel_shape", (size_t)window.n, 1, 1, window.kernel, diag));
     TMK_TRY(read_common(node, x, &window, &padding, diag));
     for (int32_t i = 0; i < window.n; i++)

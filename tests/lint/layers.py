@@ -7,6 +7,7 @@
 - Some libraries may be included by one module only (OWNED).
 - Only lib/hdf5, which does it in a process of its own, opens and reads with the HDF5 library (READS); others write with it.
 - lib/ does not fork.
+- What judges a model (JUDGES) never blames the call.
 - tools/ includes <tidemark/...>, the C library and its own headers, nothing else.
 """
 import re
@@ -23,6 +24,9 @@ OWNED = [
 READS = re.compile(r"\b(H5(?:[A-Z]+_?open\w*|[DAR]read\w*|[LOAG](?:iterate|visit|get_info|get_objinfo)\w*|Fis_\w+|LT\w*(?:read|open)\w*))\s*\(")
 # a process is started by posix_spawn: fork without exec is not safe in a program with threads
 FORKS = re.compile(r"\b(v?fork|_Fork|clone3?)\s*\(")
+# what these refuse is in a file: exit status 3, not 2
+JUDGES = {"graph", "ops", "pass", "plan"}
+BLAMES_CALL = re.compile(r"\b(TMK_ARGUMENT)\b")
 GENERATED = {"tmk_version.h"}
 C_LIBRARY_FOLDERS = {"sys", "linux", "arpa", "netinet"}
 
@@ -153,6 +157,8 @@ def check_lib(root, table):
             if wrong := check_module_include(table, parts[0], mark, name):
                 problems.append(tree.at(root, path, line, wrong))
         problems += calls(root, path, FORKS, "lib starts programs by posix_spawn")
+        if parts[0] in JUDGES:
+            problems += calls(root, path, BLAMES_CALL, "the model is wrong here, not the call")
         if parts[0] != "hdf5":
             problems += reads_outside(root, path)
     return problems

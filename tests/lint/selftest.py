@@ -127,6 +127,9 @@ class Layers(Sample):
         for call in ("fork", "vfork", "clone"):
             self.rejects(layers.check, "lib/stats/s.c", f"int f(void) {{\n  return {call}();\n}}\n", f":3: {call}: lib starts programs by posix_spawn")
 
+    def test_models_that_are_blamed_on_the_call(self):
+        self.rejects(layers.check, "lib/graph/g.c", "int f(void) {\n  return TMK_ARGUMENT;\n}\n", ":3: TMK_ARGUMENT: the model is wrong here")
+
     def test_source_not_listed(self):
         self.rejects(layers.check, "lib/graph/forgotten.c", "", "is not listed")
 

@@ -22,6 +22,7 @@ MEGABYTE = 1 << 20
 # What models and data may use, plus the program itself, its libraries, and AddressSanitizer's overhead.
 LIMIT = 256 * MEGABYTE
 MOST_RSS = LIMIT + 256 * MEGABYTE
+MOST_FILE = 1024 * MEGABYTE
 # A place: a quoted name, or a word for a part of a file with its number or name.
 PLACE = re.compile(r"'[^']*'|`[^`]*`|\"[^\"]*\"|\b(bytes?|line|offset|column|nodes?|values?|tensor|initializer|inputs?|outputs?|attribute|entry|field|"
                    r"member|dataset|samples?|graph|opset|function|histogram|header|key|row|bin|checksum|metadata|array|version|operators?)\b|/\w+|@?\bp\d+|"
@@ -44,6 +45,7 @@ def environment(megabytes=4096):
 def _limit():
     resource.setrlimit(resource.RLIMIT_CPU, (6 * MOST_CPU, 6 * MOST_CPU))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_FILE, MOST_FILE))  # SIGXFSZ beyond
     os.setpgid(0, 0)
 
 

@@ -54,7 +54,7 @@ TEST(odd_attention_is_refused) {
     } cases[] = {
         {"%y = Attention(%q, %k, %m)", TMK_SHAPE, "'V' has rank 2"},
         {"%y = Attention(%q, %k, %v, %m)", TMK_SHAPE, "'attn_mask' is [2,2]"},
-        {"%y = Attention(%q, %k, %v, _, %k)", TMK_ARGUMENT, "without the other"},
+        {"%y = Attention(%q, %k, %v, _, %k)", TMK_GRAPH, "without the other"},
         {"%y = Attention(%q, %k, %v, _, _, _, %n)", TMK_RANGE, "has 4 of 3 keys"},
         {"%y = Attention(%q, %k, %v) {q_num_heads=2}", TMK_SHAPE, "'q_num_heads' is 2"},
         {"%y = Attention(%q, %k, %v) {qk_matmul_output_mode=4}", TMK_RANGE, "is 4, not from"},

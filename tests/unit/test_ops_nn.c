@@ -243,7 +243,7 @@ TEST(a_window_of_padding_only_has_the_lowest_maximum) {
     gives(19, X1 "%y = AveragePool(%x) {dilations=[2], kernel_shape=[2], pads=[1,1]}", "[1,1,1]",
           FLOATS(0));
     refuses(12, X1 "%y = MaxPool(%x) {kernel_shape=[2], pads=[2,0]}", TMK_RANGE, "as wide as");
-    refuses(12, X1 "%y = MaxPool(%x) {kernel_shape=[]}", TMK_ARGUMENT, "missing");
+    refuses(12, X1 "%y = MaxPool(%x) {kernel_shape=[]}", TMK_GRAPH, "missing");
     refuses(12, X1 "%y = MaxPool(%x) {kernel_shape=[9223372036854775807]}", TMK_RANGE,
             "'kernel_shape'");
 }

@@ -111,7 +111,7 @@ TEST(states_are_carried_along) {
           FLOATS(2, 170));
     gives(27, TOKENS "%y, %n = LinearAttention(%q, %k, %v, _, _, %b) {" HEADS "\"delta\"}",
           "[1,2,1]", FLOATS(2, 5));
-    refuses(27, TOKENS "%y, %n = LinearAttention(%q, %k, %v) {" HEADS "\"delta\"}", TMK_ARGUMENT,
+    refuses(27, TOKENS "%y, %n = LinearAttention(%q, %k, %v) {" HEADS "\"delta\"}", TMK_GRAPH,
             "update_rule 'delta' needs input 'beta'");
 }
 

@@ -80,7 +80,7 @@ TEST(a_region_is_cut_out_and_extrapolated) {
           X5 "init %roi : f32[4] = {0, 0, 1, 0.5}\ninit %n : i64[2] = {1, 5}\n"
              "%y = Resize(%x, %roi, _, %n) {" CROP ", mode=\"linear\"}",
           "[1,5]", FLOATS(0, 5, 10, 15, 20));
-    refuses(13, X5 "init %n : i64[2] = {1, 3}\n%y = Resize(%x, _, _, %n) {" CROP "}", TMK_ARGUMENT,
+    refuses(13, X5 "init %n : i64[2] = {1, 3}\n%y = Resize(%x, _, _, %n) {" CROP "}", TMK_GRAPH,
             "'roi' is absent");
 }
 
@@ -165,8 +165,8 @@ TEST(sizes_that_mean_nothing_are_refused) {
         {"init %s : f32[2] = {1, 1}\n%y = Resize(%x, _, %s)", "not [1]", TMK_SHAPE},
         {"init %n : i64[1] = {-1}\n%y = Resize(%x, _, _, %n)", "is to have -1", TMK_RANGE},
         {"init %s : f32[1] = {1}\ninit %n : i64[1] = {2}\n%y = Resize(%x, _, %s, %n)", "both",
-         TMK_ARGUMENT},
-        {"init %s : f32[0] = {}\n%y = Resize(%x, _, %s)", "none", TMK_ARGUMENT},
+         TMK_GRAPH},
+        {"init %s : f32[0] = {}\n%y = Resize(%x, _, %s)", "none", TMK_GRAPH},
         {"init %s : f32[1] = {1}\n%y = Resize(%x, _, %s) {axes=[1]}", "axis 1", TMK_RANGE},
         {"init %s : f32[2] = {1, 1}\n%y = Resize(%x, _, %s) {axes=[0,-1]}", "names 2", TMK_RANGE},
         {"init %s : f32[1] = {2}\n%y = Resize(%x, _, %s) {mode=\"area\"}", "'area'", TMK_RANGE},
