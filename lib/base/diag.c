@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
+
 const char *tmk_status_text(enum tmk_status status) {
     switch (status) {
 #define TMK_STATUS_CASE(name, number, text)                                                        \
@@ -31,10 +33,17 @@ static void one_line(char *text) {
  * end. size: in bytes, the zero included. */
 static void put_shortened(char *out, size_t size, const char *text) {
     size_t len = strlen(text), most = size - 1;
-    if (len <= most)
+    if (len <= most) {
         memmove(out, text, len + 1);
-    else
-        snprintf(out, size, "%.*s...%s", (int)(most / 2), text, text + len - (most - most / 2 - 3));
+        return;
+    }
+    const char *rest = text + len - (most - most / 2 - 3);
+    while (((unsigned char)*rest & 0xC0) == 0x80) /* within a character */
+        rest++;
+    snprintf(out, most / 2 + 1, "%s", text);
+    tmk_utf8_end(out);
+    const size_t used = strlen(out);
+    snprintf(out + used, size - used, "...%s", rest);
 }
 
 void tmk_diag_set(struct tmk_diag *diag, enum tmk_status status, const char *fmt, ...) {

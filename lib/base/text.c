@@ -89,6 +89,7 @@ void tmk_pass_remark(void (*remark)(void *context, const char *text), void *cont
     if (!remark)
         return;
     vsnprintf(text, sizeof text, fmt, args);
+    tmk_utf8_end(text);
     remark(context, text);
 }
 
@@ -237,6 +238,15 @@ static size_t well_formed(const char *bytes, size_t len) {
 
 bool tmk_utf8_valid(const char *bytes, size_t len) {
     return well_formed(bytes, len) == len;
+}
+
+void tmk_utf8_end(char *text) {
+    size_t len = strlen(text), at = len;
+    while (at > 0 && len - at < 3 && ((unsigned char)text[at - 1] & 0xC0) == 0x80)
+        at--;
+    if (at > 0 && (unsigned char)text[at - 1] >= 0xC0 &&
+        !sequence_length((const unsigned char *)text + at - 1, len - at + 1))
+        text[at - 1] = '\0';
 }
 
 enum tmk_status tmk_utf8_check(const char *bytes, size_t len, struct tmk_diag *diag) {

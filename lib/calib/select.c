@@ -276,6 +276,7 @@ static enum tmk_status set_reason(struct select *s, uint32_t v, const char *fmt,
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
+    tmk_utf8_end(text);
     s->out->reason[v] = tmk_arena_strdup(&s->out->arena, text);
     return s->out->reason[v] ? TMK_OK : tmk_nomem(s->diag);
 }

@@ -8,6 +8,7 @@
 
 #include "base/diag.h"
 #include "base/size.h"
+#include "base/text.h"
 #include "calib/grid.h"
 #include "export/qdq.h"
 #include "graph/rewrite.h"
@@ -256,7 +257,10 @@ enum { NAME = 256 };
 /* Joins names; longer ones are cut. */
 static const char *join_name(char out[NAME], const char *name, const char *suffix) {
     const int room = NAME - 1 - (int)strlen(suffix);
-    snprintf(out, NAME, "%.*s%s", room, name, suffix);
+    snprintf(out, (size_t)room + 1, "%s", name);
+    tmk_utf8_end(out);
+    const size_t used = strlen(out);
+    snprintf(out + used, NAME - used, "%s", suffix);
     return out;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "base/text.h"
 #include "export/integer.h"
 #include "export/qdq.h"
 #include "graph/rewrite.h"
@@ -278,5 +279,6 @@ enum tmk_status tmk_integer_stays(struct tmk_integer *g, const char *format, ...
     va_start(args, format);
     vsnprintf(g->why, sizeof g->why, format, args);
     va_end(args);
+    tmk_utf8_end(g->why);
     return TMK_OK;
 }

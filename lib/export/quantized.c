@@ -8,6 +8,7 @@
 
 #include "base/diag.h"
 #include "base/size.h"
+#include "base/text.h"
 #include "export/integer.h"
 #include "export/qdq.h"
 #include "ops/ops.h"
@@ -82,6 +83,7 @@ void tmk_qdq_remark(struct tmk_qdq *q, const char *format, ...) {
     va_start(args, format);
     vsnprintf(line, sizeof line, format, args);
     va_end(args);
+    tmk_utf8_end(line);
     q->options->remark(q->options->context, line);
 }
 

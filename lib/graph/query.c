@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "graph/edit.h"
 
 const struct tmk_attr *tmk_node_attr(const struct tmk_node *node, const char *name) {
@@ -63,6 +64,7 @@ const char *tmk_value_label(const struct tmk_value *value) {
 const char *tmk_node_label(const struct tmk_node *node, char *out, size_t size) {
     if (node->name[0]) {
         snprintf(out, size, "%s '%s'", node->op, node->name);
+        tmk_utf8_end(out);
         return out;
     }
     uint32_t position = 0;
@@ -73,6 +75,7 @@ const char *tmk_node_label(const struct tmk_node *node, char *out, size_t size) 
         if (node->outputs[i])
             result = tmk_value_label(node->outputs[i]);
     snprintf(out, size, "%s #%u (makes '%s')", node->op, position, result);
+    tmk_utf8_end(out);
     return out;
 }
 

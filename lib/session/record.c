@@ -490,6 +490,7 @@ static enum tmk_status count_weights(struct tmk_graph *graph, struct weights *w,
 static enum tmk_status fill_profile(struct tmk_profile *profile, const struct tmk_model *model,
                                     struct tmk_graph *graph, struct tmk_diag *diag) {
     struct weights w = {0};
+    TMK_TRY(tmk_in(diag, tmk_check_names(graph, diag), "%s", model->path));
     TMK_TRY(tmk_show_inner(graph, diag));
     TMK_TRY(describe_model(profile, model, graph, diag));
     enum tmk_status status = count_weights(graph, &w, diag);

@@ -319,6 +319,7 @@ enum tmk_status tmk_running_graph(struct tmk_running *run, const struct tmk_mode
     else
         TMK_TRY(tmk_original_to_run(model, observe ? &run->original : &run->graph, diag));
     if (observe) {
+        TMK_TRY(tmk_in(diag, tmk_check_names(run->original, diag), "%s", model->path));
         TMK_TRY(tmk_show_inner(run->original, diag));
         TMK_TRY(tmk_in(diag, tmk_instrumented(run->original, observe, &run->graph, NULL, diag),
                        "%s", model->path));

@@ -233,6 +233,30 @@ static enum tmk_status follow_inner(struct making *m, const struct tmk_value *va
     return o->pass && o->remark ? TMK_OK : tmk_nomem(m->diag);
 }
 
+static bool denies_channels(const struct tmk_lineage_identity *value, uint32_t n, int32_t axis) {
+    return value->has_shape && n > 1 &&
+           (axis >= value->shape.rank ||
+            (value->shape.dim[axis] >= 0 && value->shape.dim[axis] != (int64_t)n));
+}
+
+static bool denies_view(const struct tmk_lineage_identity *is,
+                        const struct tmk_lineage_view *view) {
+    return is->has_shape && view->rank && is->shape.rank != view->rank;
+}
+
+/* A model may declare what is false of its values; passes know better, and nothing is said of these
+ * shapes. */
+static void drop_denied_shapes(struct tmk_lineage_record *record, struct tmk_lineage_original *o) {
+    if (o->value < 0)
+        return;
+    struct tmk_lineage_identity *value = &record->values[o->value].is;
+    if (denies_channels(value, o->affine.n, o->affine.axis) ||
+        denies_channels(value, o->quantized.n, o->quantized.axis) || denies_view(value, &o->view))
+        value->has_shape = false;
+    if (denies_view(&o->is, &o->view))
+        o->is.has_shape = false;
+}
+
 static enum tmk_status make_record(struct making *m, const struct tmk_by_id *originals,
                                    const struct tmk_by_id *values) {
     m->in_file = calloc((size_t)tmk_graph_number(m->ends->graph) + 1, sizeof(struct tmk_value *));
@@ -265,6 +289,7 @@ static enum tmk_status make_record(struct making *m, const struct tmk_by_id *ori
             TMK_TRY(name_absorber(m, origin, o));
         else
             TMK_TRY(relate_original(m, &origin->how, o));
+        drop_denied_shapes(m->record, o);
     }
     return tmk_lineage_record_finalize(m->record, m->diag);
 }

@@ -151,6 +151,7 @@ static enum tmk_status read_ranges(struct transforming *t) {
 }
 
 static enum tmk_status run_passes(struct transforming *t) {
+    TMK_TRY(tmk_check_names(t->original, t->diag));
     TMK_TRY(read_ranges(t));
     const struct tmk_pass_options options = {
         .pinned = t->options->barrier ? t->watched.ids : NULL,

@@ -26,4 +26,7 @@ void tmk_graph_path(const struct tmk_graph *graph, char path[TMK_GRAPH_PATH]);
 /* An initializer, or the value of a Constant node. */
 bool tmk_is_weight(const struct tmk_value *value);
 
+/* Names of nodes, values and axes are text in profiles and lineages: UTF-8. */
+TMK_NODISCARD enum tmk_status tmk_check_names(struct tmk_graph *graph, struct tmk_diag *diag);
+
 #endif

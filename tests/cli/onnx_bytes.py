@@ -3,7 +3,7 @@
 import struct
 
 FLOAT, UINT8, INT8, INT64, BOOL, FLOAT16 = 1, 2, 3, 7, 9, 10
-FORMATS = {FLOAT: "f", UINT8: "B", INT8: "b", INT64: "q", FLOAT16: "e"}
+FORMATS = {FLOAT: "f", UINT8: "B", INT8: "b", INT64: "q", BOOL: "?", FLOAT16: "e"}
 
 
 def _varint(number):
@@ -58,11 +58,11 @@ def node(op, inputs, outputs, name="", domain="", **attributes):
     return out + (block(7, domain) if domain else b"")
 
 
-def graph(nodes, inputs, outputs, initializers=()):
+def graph(nodes, inputs, outputs, initializers=(), declared=()):
     return b"".join([*(block(1, n) for n in nodes), block(2, "g"), *(block(5, i) for i in initializers),
-                     *(block(11, i) for i in inputs), *(block(12, o) for o in outputs)])
+                     *(block(11, i) for i in inputs), *(block(12, o) for o in outputs), *(block(13, d) for d in declared)])
 
 
-def model(nodes, inputs, outputs, initializers=(), opsets=(("", 17),)):
-    out = number(1, 8) + block(7, graph(nodes, inputs, outputs, initializers))
+def model(nodes, inputs, outputs, initializers=(), opsets=(("", 17),), declared=()):
+    out = number(1, 8) + block(7, graph(nodes, inputs, outputs, initializers, declared))
     return out + b"".join(block(8, block(1, domain) + number(2, version)) for domain, version in opsets)

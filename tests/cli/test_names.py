@@ -6,7 +6,7 @@ import json
 import struct
 
 import onnx_bytes as onnx
-from cli import ANSWER_NO, BAD_INPUT, DIGITS, DONE, PICTURES, WRONG_CALL, main, on_terminal, tidemark
+from cli import ANSWER_NO, BAD_INPUT, DIGITS, DONE, PICTURES, WRONG_CALL, main, npy_bytes, on_terminal, tidemark
 
 NAMES = ["<script>alert(1)</script>", "</script><!--<script>", "=cmd|' /C calc'!A0", "\x1b[31mred\x1b[0m\x1b]0;title\x07", "\u202eevil\u202c",
          "\u2066x\u2069", "\x9b31m", "new\nline", "tab\there", "return\rhere", "quo\"te's", "back\\slash", "- item: !!python/object:x", "{a: b}", "# c",
@@ -179,6 +179,46 @@ def test_exports_stay_in_their_folder_and_are_valid(here):
             json.loads(path.read_text(encoding="utf-8"))
     written = {path.name for path in here.iterdir()} - {"in"}
     assert written == {"m.onnx", "x.bin", "p.json", "e.json"}, written
+
+
+def test_long_names_are_cut_between_characters(here):
+    """Whatever is cut, and goes to a file, stays text: names of every length modulo the bytes of a character."""
+    for shift in range(3):
+        name, path = "a" * shift + "€" * 400, here / f"long{shift}"
+        path.mkdir()
+        model, data = path / "m.onnx", path / "x.npy"
+        arms = [onnx.graph([onnx.node(op, [name], [op], name)], [], [onnx.value(op, [])]) for op in ("Relu", "Neg")]
+        nodes = [onnx.node("If", ["c"], [name + "y"], name, then_branch=arms[0], else_branch=arms[1]),
+                 onnx.node("MatMul", [name + "y", "w"], [name + "z"], name + "n"), onnx.node("Sin", [name + "z"], ["y"], name + "s")]
+        model.write_bytes(onnx.model(nodes, [onnx.value(name, [name, 4])], [onnx.value("y", [name, 4])],
+                                     [onnx.tensor("c", [], [1], onnx.BOOL), onnx.tensor("w", [4, 4], [.5] * 16)]))
+        data.write_bytes(npy_bytes([2, 4], [1, -2, 3, -4] * 2))
+        tidemark("profile", model, "--data", data, "-o", path / "p.json", "-o", path / "p.h5").expect(DONE)
+        tidemark("calibrate", path / "p.json", "-o", path / "e.json").expect(DONE)
+        tidemark("transform", model, "--passes", "all", "-o", path / "t.onnx", "--lineage", path / "l.json").expect(DONE)
+        tidemark("link", path / "p.json", path / "t.onnx", "-o", path / "k.json").expect(DONE)
+        for form in ("qdq", "csv", "quark"):
+            done = tidemark("export", path / "e.json", "--model", model, "--to", form, "-o", path / f"x{SUFFIX.get(form, '')}")
+            assert done.status in (DONE, ANSWER_NO), done
+        for words in (["simulate", model, path / "e.json", "--data", data, "--integer", "--json"], ["graph", model, "--json"], ["show", path / "p.json", "--json"],
+                      ["simulate", model, path / "e.json", "--data", data, "--json"], ["bench", model, "--data", data, "--seconds", ".01", "--per-op", "--json"]):
+            json.loads(tidemark(*words).expect(DONE).out.encode("utf-8", "surrogateescape").decode("utf-8"))
+        for file in path.glob("*.json"):
+            json.loads(file.read_text(encoding="utf-8"))
+
+
+def test_names_that_are_no_text_are_refused_before_a_run(here):
+    """Profiles and lineages cannot have them: the model is named, and nothing is written."""
+    data = here / "text.npy"
+    data.write_bytes(npy_bytes([2, 4], [1, -2, 3, -4] * 2))
+    for broken in (b"node", b"mid", b"axis", b"Neg", b"some"):
+        model, out = here / "text.onnx", here / "text.json"
+        content = onnx.model([onnx.node("Relu", ["x"], ["mid"], "node"), onnx.node("Neg", ["mid"], ["y"], domain="some" if broken == b"some" else "")],
+                             [onnx.value("x", ["axis", 4])], [onnx.value("y", ["axis", 4])])
+        model.write_bytes(content.replace(broken, broken[:-1] + b"\xff"))
+        for words in (["profile", model, "--data", data, "-o", out], ["transform", model, "--passes", "all", "-o", out.with_suffix(".t.onnx"), "--lineage", out]):
+            done = tidemark(*words).expect(BAD_INPUT)
+            assert done.err.startswith(f"tidemark: {model}: ") and not list(here.glob("text.*json")), done
 
 
 main()

@@ -66,6 +66,19 @@ def test_a_second_run_changes_nothing(path):
     assert all(o["value"] == o["id"] for o in lineage["originals"])
 
 
+def test_false_declarations_of_shapes(path):
+    """Of values whose channels are scaled or whose axes move: the lineage says nothing of their shapes."""
+    nodes = [onnx.node("MatMul", ["x", "w"], ["m"]), onnx.node("Mul", ["m", "s"], ["k"]), onnx.node("Relu", ["k"], ["r"]),
+             onnx.node("Transpose", ["r"], ["t"], perm=[1, 0]), onnx.node("Transpose", ["t"], ["b"], perm=[1, 0]), onnx.node("Sin", ["b"], ["y"])]
+    stored = [onnx.tensor("w", [4, 3], [.5] * 12), onnx.tensor("s", [3], [1, 2, 3])]
+    for dims in ([], [3], [3, 3, 3], [2, 7]):
+        model = path / f"false{len(dims)}.onnx"
+        model.write_bytes(onnx.model(nodes, [onnx.value("x", ["N", 4])], [onnx.value("y", ["N", 3])], stored,
+                                     declared=[onnx.value(name, dims) for name in "mkrtb"]))
+        lineage, _ = transform(model, path, name=f"{model.stem}.t")
+        assert "affine" in {original["verdict"] for original in lineage["originals"]}, lineage
+
+
 def test_outputs_equal_the_originals(path):
     def numbers(model):
         tidemark("run", model, "--data", PICTURES, "--limit", 5, "-o", path / "out.npy").expect(DONE)
