@@ -175,10 +175,11 @@ static enum tmk_status check_counts(const struct tmk_node *node, struct tmk_diag
 }
 
 /* An attribute that the operator does not have would change nothing, whatever its writer hoped for.
- * Other domains' writers add attributes as they like. */
+ * Names with "__" in front are notes of whoever wrote the file, to ONNX's checker, too. */
 static enum tmk_status check_known(const struct tmk_node *node, struct tmk_diag *diag) {
-    for (uint32_t i = 0; !node->domain[0] && i < node->n_attrs; i++)
-        if (!tmk_op_takes_attr(node->row, node->attrs[i].name))
+    for (uint32_t i = 0; i < node->n_attrs; i++)
+        if (strncmp(node->attrs[i].name, "__", 2) != 0 &&
+            !tmk_op_takes_attr(node->row, node->attrs[i].name))
             return tmk_fail(diag, TMK_GRAPH, "has no attribute '%s'", node->attrs[i].name);
     return TMK_OK;
 }

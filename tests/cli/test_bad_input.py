@@ -133,8 +133,10 @@ def test_unknown_operator_set_version_is_refused():
     refused(small([NODE("Relu", ["x"], ["y"])], opsets=[("", 999)]), "operator set 999")
 
 
-def test_unknown_attribute_is_refused():
-    refused(small([NODE("Relu", ["x"], ["y"], "act", frobnicate=1)]), "act", "frobnicate")
+def test_unknown_attribute_is_refused_in_every_domain():
+    for op, domain in (("Relu", ""), ("Gelu", "com.microsoft"), ("Normalizer", "ai.onnx.ml")):
+        opsets = [("", 17), ("com.microsoft", 1), ("ai.onnx.ml", 3)]
+        refused(small([NODE(op, ["x"], ["y"], "act", domain, frobnicate=1)], opsets=opsets), "act", "frobnicate")
 
 
 def test_wrong_declared_type_is_refused():

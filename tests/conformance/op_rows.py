@@ -3,7 +3,11 @@
 import subprocess
 from collections import namedtuple
 
-Row = namedtuple("Row", "domain name since until inputs outputs flags channels inner")
+Row = namedtuple("Row", "domain name since until inputs outputs flags channels inner attributes")
+
+
+def names_of(field):
+    return [] if field == "-" else [one.split(":")[0] for one in field.split()]
 
 
 def read_rows(list_ops):
@@ -11,9 +15,9 @@ def read_rows(list_ops):
     text = subprocess.run([list_ops], check=True, stdout=subprocess.PIPE, text=True).stdout
     rows = []
     for line in text.splitlines():
-        domain, name, since, until, inputs, outputs, flags, channels, inner = line.split("\t")
+        domain, name, since, until, inputs, outputs, flags, channels, inner, attributes = line.split("\t")
         rows.append(Row(domain, name, int(since), None if until == "-" else int(until), inputs, outputs,
-                        [] if flags == "-" else flags.split(","), channels, [] if inner == "-" else [one.split(":")[0] for one in inner.split()]))
+                        [] if flags == "-" else flags.split(","), channels, names_of(inner), names_of(attributes)))
     return rows
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ONNX Runtime's own operators, those of ai.onnx.ml, and real models as it writes them once optimised, against ONNX Runtime.
 
-usage: test_contrib.py PROGRAM SOURCE_ROOT [REGEX]
+usage: test_contrib.py PROGRAM LIST_OPS SOURCE_ROOT [REGEX]
 
 Each case of contrib_cases.py and ml_cases.py is a model of one node with random inputs, run by ONNX Runtime without optimisations and by
 `tidemark run`, and must survive `tidemark instrument`. Real models are taken from the folder that TIDEMARK_SHARED names, or
@@ -17,6 +17,9 @@ import tempfile
 from itertools import chain
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "conformance"))
+from op_rows import read_rows  # noqa: E402
+
 try:
     import numpy as np
     import onnx
@@ -27,8 +30,8 @@ except ImportError as missing:
     print(f"skipped: {missing} (TIDEMARK_TEST_PYTHON names the interpreter that has it)")
     sys.exit(77)
 
-PROGRAM, SOURCE = os.path.abspath(sys.argv[1]), Path(sys.argv[2])
-PATTERN = re.compile(sys.argv[3] if len(sys.argv) > 3 else "")
+PROGRAM, LIST_OPS, SOURCE = os.path.abspath(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
+PATTERN = re.compile(sys.argv[4] if len(sys.argv) > 4 else "")
 MODELS = Path(os.environ.get("TIDEMARK_SHARED") or SOURCE.parent / "shared") / "models"
 RTOL, ATOL = 1e-4, 1e-5
 STEPS = 0.02  # the part of 8-bit results that may be one step away: sums that lie between two
@@ -104,6 +107,15 @@ def check_case(case, folder):
     assert domains.get(case.model.graph.node[0].domain), f"operator sets are {domains}"
 
 
+def check_attributes():
+    """Rows of ONNX Runtime's domain have the attributes of its schemas, whether they read them or refuse them."""
+    rows = {row.name: set(row.attributes) for row in read_rows(LIST_OPS) if row.domain == "com.microsoft"}
+    for schema in onnxruntime.capi.onnxruntime_pybind11_state.get_all_operator_schema():
+        if schema.domain == "com.microsoft" and schema.name in rows:
+            apart = rows[schema.name] ^ set(schema.attributes)
+            assert not apart, f"{schema.name}: not in both, row and schema: {sorted(apart)}"
+
+
 # ---- real models ----
 
 def stored_feeds(path):
@@ -140,6 +152,7 @@ def check_model(path, folder):
 
 def main():
     problems, counts = [], [0, 0, 0]
+    check_attributes()
     for case in chain(cases(), ml_cases()):
         if not PATTERN.search(case.name):
             continue

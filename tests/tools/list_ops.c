@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* For the tests and docs/ops.md: prints the operator table, a row a line, fields between tabs:
  *
- *     domain name since until inputs outputs flags channels
+ *     domain name since until inputs outputs flags channels inner attributes
  *
  * `until` is "-" for rows that still hold; counts are "2" or "1-3" or "1-" (no limit); flags are
  * words between commas, or "-". The domain of ONNX is "ai.onnx".
@@ -63,7 +63,8 @@ int main(void) {
         print_count(op->min_in, op->max_in);
         print_count(op->min_out, op->max_out);
         print_flags(op);
-        printf("\t%s\t%s\n", channels[op->channel], op->inner ? op->inner : "-");
+        printf("\t%s\t%s\t%s\n", channels[op->channel], op->inner ? op->inner : "-",
+               op->attrs ? op->attrs : "-");
     }
     return 0;
 }
