@@ -7,12 +7,15 @@
  * (S = total_sequence_length), all are new. Heads of Q and K may be normalized by their root mean
  * square before they are turned.
  *
+ * A cache may hold codes (ops/contrib_cache.h): new rows are attended to as their codes have them,
+ * and are observed before.
+ *
  * A windowed cache (attribute 'sliding_window_cache') is taken as long as it holds every position,
  * as one does that starts empty and grows. */
 #include <math.h>
 #include <string.h>
 
-#include "ops/contrib.h"
+#include "ops/contrib_cache.h"
 #include "ops/matmul.h"
 #include "ops/rotary.h"
 #include "ops/vmath.h"
@@ -60,6 +63,7 @@ struct sizes {
     int64_t past, total, cache;                  /* keys of the past, in all, of the results */
     int64_t turned;     /* elements of a head that the rotary tables turn */
     bool packed, known; /* known: total and cache are */
+    int bits;           /* of codes in the cache; 0: floats */
 };
 
 static enum tmk_status no_fit(const char *what, const struct tmk_tensor *x, struct tmk_diag *diag) {
@@ -67,13 +71,19 @@ static enum tmk_status no_fit(const char *what, const struct tmk_tensor *x, stru
                     TMK_SHAPE_TEXT(&x->shape));
 }
 
-static enum tmk_status check_shape(const struct tmk_tensor *x, const char *what, int32_t rank,
-                                   const int64_t *dims, struct tmk_diag *diag) {
-    TMK_TRY(tmk_want_dtype(x, TMK_FLOAT32, what, diag));
+static enum tmk_status check_typed(const struct tmk_tensor *x, enum tmk_dtype dtype,
+                                   const char *what, int32_t rank, const int64_t *dims,
+                                   struct tmk_diag *diag) {
+    TMK_TRY(tmk_want_dtype(x, dtype, what, diag));
     bool fits = x->shape.rank == rank;
     for (int32_t i = 0; fits && i < rank; i++)
         fits = x->shape.dim[i] == dims[i];
     return fits ? TMK_OK : no_fit(what, x, diag);
+}
+
+static enum tmk_status check_shape(const struct tmk_tensor *x, const char *what, int32_t rank,
+                                   const int64_t *dims, struct tmk_diag *diag) {
+    return check_typed(x, TMK_FLOAT32, what, rank, dims, diag);
 }
 
 static enum tmk_status find_heads(const struct tmk_node *node, const struct tmk_tensor *const *in,
@@ -119,9 +129,10 @@ static enum tmk_status find_cache(const struct tmk_tensor *const *in, uint32_t n
         s->past = key->shape.rank == 4 ? key->shape.dim[2] : 0;
         /* one of no position may have heads of any size: exporters leave it symbolic */
         const int64_t dims[] = {s->batch, s->groups, s->past,
-                                s->past ? s->size : key->shape.dim[3]};
-        TMK_TRY(check_shape(key, "past_key", 4, dims, diag));
-        TMK_TRY(check_shape(value, "past_value", 4, dims, diag));
+                                s->past ? tmk_cache_width(s->bits, s->size) : key->shape.dim[3]};
+        const enum tmk_dtype dtype = tmk_cache_dtype(s->bits);
+        TMK_TRY(check_typed(key, dtype, "past_key", 4, dims, diag));
+        TMK_TRY(check_typed(value, dtype, "past_value", 4, dims, diag));
     }
     TMK_TRY(tmk_want_dtype(lengths, TMK_INT32, "seqlens_k", diag));
     if (!tmk_shape_count(&lengths->shape, &count) || count != (size_t)s->batch)
@@ -199,14 +210,11 @@ static enum tmk_status check_addends(const struct tmk_tensor *const *in, uint32_
 static enum tmk_status find_sizes(const struct tmk_node *node, const struct tmk_tensor *const *in,
                                   uint32_t n, struct sizes *out, struct tmk_diag *diag) {
     struct sizes s = {0};
-    if (tmk_node_int(node, "kv_cache_bit_width", 0) || tmk_node_int(node, "qk_output", 0))
-        return tmk_fail(diag, TMK_UNSUPPORTED,
-                        "attributes 'kv_cache_bit_width' and 'qk_output' are not supported");
-    if (tmk_operand(in, n, IN_KEY_SCALE) || tmk_operand(in, n, IN_VALUE_SCALE))
-        return tmk_fail(diag, TMK_UNSUPPORTED,
-                        "scales of quantized keys and values are not "
-                        "supported");
+    if (tmk_node_int(node, "qk_output", 0))
+        return tmk_fail(diag, TMK_UNSUPPORTED, "attribute 'qk_output' is not supported");
     TMK_TRY(find_heads(node, in, n, &s, diag));
+    TMK_TRY(tmk_cache_bits(node, tmk_operand(in, n, IN_KEY_SCALE),
+                           tmk_operand(in, n, IN_VALUE_SCALE), s.groups, s.size, &s.bits, diag));
     TMK_TRY(find_cache(in, n, &s, diag));
     TMK_TRY(check_tables(node, in, n, &s, diag));
     TMK_TRY(check_addends(in, n, &s, diag));
@@ -226,7 +234,9 @@ static enum tmk_status infer_group_query(struct tmk_infer *infer) {
     TMK_TRY(tmk_contrib_need(infer, IN_TOTAL, "total_sequence_length"));
     TMK_TRY(find_sizes(infer->node, infer->in, infer->n_in, &s, infer->diag));
     const struct tmk_shape y = {3, {s.batch, s.queries, s.heads * s.size}},
-                           cache = {4, {s.batch, s.groups, s.cache, s.size}};
+                           cache = {4,
+                                    {s.batch, s.groups, s.cache, tmk_cache_width(s.bits, s.size)}};
+    const enum tmk_dtype cached = tmk_cache_dtype(s.bits);
     tmk_infer_set(infer, OUT_Y, TMK_FLOAT32, &y);
     const struct tmk_shape part = {3, {s.batch, s.queries, s.groups * s.size}},
                            query = {4, {s.batch, s.heads, s.queries, s.size}},
@@ -240,8 +250,8 @@ static enum tmk_status infer_group_query(struct tmk_infer *infer) {
     if (s.known) {
         tmk_infer_set(infer, INNER_SCORES, TMK_FLOAT32, &scores);
         tmk_infer_set(infer, INNER_PROBABILITIES, TMK_FLOAT32, &scores);
-        tmk_infer_set(infer, OUT_KEY, TMK_FLOAT32, &cache);
-        tmk_infer_set(infer, OUT_VALUE, TMK_FLOAT32, &cache);
+        tmk_infer_set(infer, OUT_KEY, cached, &cache);
+        tmk_infer_set(infer, OUT_VALUE, cached, &cache);
     }
     return TMK_OK;
 }
@@ -255,6 +265,7 @@ struct job {
     size_t q_row, kv_row;
     float *keys, *values, *query, *scores, *sums, *panel;
     float *normalized; /* a row of a head */
+    uint8_t *codes;    /* of such a row */
     float *nothing;    /* [total] zeros */
     float *y;
     float scale, cap;
@@ -315,20 +326,51 @@ static enum tmk_status turn_row(const struct job *j, int64_t b, int64_t row, int
     return TMK_OK;
 }
 
+/* The past of a head in rows for floats, and zeros behind it. */
+static void take_past(const struct job *j, uint32_t past, uint32_t scale, size_t head, size_t rows,
+                      float *to) {
+    const struct sizes *s = &j->s;
+    const size_t size = (size_t)s->size, from = head * (size_t)s->past * size;
+    const uint8_t *data = rows ? j->run->in[past]->data : NULL;
+    memset(to + rows * size, 0, ((size_t)s->cache - rows) * size * sizeof(float));
+    if (rows && s->bits) {
+        const struct tmk_cache_codes c =
+            tmk_cache_codes_of(s->bits, j->run->in[scale], head % (size_t)s->groups, size);
+        tmk_cache_decode(&c, data + from * (size_t)s->bits / 8, to, rows);
+    } else if (rows) {
+        memcpy(to, data + from * sizeof(float), rows * size * sizeof(float));
+    }
+}
+
+/* Codes of the past and of the new rows; these are rounded to what their codes stand for. */
+static void code_head(const struct job *j, uint32_t past, uint32_t scale, uint32_t output,
+                      size_t head, size_t before, float *rows) {
+    const struct sizes *s = &j->s;
+    const size_t size = (size_t)s->size, row = size * (size_t)s->bits / 8;
+    const struct tmk_cache_codes c =
+        tmk_cache_codes_of(s->bits, j->run->in[scale], head % (size_t)s->groups, size);
+    uint8_t *out = tmk_run_elements(j->run, output);
+    if (out) {
+        out += head * (size_t)s->cache * row;
+        memset(out, 0, (size_t)s->cache * row);
+    }
+    if (out && before)
+        memcpy(out, (const uint8_t *)j->run->in[past]->data + head * (size_t)s->past * row,
+               before * row);
+    for (size_t i = before; i < before + (size_t)s->queries; i++) {
+        tmk_cache_encode(&c, rows + i * size, j->codes);
+        if (out)
+            memcpy(out + i * row, j->codes, row);
+    }
+}
+
 /* The past and the new rows of head g of sample b, as results have them. */
 static enum tmk_status fill_cache(const struct job *j, int64_t b, int64_t g, int64_t before) {
     const struct sizes *s = &j->s;
-    const struct tmk_tensor *past_key = tmk_run_in(j->run, IN_PAST_KEY),
-                            *past_value = tmk_run_in(j->run, IN_PAST_VALUE);
     const size_t size = (size_t)s->size, head = (size_t)(b * s->groups + g),
                  at = head * (size_t)s->cache * size, first = at + (size_t)before * size;
-    memset(j->keys + at, 0, (size_t)s->cache * size * sizeof(float));
-    memset(j->values + at, 0, (size_t)s->cache * size * sizeof(float));
-    if (before) {
-        const size_t from = head * (size_t)s->past * size, bytes = (size_t)before * size * 4;
-        memcpy(j->keys + at, (const float *)past_key->data + from, bytes);
-        memcpy(j->values + at, (const float *)past_value->data + from, bytes);
-    }
+    take_past(j, IN_PAST_KEY, IN_KEY_SCALE, head, (size_t)before, j->keys + at);
+    take_past(j, IN_PAST_VALUE, IN_VALUE_SCALE, head, (size_t)before, j->values + at);
     for (int64_t row = 0; row < s->queries; row++) {
         const size_t from = (size_t)(b * s->queries + row) * j->kv_row + (size_t)g * size,
                      to = first + (size_t)row * size;
@@ -336,7 +378,13 @@ static enum tmk_status fill_cache(const struct job *j, int64_t b, int64_t g, int
         memcpy(j->values + to, j->v + from, size * sizeof(float));
     }
     const size_t rows = (size_t)s->queries * size;
-    return tmk_run_show(j->run, INNER_KEY_ROTATED, j->keys + first, head * rows, rows);
+    TMK_TRY(tmk_run_show(j->run, INNER_KEY_ROTATED, j->keys + first, head * rows, rows));
+    if (s->bits) {
+        code_head(j, IN_PAST_KEY, IN_KEY_SCALE, OUT_KEY, head, (size_t)before, j->keys + at);
+        code_head(j, IN_PAST_VALUE, IN_VALUE_SCALE, OUT_VALUE, head, (size_t)before,
+                  j->values + at);
+    }
+    return TMK_OK;
 }
 
 /* Softmax of x[begin .. end); the others are 0. `sink`: one more logit, of no key. */
@@ -418,8 +466,8 @@ static enum tmk_status attend_head(const struct job *j, int64_t b, int64_t h, in
 
 static enum tmk_status take_scratch(struct job *j) {
     const struct sizes *s = &j->s;
-    j->keys = tmk_run_elements(j->run, OUT_KEY);
-    j->values = tmk_run_elements(j->run, OUT_VALUE);
+    j->keys = s->bits ? NULL : tmk_run_elements(j->run, OUT_KEY);
+    j->values = s->bits ? NULL : tmk_run_elements(j->run, OUT_VALUE);
     if (!j->keys)
         TMK_TRY(tmk_scratch_floats(j->run, s->batch * s->groups, s->cache, s->size, &j->keys));
     if (!j->values)
@@ -427,6 +475,9 @@ static enum tmk_status take_scratch(struct job *j) {
     TMK_TRY(tmk_scratch_floats(j->run, s->queries, s->size, 1, &j->query));
     TMK_TRY(tmk_scratch_floats(j->run, s->queries, s->size, 1, &j->sums));
     TMK_TRY(tmk_scratch_floats(j->run, s->size, 1, 1, &j->normalized));
+    float *codes;
+    TMK_TRY(tmk_scratch_floats(j->run, s->size, 1, 1, &codes));
+    j->codes = (uint8_t *)codes;
     TMK_TRY(tmk_scratch_floats(j->run, s->queries, s->total, 1, &j->scores));
     TMK_TRY(tmk_scratch_floats(j->run, s->total, 1, 1, &j->nothing));
     memset(j->nothing, 0, (size_t)s->total * sizeof *j->nothing);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* MatMulNBits of ONNX Runtime: a product with a matrix of 2, 4 or 8 bits.
+/* Products of ONNX Runtime with a matrix of few bits. Rows are widened a few at a time.
  *
- * B is the transposed matrix [N,K] in blocks of a row: [N, blocks, block_size * bits / 8] bytes,
- * the lowest bits first. Each block has a scale and a zero point; `g_idx` names the block of each
- * of the K columns instead. Rows are widened a few at a time. */
+ * MatMulNBits: 2, 4 or 8 bits. B is the transposed matrix [N,K] in blocks of a row: [N, blocks,
+ * block_size * bits / 8] bytes, the lowest bits first. Each block has a scale and a zero point;
+ * `g_idx` names the block of each of the K columns instead. */
 #include <string.h>
 
 #include "ops/contrib.h"
@@ -109,19 +109,12 @@ static void widen_row(struct tmk_run *run, const struct sizes *s, size_t row, fl
     }
 }
 
-static enum tmk_status run_nbits(struct tmk_run *run) {
+/* y = A times what `widen` makes of rows of B, with a bias if there is one. */
+static enum tmk_status
+multiply_rows(struct tmk_run *run, struct sizes s, const struct tmk_tensor *bias,
+              void (*widen)(struct tmk_run *, const struct sizes *, size_t row, float *out)) {
     struct tmk_tensor *y = tmk_run_out(run, 0);
-    const struct tmk_tensor *bias = tmk_run_in(run, IN_BIAS);
     float *rows, *part, *panel;
-    struct sizes s;
-    TMK_TRY(find_matrix(run->node, &s, run->diag));
-    const struct tmk_tensor *groups = tmk_run_in(run, IN_GROUPS);
-    for (size_t k = 0; groups && k < s.k; k++) {
-        const int32_t group = ((const int32_t *)groups->data)[k];
-        if (group < 0 || (size_t)group >= s.blocks)
-            return tmk_fail(run->diag, TMK_RANGE, "g_idx[%zu] is %d, of %zu blocks", k, (int)group,
-                            s.blocks);
-    }
     if (tmk_tensor_count(y) == 0)
         return TMK_OK;
     s.m = tmk_tensor_count(y) / s.n;
@@ -131,7 +124,7 @@ static enum tmk_status run_nbits(struct tmk_run *run) {
     for (size_t first = 0; first < s.n; first += TMK_GEMM_COLUMNS) {
         const size_t n = s.n - first < TMK_GEMM_COLUMNS ? s.n - first : TMK_GEMM_COLUMNS;
         for (size_t i = 0; i < n; i++)
-            widen_row(run, &s, first + i, rows + i * s.k);
+            widen(run, &s, first + i, rows + i * s.k);
         tmk_gemm_transposed(s.m, n, s.k, run->in[IN_A]->data, s.k, rows, s.k, part, panel);
         for (size_t i = 0; i < s.m; i++)
             for (size_t j = 0; j < n; j++)
@@ -141,10 +134,92 @@ static enum tmk_status run_nbits(struct tmk_run *run) {
     return TMK_OK;
 }
 
+static enum tmk_status run_nbits(struct tmk_run *run) {
+    struct sizes s;
+    TMK_TRY(find_matrix(run->node, &s, run->diag));
+    const struct tmk_tensor *groups = tmk_run_in(run, IN_GROUPS);
+    for (size_t k = 0; groups && k < s.k; k++) {
+        const int32_t group = ((const int32_t *)groups->data)[k];
+        if (group < 0 || (size_t)group >= s.blocks)
+            return tmk_fail(run->diag, TMK_RANGE, "g_idx[%zu] is %d, of %zu blocks", k, (int)group,
+                            s.blocks);
+    }
+    return multiply_rows(run, s, tmk_run_in(run, IN_BIAS), widen_row);
+}
+
 static double cost_nbits(const struct tmk_node *node, const struct tmk_tensor *const *in,
                          const struct tmk_tensor *out) {
     (void)out;
     return tmk_cost_count(in[IN_A]) * (double)tmk_node_int(node, "N", 0) * 2;
+}
+
+/* MatMulBnb4 of ONNX Runtime: a product with a matrix of 4 bits as bitsandbytes writes it.
+ *
+ * B is the transposed matrix [N,K], its first code in the high half of a byte. Codes are places in
+ * a table; each block of the whole matrix, rows one behind the other, has its largest magnitude. */
+
+enum { IN_MOST = 2 };
+
+static const float tables[2][16] = {
+    /* 4-bit floats */
+    {0, 0.00520833333f, 0.66666667f, 1, 0.33333333f, 0.5f, 0.16666667f, 0.25f, -0.0f,
+     -0.00520833333f, -0.66666667f, -1, -0.33333333f, -0.5f, -0.16666667f, -0.25f},
+    /* quantiles of the normal distribution */
+    {-1, -0.6961928009986877f, -0.5250730514526367f, -0.39491748809814453f, -0.28444138169288635f,
+     -0.18477343022823334f, -0.09105003625154495f, 0, 0.07958029955625534f, 0.16093020141124725f,
+     0.24611230194568634f, 0.33791524171829224f, 0.44070982933044434f, 0.5626170039176941f,
+     0.7229568362236023f, 1}};
+
+static enum tmk_status find_bnb4(const struct tmk_node *node, struct sizes *out,
+                                 struct tmk_diag *diag) {
+    const int64_t n = tmk_node_int(node, "N", 0), k = tmk_node_int(node, "K", 0),
+                  kind = tmk_node_int(node, "quant_type", 0),
+                  block = tmk_node_int(node, "block_size", 0);
+    if (n <= 0 || k <= 0 || n > INT32_MAX || k > INT32_MAX)
+        return tmk_fail(diag, TMK_RANGE, "attributes 'N' and 'K' are %lld and %lld", (long long)n,
+                        (long long)k);
+    if ((kind != 0 && kind != 1) || block < 16 || block > 1 << 20 || block & (block - 1))
+        return tmk_fail(diag, TMK_UNSUPPORTED,
+                        "attributes 'quant_type' %lld and 'block_size' %lld are not supported",
+                        (long long)kind, (long long)block);
+    if (tmk_node_int(node, "training_mode", 0) || !tmk_node_int(node, "transB", 1))
+        return tmk_fail(diag, TMK_UNSUPPORTED,
+                        "attributes 'training_mode' and 'transB' are supported with their defaults "
+                        "only");
+    *out = (struct sizes){.n = (size_t)n, .k = (size_t)k, .bits = 4, .block = (size_t)block};
+    out->blocks = (out->n * out->k + out->block - 1) / out->block;
+    return TMK_OK;
+}
+
+static enum tmk_status infer_bnb4(struct tmk_infer *infer) {
+    const struct tmk_tensor *a = infer->in[IN_A];
+    struct tmk_shape y = a->shape;
+    struct tmk_diag *diag = infer->diag;
+    struct sizes s;
+    TMK_TRY(find_bnb4(infer->node, &s, diag));
+    TMK_TRY(tmk_want_dtype(a, TMK_FLOAT32, "A", diag));
+    TMK_TRY(tmk_want_dtype(infer->in[IN_B], TMK_UINT8, "B", diag));
+    TMK_TRY(tmk_want_dtype(infer->in[IN_MOST], TMK_FLOAT32, "absmax", diag));
+    if (y.rank < 1 || y.dim[y.rank - 1] != (int64_t)s.k)
+        return tmk_fail(diag, TMK_SHAPE, "A is %s, and 'K' is %zu", TMK_SHAPE_TEXT(&a->shape), s.k);
+    TMK_TRY(check_count(infer->in[IN_B], "B", (s.n * s.k + 1) / 2, diag));
+    TMK_TRY(check_count(infer->in[IN_MOST], "absmax", s.blocks, diag));
+    y.dim[y.rank - 1] = (int64_t)s.n;
+    return tmk_infer_set(infer, 0, TMK_FLOAT32, &y);
+}
+
+static void widen_bnb4(struct tmk_run *run, const struct sizes *s, size_t row, float *out) {
+    const uint8_t *codes = run->in[IN_B]->data;
+    const float *most = run->in[IN_MOST]->data,
+                *table = tables[tmk_node_int(run->node, "quant_type", 0)];
+    for (size_t k = 0, at = row * s->k; k < s->k; k++, at++)
+        out[k] = table[tmk_contrib_code(codes, at ^ 1, 4)] * most[at / s->block];
+}
+
+static enum tmk_status run_bnb4(struct tmk_run *run) {
+    struct sizes s;
+    TMK_TRY(find_bnb4(run->node, &s, run->diag));
+    return multiply_rows(run, s, NULL, widen_bnb4);
 }
 
 /* GatherBlockQuantized of ONNX Runtime: rows of a table of codes, as floats.
@@ -285,6 +360,9 @@ const struct tmk_op tmk_ops_contrib_nbits[] = {
      .channel = TMK_CHANNEL_LAST,
      .attrs = "K:int! N:int! accuracy_level:int bits:int block_size:int! weight_prepacked:int",
      .infer = infer_nbits, .run = run_nbits, .cost = cost_nbits},
+    {TMK_OP_CONTRIB("MatMulBnb4"), TMK_OP_COUNTS(3, 3, 1, 1), .channel = TMK_CHANNEL_LAST,
+     .attrs = "K:int! N:int! block_size:int! quant_type:int! training_mode:int transB:int",
+     .infer = infer_bnb4, .run = run_bnb4, .cost = cost_nbits},
     {TMK_OP_CONTRIB("GatherBlockQuantized"), TMK_OP_COUNTS(3, 4, 1, 1), .channel = TMK_CHANNEL_LAST,
      .attrs = "bits:int block_size:int gather_axis:int quantize_axis:int", .infer = infer_gather,
      .run = run_gather},

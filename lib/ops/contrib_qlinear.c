@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* 8-bit tensors in, 8-bit tensors out, each element on its own: QLinearAdd, QLinearMul,
- * QLinearSigmoid, QLinearLeakyRelu, QLinearConcat. An operand has 256 values at most, so what does
- * not need two of them is a table. */
+ * QLinearSigmoid, QLinearLeakyRelu, QLinearWhere, QLinearConcat. An operand has 256 values at most,
+ * so what does not need two of them is a table. */
 
 #include "ops/contrib.h"
 #include "ops/contrib_q8.h"
@@ -112,6 +112,48 @@ static enum tmk_status run_add(struct tmk_run *run) {
 
 static enum tmk_status run_mul(struct tmk_run *run) {
     return run_binary(run, true);
+}
+
+/* ---- QLinearWhere ---- */
+
+enum { CONDITION, THEN, OTHERWISE = THEN + 3, WHERE_SCALE = OTHERWISE + 3 };
+
+static enum tmk_status infer_where(struct tmk_infer *infer) {
+    const enum tmk_dtype dtype = infer->in[THEN]->dtype;
+    struct tmk_shape both, shape;
+    TMK_TRY(tmk_want_dtype(infer->in[CONDITION], TMK_BOOL, "condition", infer->diag));
+    TMK_TRY(tmk_q8_check(infer, THEN, "X"));
+    TMK_TRY(tmk_q8_check(infer, OTHERWISE, "Y"));
+    TMK_TRY(tmk_want_dtype(infer->in[OTHERWISE], dtype, "Y", infer->diag));
+    TMK_TRY(tmk_q8_check_result(infer, WHERE_SCALE, dtype, "Z"));
+    TMK_TRY(
+        tmk_broadcast(&infer->in[THEN]->shape, &infer->in[OTHERWISE]->shape, &both, infer->diag));
+    TMK_TRY(tmk_broadcast(&infer->in[CONDITION]->shape, &both, &shape, infer->diag));
+    return tmk_infer_set(infer, 0, dtype, &shape);
+}
+
+static enum tmk_status run_where(struct tmk_run *run) {
+    const struct tmk_tensor *const part[] = {run->in[CONDITION], run->in[THEN], run->in[OTHERWISE]};
+    struct tmk_tensor *z = tmk_run_out(run, 0);
+    const struct tmk_q8 q = tmk_q8_of(run, WHERE_SCALE);
+    uint8_t table[2][256];
+    make_table(z->dtype, tmk_q8_of(run, OTHERWISE + 1), z->dtype, q, keep_element, 0, table[0]);
+    make_table(z->dtype, tmk_q8_of(run, THEN + 1), z->dtype, q, keep_element, 0, table[1]);
+    struct tmk_walk walk;
+    tmk_walk_init(
+        &walk, &z->shape, 3,
+        (const struct tmk_shape *const[]){&part[0]->shape, &part[1]->shape, &part[2]->shape});
+    for (; walk.rows; tmk_walk_next(&walk)) {
+        const uint8_t *from[3], *chosen;
+        for (int i = 0; i < 3; i++)
+            from[i] = (const uint8_t *)part[i]->data + walk.offset[i];
+        for (size_t i = 0; i < walk.n; i++) {
+            const int yes = from[0][walk.vary[0] ? i : 0] != 0, at = yes ? 1 : 2;
+            chosen = from[at] + (walk.vary[at] ? i : 0);
+            ((uint8_t *)z->data)[walk.start + i] = table[yes][*chosen];
+        }
+    }
+    return TMK_OK;
 }
 
 /* ---- QLinearConcat: Y_scale, Y_zero_point, then a tensor, its scale and zero point each ---- */
@@ -293,6 +335,8 @@ const struct tmk_op tmk_ops_contrib_qlinear[] = {
     {TMK_OP_CONTRIB("QLinearLeakyRelu"), TMK_OP_COUNTS(2, 5, 1, 1), .flags = TMK_OP_INPLACE,
      .channel = TMK_CHANNEL_INHERIT, .attrs = "alpha:float", .infer = infer_unary,
      .run = run_leaky},
+    {TMK_OP_CONTRIB("QLinearWhere"), TMK_OP_COUNTS(9, 9, 1, 1), .infer = infer_where,
+     .run = run_where},
     {TMK_OP_CONTRIB("QLinearConcat"), TMK_OP_COUNTS(2, TMK_VARIADIC, 1, 1), .attrs = "axis:int!",
      .infer = infer_concat, .run = run_concat},
     {TMK_OP_CONTRIB("QGemm"), TMK_OP_COUNTS(6, 9, 1, 1), .channel = TMK_CHANNEL_LAST,

@@ -184,8 +184,8 @@ def group_query():
     heads, three = {"num_heads": 4, "kv_num_heads": 2}, (FLOAT, FLOAT, FLOAT)
     tables = [Weight(f32(16, 8)), Weight(f32(16, 8))]
 
-    def case(name, operands, **attributes):
-        return one(name, "GroupQueryAttention", operands, three, **heads, **attributes)
+    def case(name, operands, outputs=three, **attributes):
+        return one(name, "GroupQueryAttention", operands, outputs, **heads, **attributes)
 
     def normalized(x, weight, epsilon):
         rows = x.reshape(*x.shape[:2], -1, 16)
@@ -214,6 +214,15 @@ def group_query():
     norms = [Weight(f32(16)), Weight(f32(16))]
     yield case("normalized heads", [q, k, v, *later, *tables, *[None] * 5, *norms], do_rotary=1, qk_norm_epsilon=0.1, k_norm_epsilon=0.3,
                reference=case("", [normalized(q, norms[0], 0.1), normalized(k, norms[1], 0.3), v, *later, *tables], do_rotary=1))
+    for bits, kind, new in ((8, INT8, i8), (4, UINT8, u8)):
+        caches = [new(1, 2, 5, 2 * bits), new(1, 2, 5, 2 * bits), *later[2:]]
+        for quant, shape in (("PER_TENSOR", (1,)), ("PER_CHANNEL", (1, 2, 1, 16))):
+            scales = [Weight(np.abs(f32(*shape)) / 2**bits + np.float32(4 / 2**bits)) for _ in range(2)]
+            coded = {"k_quant_type": quant, "v_quant_type": quant, "kv_cache_bit_width": bits, "do_rotary": 1}
+            yield case(f"cache of {bits} bits, {quant}", [q, k, v, *caches, *tables, *[None] * 3, *scales], (FLOAT, kind, kind), **coded)
+            no_past = [Weight(new(2, 2, 0, 2 * bits))] * 2
+            yield case(f"{bits} bits, {quant}, packed prompt", [f32(2, 3, 128), None, None, *no_past, *prompt, *tables, *[None] * 3, *scales],
+                       (FLOAT, kind, kind), **coded)
     headless = [Weight(f32(2, 2, 0, 0))] * 2  # as of a cache whose head size is symbolic
     q, k, v = f32(2, 3, 64), f32(2, 3, 32), f32(2, 3, 32)
     yield case("past without heads", [q, k, v, *headless, *prompt], reference=case("", [q, k, v, *empty, *prompt]))
@@ -230,6 +239,8 @@ def few_bits():
         yield one(f"{bits} bits", "MatMulNBits", [a, b, scales], **sizes)
         yield one(f"{bits} bits, zero points", "MatMulNBits", [a, b, scales, zeros], **sizes)
         yield one(f"{bits} bits, bias", "MatMulNBits", [a, b, scales, None, None, Weight(f32(5))], **sizes)
+    for quant, name in ((0, "fp4"), (1, "nf4")):  # blocks do not end with rows
+        yield one(name, "MatMulBnb4", [a, Weight(u8(100)), Weight(np.abs(f32(13)))], K=40, N=5, block_size=16, quant_type=quant)
     groups = Weight(i32([k % 3 for k in range(40)]))
     yield one("groups", "MatMulNBits", [a, Weight(u8(5, 3, 8)), Weight(f32(5, 3)), None, groups], K=40, N=5, bits=4, block_size=16)
 
@@ -318,6 +329,7 @@ def eight_bits():
                                         (out,)))
         yield one(name, "QLinearSigmoid", [x, *more, scale(1 / 256), zero(0, kind)], (out,))
         yield one(name, "QLinearLeakyRelu", [x, *more, scale(0.02), zero(z, kind)], (out,), alpha=0.2)
+        yield one(name, "QLinearWhere", [f32(3, 1, 5) > 0, x, *more, make(4, 1), scale(0.05), zero(3, kind), scale(0.04), zero(1, kind)], (out,))
         yield one(name, "QLinearConcat", [scale(0.05), zero(z, kind), x, *more, make(2, 1, 4, 5), scale(0.04), zero(3, kind)],
                   (out,), axis=1)
         yield one(name, "QLinearSoftmax", [x, *more, scale(1 / 256), zero(-128 if kind == np.int8 else 0, kind)], (out,),
