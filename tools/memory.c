@@ -159,6 +159,9 @@ void print_memory_plan(const struct tmk_memory_plan *plan) {
     print_row("batches read ahead", plan->read_ahead, plan->threads);
     if (plan->blocks)
         print_row("activations between blocks, inputs", plan->kept, 0);
+    const uint64_t batches = plan->threads * plan->read_ahead;
+    if (plan->derived > batches)
+        print_row("statistics made of others in place of the batches", plan->derived - batches, 0);
     if (plan->whole)
         print_row("statistics of all strata together, an estimate", plan->whole, 0);
     if (plan->per_sample)

@@ -202,13 +202,13 @@ TMK_API TMK_NODISCARD enum tmk_status tmk_model_run_bare(struct tmk_model *model
                                                          struct tmk_run_report *report,
                                                          struct tmk_diag *diag);
 
-/* Memory that a run is expected to take, in bytes: estimated from the plan of its first batch. What
- * statistics take is an estimate. */
+/* Memory that a run is expected to take, in bytes: estimated from the plan of the largest of its
+ * first batches. What statistics take is an estimate. */
 struct tmk_memory_plan {
     uint32_t threads;
     uint64_t batch;
     char batch_why[TMK_BATCH_WHY]; /* why so many samples a call, for people */
-    uint64_t program;              /* what the process holds before the run */
+    uint64_t program;              /* what the process holds besides all below */
     uint64_t model;                /* weights that are read from the file as they lie */
     uint64_t packed;     /* weights as the kernels want them, and constants that were computed */
     uint64_t constants;  /* their statistics, of all strata */
@@ -216,6 +216,7 @@ struct tmk_memory_plan {
     uint64_t statistics; /* of activations, of all strata, each worker */
     uint64_t read_ahead; /* batches, each worker */
     uint64_t whole;      /* statistics of all strata together; 0 without strata */
+    uint64_t derived;    /* statistics made of others in the end, when no batches are read ahead */
     uint64_t per_sample; /* extremes of each sample, where they are kept */
     uint64_t blocks;   /* of the graph, where they run one after the other; else 0. model and packed
                           are of the largest then */
@@ -223,7 +224,7 @@ struct tmk_memory_plan {
     uint64_t kept;     /* what is kept between blocks, and the inputs, of that many batches */
     uint64_t total;
 };
-/* Reads the first batch, plans it, and runs nothing. observe NULL: a bare run. With
+/* Reads the first batches, plans the largest, and runs nothing. observe NULL: a bare run. With
  * options->limits.memory, *out has as many workers, and if need be as small a batch, as fit. */
 TMK_API TMK_NODISCARD enum tmk_status tmk_model_plan_memory(struct tmk_model *model,
                                                             const struct tmk_run_options *options,

@@ -98,6 +98,10 @@ size_t tmk_accel_bytes(const struct tmk_accel *accel) {
     return accel->held;
 }
 
+size_t tmk_accel_code(const struct tmk_accel *accel) {
+    return accel->code;
+}
+
 size_t tmk_accel_scratch(const struct tmk_accel *accel) {
     return accel->scratch;
 }

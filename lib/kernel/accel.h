@@ -72,6 +72,8 @@ size_t tmk_accel_scratch(const struct tmk_accel *accel);
 /* Bytes of memory that it has for operands that are known: weights in another layout, and code
  * made for it; those that it found made are not counted. */
 size_t tmk_accel_bytes(const struct tmk_accel *accel);
+/* Of these, code: it is there before anything is packed. */
+size_t tmk_accel_code(const struct tmk_accel *accel);
 /* Runs single-threaded in the calling thread. Same bits for the same inputs, whichever thread runs
  * it. in and out as for the plain kernel (shapes are the logical ones, whatever the layout; what
  * fills up the last block of the result is written as +0), never overlapping. */

@@ -26,6 +26,7 @@ struct tmk_accel {
     size_t scratch;
     uint32_t packed; /* bit i: it has a copy of operand i, and does not read the operand itself */
     size_t held;     /* bytes of copies that it made of constant operands, and of code */
+    size_t code;     /* of these */
     char name[64];
 };
 

@@ -161,7 +161,7 @@ static enum tmk_status build_primitive(const struct tmk_dn_request *r, struct tm
                                        bool *fits) {
     if (!tmk_memory_charge(CODE))
         return tmk_memory_fail(r->base.diag, CODE, "a kernel of oneDNN");
-    dn->base.held = dn->code = CODE;
+    dn->base.held = dn->base.code = CODE;
     TMK_TRY(tmk_dn_fits(tmk_dn_primitive(&dn->primitive, dn->desc), fits, r->base.diag));
     size_t start;
     TMK_TRY(reserve_scratch(dn,
@@ -293,7 +293,7 @@ void tmk_dn_destroy(struct tmk_accel *accel) {
     if (dn->primitive)
         dnnl_primitive_destroy(dn->primitive);
     dnnl_primitive_desc_destroy(dn->desc);
-    tmk_memory_uncharge(dn->code);
+    tmk_memory_uncharge(dn->base.code);
     if (dn->owns_engine)
         dnnl_engine_destroy(dn->engine);
     free(dn);

@@ -50,7 +50,6 @@ struct tmk_dn {
     dnnl_primitive_t primitive;
     struct tmk_argument arguments[TMK_MAX_ARGUMENTS]; /* the result last */
     uint32_t n_arguments;
-    size_t code;              /* bytes of `base.held` that the library has, counted */
     struct tmk_dn_pool *pool; /* what runs borrow: the only thing that changes after making */
 };
 

@@ -189,6 +189,7 @@ static enum tmk_status fill_weights(const struct tmk_dn_request *r, const struct
     for (uint32_t i = 0; i < w->n_parts; i++) {
         const struct tmk_accel *part = &w->parts[i]->base;
         w->base.held += part->held;
+        w->base.code += part->code;
         w->base.scratch = part->scratch > w->base.scratch ? part->scratch : w->base.scratch;
         memcpy(w->base.name, part->name, sizeof w->base.name);
     }

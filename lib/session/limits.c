@@ -15,15 +15,18 @@
 #include "stats/state.h"
 #include "tensor/elements.h"
 
-/* STATE: about what holds a value's statistics, without bins. PLANNED: a value in a plan, a worker
- * and a profile. RUNNING: what running touches of the program and its libraries. AROUND: bytes that
- * the system maps with one that is read. */
+/* STATE: about what holds a value's statistics, without bins. ACCOUNT: what leads to them, of each
+ * worker. RECORDED: a value in a profile. RUNNING: what running touches of the program and its
+ * libraries, beyond planning. AROUND: bytes that the system maps with one that is read. LOOKED_AT:
+ * batches of which the largest is planned. */
 enum {
     STATE = 1024,
-    PLANNED = 1536,
+    ACCOUNT = 640,
+    RECORDED = 1792,
     READ_AHEAD_A_WORKER = 3,
-    RUNNING = 8 << 20,
-    AROUND = 64 << 10
+    RUNNING = 1 << 20,
+    AROUND = 64 << 10,
+    LOOKED_AT = 8
 };
 
 static uint64_t statistics_of(const struct tmk_plan *plan, const struct tmk_plan_tap *taps,
@@ -38,6 +41,25 @@ static uint64_t statistics_of(const struct tmk_plan *plan, const struct tmk_plan
         (void)tmk_shape_count(&value->shape, &count);
         bool bins = slot->level != TMK_STATS_MINMAX;
         bytes += bins ? tmk_stats_bins_bytes(count, times) + STATE : STATE;
+    }
+    return bytes;
+}
+
+/* Of values with a rule, which get theirs in the end. */
+static uint64_t derived_of(const struct tmk_plan *plan, const struct tmk_slot_config *slots,
+                           uint64_t times) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; slots && i < plan->n_taps; i++) {
+        const struct tmk_plan_value *value = &plan->values[plan->taps[i].value];
+        const struct tmk_slot_config *slot = &slots[plan->taps[i].slot];
+        size_t count = 0;
+        uint64_t all;
+        if (value->dtype != TMK_FLOAT32 || slot->rule == TMK_DERIVE_NONE)
+            continue;
+        (void)tmk_shape_count(&value->shape, &count);
+        if (__builtin_mul_overflow((uint64_t)count, times, &all))
+            all = UINT64_MAX;
+        bytes += STATE + (slot->level == TMK_STATS_MINMAX ? 0 : tmk_stats_wide_bytes(all));
     }
     return bytes;
 }
@@ -93,8 +115,10 @@ static enum tmk_status add_weights(const struct tmk_plan *plan, uint64_t calls, 
             p->read[s] += bytes;
             p->held += tmk_tensor_is_opened(weight) ? tmk_tensor_bytes(weight) : 0;
         }
-        p->m.packed += step->accel ? tmk_accel_bytes(step->accel) : 0;
-        p->read[s] += step->accel ? tmk_accel_bytes(step->accel) : 0;
+        const uint64_t packed =
+            step->accel ? tmk_accel_bytes(step->accel) - tmk_accel_code(step->accel) : 0;
+        p->m.packed += packed;
+        p->read[s] += packed;
     }
     free(seen);
     return TMK_OK;
@@ -113,9 +137,11 @@ static void add_sequences(const struct tmk_feed *source, struct tmk_memory_plan 
 }
 
 static void add_up(struct tmk_memory_plan *plan) {
+    const uint64_t batches = plan->threads * plan->read_ahead;
     plan->total = plan->program + plan->model + plan->packed + plan->constants + plan->whole +
                   plan->per_sample + plan->kept +
-                  plan->threads * (plan->worker + plan->statistics + plan->read_ahead);
+                  plan->threads * (plan->worker + plan->statistics) +
+                  (batches > plan->derived ? batches : plan->derived);
 }
 
 /* End `packs` after the plan; both may be NULL on failure. */
@@ -203,30 +229,40 @@ static enum tmk_status divide_graph(const struct tmk_plan *plan, uint64_t calls,
     return TMK_OK;
 }
 
+static uint64_t input_bytes(const struct tmk_batch *batch) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < batch->n_inputs; i++)
+        bytes += tmk_tensor_bytes(&batch->inputs[i]);
+    return bytes;
+}
+
 static enum tmk_status measure_plan(const struct tmk_memory_request *r, const struct tmk_feed *feed,
                                     const struct tmk_batch *batch, const struct tmk_plan *plan,
                                     struct planning *p, struct tmk_diag *diag) {
     struct tmk_memory_plan *m = &p->m;
     const struct tmk_slot_config *slots = p->cuts ? r->unruled : r->slots;
     const uint64_t calls = tmk_feed_batches(feed);
-    uint64_t inputs = 0;
-    m->program += (uint64_t)PLANNED * plan->n_values;
+    const uint64_t inputs = input_bytes(batch), resident = tmk_memory_resident();
     TMK_TRY(add_weights(plan, calls, p, diag));
     for (uint32_t i = 0; i < plan->n_values; i++)
         if (plan->values[i].place == TMK_PLACE_CONSTANT && !plan->values[i].initializer &&
             plan->values[i].constant.data)
             p->held += tmk_tensor_bytes(&plan->values[i].constant);
+    /* the plan and the opened data are part of it */
+    m->program = RUNNING + (uint64_t)RECORDED * r->n_slots +
+                 (resident > p->held + inputs ? resident - p->held - inputs : 0);
     m->packed += p->held;
     m->worker = plan->arena_bytes + plan->scratch_bytes;
-    for (uint32_t i = 0; i < batch->n_inputs; i++)
-        inputs += tmk_tensor_bytes(&batch->inputs[i]);
     m->read_ahead = READ_AHEAD_A_WORKER * inputs;
     const uint64_t own = (calls + m->threads - 1) / m->threads; /* of a worker */
-    m->statistics = statistics_of(plan, plan->taps, plan->n_taps, slots, own) +
+    m->statistics = (uint64_t)ACCOUNT * r->n_slots +
+                    statistics_of(plan, plan->taps, plan->n_taps, slots, own) +
                     statistics_of(plan, plan->input_taps, plan->n_input_taps, slots, own);
     m->constants = statistics_of(plan, plan->constant_taps, plan->n_constant_taps, slots, 1);
+    m->derived = derived_of(plan, slots, calls);
     const uint64_t strata = strata_of(r->options);
     m->whole = strata > 1 ? m->statistics + m->constants : 0;
+    m->derived *= strata;
     m->statistics *= strata;
     m->constants *= strata;
     m->per_sample = per_sample_bytes(r, plan, feed);
@@ -252,25 +288,42 @@ static enum tmk_status measure_batch(const struct tmk_memory_request *r,
     return status;
 }
 
+/* The largest of the first batches that continue no sequence: samples may differ in shape. */
+static enum tmk_status look_at_batches(struct tmk_feed *source, struct tmk_batch *out,
+                                       struct tmk_diag *diag) {
+    const struct tmk_batch_source feed = tmk_feed_batch_source(source);
+    enum tmk_status status = TMK_OK;
+    bool more = true;
+    for (int n = 0; status == TMK_OK && more && n < LOOKED_AT;) {
+        struct tmk_batch batch = {0};
+        status = feed.next(feed.context, &batch, &more, diag);
+        n += batch.samples > 0;
+        if (batch.samples && (!out->samples || (!batch.continues_sequence &&
+                                                input_bytes(&batch) > input_bytes(out)))) {
+            const struct tmk_batch smaller = *out;
+            *out = batch;
+            batch = smaller;
+        }
+        tmk_batch_finish(&batch);
+    }
+    if (status == TMK_OK && !out->samples)
+        status = tmk_fail(diag, TMK_ARGUMENT, "there is no data to plan for");
+    return status;
+}
+
 static enum tmk_status plan_once(const struct tmk_memory_request *r,
-                                 const struct tmk_run_options *options, uint64_t held,
-                                 struct planning *p, struct tmk_diag *diag) {
+                                 const struct tmk_run_options *options, struct planning *p,
+                                 struct tmk_diag *diag) {
     struct tmk_feed *source = NULL;
     struct tmk_batch batch = {0};
-    bool more = true;
     struct tmk_memory_plan *m = &p->m;
     p->held = 0;
-    *m = (struct tmk_memory_plan){.program = held + RUNNING};
+    *m = (struct tmk_memory_plan){0};
     TMK_TRY(tmk_feed_open_batched(r->graph, &options->data, r->threads, &options->notices, &source,
                                   m->batch_why, diag));
     m->threads = tmk_feed_workers(source, r->threads);
     m->batch = tmk_feed_plan(source).batch;
-    const struct tmk_batch_source feed = tmk_feed_batch_source(source);
-    enum tmk_status status = TMK_OK;
-    while (status == TMK_OK && more && !batch.samples)
-        status = feed.next(feed.context, &batch, &more, diag);
-    if (status == TMK_OK && !batch.samples)
-        status = tmk_fail(diag, TMK_ARGUMENT, "there is no data to plan for");
+    enum tmk_status status = look_at_batches(source, &batch, diag);
     if (status == TMK_OK)
         status = measure_batch(r, source, &batch, p, diag);
     add_sequences(source, m);
@@ -286,13 +339,13 @@ bool tmk_data_is_stream(const char *source) {
 }
 
 /* Fewer workers, then smaller batches, until it fits. */
-static enum tmk_status fit(const struct tmk_memory_request *request, uint64_t held,
-                           struct planning *p, struct tmk_diag *diag) {
+static enum tmk_status fit(const struct tmk_memory_request *request, struct planning *p,
+                           struct tmk_diag *diag) {
     struct tmk_run_options options = *request->options;
     const uint64_t limit = options.limits.memory;
     struct tmk_memory_plan *m = &p->m;
     p->limit = limit;
-    TMK_TRY(plan_once(request, &options, held, p, diag));
+    TMK_TRY(plan_once(request, &options, p, diag));
     for (;;) {
         while (!p->cuts && limit && m->total > limit && m->threads > 1) {
             m->threads--;
@@ -303,7 +356,7 @@ static enum tmk_status fit(const struct tmk_memory_request *request, uint64_t he
             return TMK_OK;
         options.data.batch = (uint32_t)(batch / 2);
         if (batch > 1)
-            TMK_TRY(plan_once(request, &options, held, p, diag));
+            TMK_TRY(plan_once(request, &options, p, diag));
         snprintf(m->batch_why, sizeof m->batch_why, "more would not keep the limit");
         if (batch <= 1 || m->batch >= batch)
             return tmk_fail(diag, TMK_LIMIT,
@@ -318,19 +371,18 @@ enum tmk_status tmk_memory_planned(const struct tmk_memory_request *request,
                                    struct tmk_memory_plan *out, struct tmk_cuts *cuts,
                                    struct tmk_diag *diag) {
     const struct tmk_run_options *options = request->options;
-    const uint64_t held = tmk_memory_resident();
     struct tmk_cuts own = {0};
     struct planning p = {.cuts = options->limits.stream_layers ? &own : NULL};
     for (size_t i = 0; i < options->data.n_sources; i++)
         if (tmk_data_is_stream(options->data.sources[i]))
             return tmk_fail(diag, TMK_UNSUPPORTED,
                             "memory can't be planned for data that comes as a stream");
-    enum tmk_status status = fit(request, held, &p, diag);
+    enum tmk_status status = fit(request, &p, diag);
     const bool over = status == TMK_LIMIT && p.m.total > p.limit; /* else the data alone are */
     if (over && !p.cuts && request->unruled) {
         p.cuts = &own;
         *diag = (struct tmk_diag){0};
-        status = fit(request, held, &p, diag);
+        status = fit(request, &p, diag);
     }
     if (status == TMK_OK)
         *out = p.m;

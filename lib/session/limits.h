@@ -23,13 +23,12 @@ struct tmk_memory_request {
 /* Is the source, a path or NAME=PATH as data.sources of the options has it, standard input? */
 bool tmk_data_is_stream(const char *source);
 
-/* Opens the data, plans its first batch and adds up. What statistics take is an estimate, from what
- * they were measured to take: how many bins are used is known only once the data was seen. With
- * options->limits.memory: fewer workers first, which change no result, then batches half as large,
- * where the model leaves them free, then blocks of the graph (*cuts; finish it; n 0: as a whole),
- * until the sum fits; TMK_LIMIT when nothing does. cuts NULL: they are only counted.
- * TMK_UNSUPPORTED for data that comes as a stream, since its first batch could be read only once.
- */
+/* Opens the data, plans the largest of its first batches and adds up. What statistics take is an
+ * estimate, from what they were measured to take: how many bins are used is known only once the
+ * data was seen. With options->limits.memory: fewer workers first, which change no result, then
+ * batches half as large, where the model leaves them free, then blocks of the graph (*cuts; finish
+ * it; n 0: as a whole), until the sum fits; TMK_LIMIT when nothing does. cuts NULL: they are only
+ * counted. TMK_UNSUPPORTED for data that comes as a stream, since it could be read only once. */
 TMK_NODISCARD enum tmk_status tmk_memory_planned(const struct tmk_memory_request *request,
                                                  struct tmk_memory_plan *out, struct tmk_cuts *cuts,
                                                  struct tmk_diag *diag);

@@ -33,7 +33,7 @@ static size_t estimate_table_bytes(uint64_t elements) {
     return elements < most / PAGE ? PAGE * ((size_t)elements + 1) : most;
 }
 
-static size_t estimate_wide_bytes(uint64_t elements) {
+size_t tmk_stats_wide_bytes(uint64_t elements) {
     enum { OCTAVE_BYTES = 2 * TMK_OCTAVE * (int)sizeof(struct tmk_wide), RARE = 5 };
     return elements > TMK_FEW ? (size_t)OCTAVE_BYTES * (log2_of(elements) - RARE)
                               : (size_t)elements * sizeof(struct tmk_wide);
@@ -45,7 +45,7 @@ size_t tmk_stats_bins_bytes(size_t elements, uint64_t times) {
     if (__builtin_mul_overflow((uint64_t)elements, times, &all))
         all = UINT64_MAX;
     const size_t table = all > TMK_FEW ? estimate_table_bytes(elements) : 0,
-                 wide = estimate_wide_bytes(all);
+                 wide = tmk_stats_wide_bytes(all);
     return all > TMK_PACK_MAX ? table + wide : table > wide ? table : wide;
 }
 

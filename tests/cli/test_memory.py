@@ -32,6 +32,35 @@ def test_workers_and_observers_need_memory():
     assert plan("--kind", "minmax")[2] < plan()[2]
 
 
+def write_sets(path, sizes):
+    """ONNX test sets of one input, [1, size] each."""
+    for i, size in enumerate(sizes):
+        folder = path / f"test_data_set_{i}"
+        folder.mkdir(parents=True)
+        (folder / "input_0.pb").write_bytes(onnx.tensor("x", [1, size], [(k % 29 - 14) / 8 for k in range(size)]))
+    return path
+
+
+def test_plan_is_of_the_largest_of_the_first_samples(here):
+    nodes = [onnx.node("Exp", ["x"], ["e"], "rise"), onnx.node("Sin", ["e"], ["y"], "turn")]
+    (here / "m.onnx").write_bytes(onnx.model(nodes, [onnx.value("x", (1, "n"))], [onnx.value("y", (1, "n"))], []))
+    totals = []
+    for name, sizes in (("small", [8, 16]), ("mixed", [8, 1 << 18, 16])):
+        run = ["profile", here / "m.onnx", "--data", write_sets(here / name, sizes)]
+        totals.append(plan("--threads", 1, run=run)[2])
+    assert totals[1] - totals[0] > 3, totals  # x and e of 1 MiB each, and batches read ahead
+
+
+def test_values_made_of_others_are_planned(here):
+    moved, looked_at = (onnx.model([onnx.node("Exp", ["x"], ["e"], "rise"), onnx.node(op, ["e"], ["y"], "last", **more)],
+                                   [onnx.value("x", (1, "n"))], [onnx.value("y", ("a", "b"))], [])
+                        for op, more in (("Transpose", {"perm": [1, 0]}), ("Sin", {})))
+    for name, model, there in (("moved", moved, True), ("looked_at", looked_at, False)):
+        (here / f"{name}.onnx").write_bytes(model)
+        out = tidemark("profile", here / f"{name}.onnx", "--data", write_sets(here / name, [4096]), "--threads", 1, "--plan").expect(DONE).out
+        assert ("made of others" in out) == there, out
+
+
 def test_limit_reduces_workers_then_batch():
     run, big = [*RUN[:-1], 1797], ("--batch", 1024)
     threads, batch, most, program = plan("--threads", 8, *big, run=run)
