@@ -32,6 +32,16 @@ def test_dockerfile_installs_what_the_build_needs():
     assert set(packages("build_packages")) <= words, set(packages("build_packages")) - words
 
 
+def test_ninja_knows_every_file_of_the_images_build():
+    """A static library is built from the objects of its modules, whose names meson works out."""
+    words = re.search(r"meson setup (.*?) && ", re.sub(r"\\\n", " ", read("Dockerfile"))).group(1).split()
+    options = [word for word in words if word.startswith("-D") and "=enabled" not in word]
+    with tempfile.TemporaryDirectory() as folder:
+        for command in (["meson", "setup", folder, ROOT, *options], ["ninja", "-n", "-C", folder]):
+            done = subprocess.run(command, capture_output=True, text=True)
+            assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+
+
 def test_the_wheel_has_the_libraries_of_the_build():
     named = {re.search(r"lib(\w+)", name).group(1) for name in packages("build_packages") if name.startswith("lib")}
     has = {re.sub(r"[-.\d]", "", library.source) for library in LIBRARIES} - {"zlib"}
