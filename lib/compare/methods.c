@@ -17,6 +17,10 @@ enum { FEWEST = 32, EVEN = 4, A_FEW = 8 };
 /* Decibels that another method than the default must be better by in the mean. */
 static const double least_method_gain = 0.5;
 
+/* Decibels that weights may differ by in the mean of A_FEW samples without telling which are
+ * better: those of single samples differ by 3 to 6 from one to the next. */
+static const double close_weights = 2;
+
 struct choosing {
     struct tmk_model *model;
     const struct tmk_run_options *run;
@@ -146,37 +150,51 @@ static enum tmk_status find_given(const struct choosing *c, bool *activations, b
 
 static const struct tmk_quantize_options qdq_form = {0};
 
+/* Judges both on A_FEW samples, and where these hardly tell them apart on up to FEWEST. */
+static enum tmk_status judge_weights(struct choosing *c, const struct tmk_encodings *const *made) {
+    struct tmk_run_options run = *c->run;
+    struct tmk_judge judge = {
+        .graph = c->graph, .how = &qdq_form, .run = &run, .before_softmax = true};
+    struct tmk_weights_tried *tried = c->out->weights;
+    const uint64_t all = c->whole ? c->whole->ledger.run : FEWEST;
+    bool close = true;
+    run.events.progress = NULL;
+    for (uint64_t done = 0, most = A_FEW; close && done < most && done < all; most = FEWEST) {
+        struct tmk_loss losses[TMK_WEIGHTS_TRIED];
+        const uint64_t n = (all < most ? all : most) - done;
+        run.data.skip = c->run->data.skip + done;
+        run.data.limit = n;
+        TMK_TRY(tmk_losses(&judge, made, TMK_WEIGHTS_TRIED, losses, c->diag));
+        for (uint32_t i = 0; i < TMK_WEIGHTS_TRIED; i++)
+            tried[i].typical =
+                ((double)done * tried[i].typical + (double)n * tmk_noise_sqnr(losses[i].typical)) /
+                (double)(done + n);
+        close = fabs(tried[0].typical - tried[1].typical) < close_weights;
+        done += n;
+    }
+    return TMK_OK;
+}
+
 /* What ranges by sums leave is luck, which differs by network: now and then the extremes have less.
  */
 static enum tmk_status choose_weights(struct choosing *c) {
     static const char *const names[TMK_WEIGHTS_TRIED] = {"auto", "minmax"};
     const struct tmk_profile *known = c->whole ? c->whole : c->half[0];
-    struct tmk_run_options run = *c->run;
-    struct tmk_judge judge = {
-        .graph = c->graph, .how = &qdq_form, .run = &run, .before_softmax = true};
     struct tmk_encodings *made[TMK_WEIGHTS_TRIED] = {NULL};
-    struct tmk_loss losses[TMK_WEIGHTS_TRIED];
     enum tmk_status status = TMK_OK;
+    c->out->n_weights = TMK_WEIGHTS_TRIED;
     for (uint32_t i = 0; i < TMK_WEIGHTS_TRIED && status == TMK_OK; i++) {
-        c->how.weights.method = names[i];
+        c->out->weights[i].name = c->how.weights.method = names[i];
         status = tmk_calibrate_by(known, &c->how, NULL, c->known, &made[i], c->diag);
     }
-    run.events.progress = NULL;
-    if (!run.data.limit || run.data.limit > A_FEW)
-        run.data.limit = A_FEW;
     if (status == TMK_OK)
-        status = tmk_losses(&judge, (const struct tmk_encodings *const *)made, TMK_WEIGHTS_TRIED,
-                            losses, c->diag);
+        status = judge_weights(c, (const struct tmk_encodings *const *)made);
     for (uint32_t i = 0; i < TMK_WEIGHTS_TRIED; i++)
         tmk_encodings_destroy(&made[i]);
     TMK_TRY(status);
-    c->out->n_weights = TMK_WEIGHTS_TRIED;
-    for (uint32_t i = 0; i < TMK_WEIGHTS_TRIED; i++) {
-        c->out->weights[i] =
-            (struct tmk_weights_tried){names[i], tmk_noise_sqnr(losses[i].typical)};
-        if (losses[i].typical < losses[c->out->chosen_weights].typical)
+    for (uint32_t i = 1; i < TMK_WEIGHTS_TRIED; i++)
+        if (c->out->weights[i].typical > c->out->weights[c->out->chosen_weights].typical)
             c->out->chosen_weights = i;
-    }
     c->how.weights.method = names[c->out->chosen_weights];
     return TMK_OK;
 }

@@ -19,19 +19,24 @@ def chosen_method(said, of="methods"):
     return next(tried["method"] for tried in said[of] if tried["chosen"])
 
 
-def same_noise(path, said, known, judged, half, methods):
-    """The mean decibels on `judged` of what the Softmax reads, calibrated on `known`."""
+def profile_some(path, known):
     tidemark("profile", path / "float.onnx", "--data", PICTURES, "--skip", known[0], "--limit", len(known), "-o", path / "p.json", "-q").expect(DONE)
-    for tried in methods:
-        tidemark("calibrate", path / "p.json", "--method", tried["method"], "--model", path / "float.onnx", "--weights-method",
-                 chosen_method(said, "weights"), "-o", path / "enc.json", "-q").expect(DONE)
-        sum = 0
-        for sample in judged:
-            done = tidemark("simulate", path / "float.onnx", path / "enc.json", "--data", PICTURES, "--skip", sample, "--limit", 1, "--json", "-q")
-            sum += next(value["sqnr"] for value in json.loads(done.expect(DONE).out)["values"] if value["name"] == "dense2_out")
-        if abs(sum / len(judged) - tried[half]) > 1e-4:
-            return False
-    return True
+
+
+def noise_of(path, method, weights, judged):
+    """Decibels on each of `judged` of what the Softmax reads, by the profile that is there."""
+    tidemark("calibrate", path / "p.json", "--method", method, "--model", path / "float.onnx", "--weights-method", weights, "-o", path / "enc.json",
+             "-q").expect(DONE)
+    for sample in judged:
+        done = tidemark("simulate", path / "float.onnx", path / "enc.json", "--data", PICTURES, "--skip", sample, "--limit", 1, "--json", "-q")
+        yield next(value["sqnr"] for value in json.loads(done.expect(DONE).out)["values"] if value["name"] == "dense2_out")
+
+
+def same_noise(path, said, known, judged, half, methods):
+    """The mean decibels on `judged`, calibrated on `known`."""
+    profile_some(path, known)
+    means = (sum(noise_of(path, tried["method"], chosen_method(said, "weights"), judged)) / len(judged) for tried in methods)
+    return all(abs(mean - tried[half]) <= 1e-4 for mean, tried in zip(means, methods))
 
 
 def test_the_verdict_is_two_lines(path):
@@ -77,6 +82,17 @@ def test_the_method_is_the_best_on_samples_not_calibrated_on(path):
     assert all(any(same_noise(path, said, second, some, "first_half", [tried]) for some in (first[-8:], first)) for tried in worse), said
     assert chosen is default or all(chosen[key] >= default[key] for key in ("typical", "first_half", "second_half", "sqnr")), said
     assert f"ranges by {chosen['method']}" in quantize(path, "--limit", 42).expect(DONE).out
+
+
+def test_weights_that_hardly_differ_are_judged_on_more_samples(path):
+    known = range(10, 41)
+    tried = told(path, "--limit", 41, "--folded", path / "float.onnx")["weights"]
+    profile_some(path, known)
+    noise = {one["method"]: list(noise_of(path, "auto", one["method"], known)) for one in tried}
+    few, all_ = ({method: sum(one[:n]) / n for method, one in noise.items()} for n in (8, len(known)))
+    wanted = all_ if abs(few["auto"] - few["minmax"]) < 2 else few
+    assert all(abs(one["typical"] - wanted[one["method"]]) < 1e-4 for one in tried), (tried, few, all_)
+    assert wanted is all_ and few != all_  # or else the samples test nothing
 
 
 def test_a_method_that_is_named_is_taken(path):
