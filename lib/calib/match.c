@@ -256,11 +256,31 @@ static uint32_t float_before(const struct tmk_match *m, uint32_t node) {
     return TMK_NET_NONE;
 }
 
+/* It moves into a result of the model what comes as its input, as caches of keys and values do. */
+static bool is_cache(const struct tmk_match *m, uint32_t node) {
+    const uint32_t y = tmk_net_output(m->net, node, 0);
+    if (y == TMK_NET_NONE || tmk_net_tensor(m->net, y)->kind != TMK_PROFILE_OUTPUT)
+        return false;
+    for (uint32_t i = 0; i < m->net->nodes[node].n_inputs; i++) {
+        uint32_t x = tmk_net_input(m->net, node, i);
+        while (x != TMK_NET_NONE && m->net->maker[x] != TMK_NET_NONE &&
+               is_follower(m, m->net->maker[x]))
+            x = tmk_net_input(m->net, m->net->maker[x], 0);
+        if (x != TMK_NET_NONE && tmk_net_tensor(m->net, x)->kind == TMK_PROFILE_INPUT &&
+            tmk_dtype_is_float(tmk_net_tensor(m->net, x)->dtype))
+            return true;
+    }
+    return false;
+}
+
 /* One of the nodes that read its results, if all of them read floats; itself, where only the
- * model's outputs are. */
+ * model's outputs are, or where it extends a cache: codes of what is new would be in the cache, and
+ * under another scale than those of the whole. */
 static uint32_t float_behind(const struct tmk_match *m, uint32_t node) {
     const struct tmk_net_node *n = &m->net->nodes[node];
     uint32_t found = TMK_NET_NONE;
+    if (m->config->quantize_sensitive != TMK_YES && is_cache(m, node))
+        return node;
     for (uint32_t o = 0; o < n->n_outputs; o++) {
         const uint32_t y = n->outputs[o];
         if (y == TMK_NET_NONE)

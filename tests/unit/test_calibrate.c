@@ -450,6 +450,32 @@ TEST(test_what_8_bits_ruin_can_have_16_and_its_neighbours_8) {
     tmk_profile_destroy(&p);
 }
 
+/* present = concat(past, transpose(x * w)), an output, which a second product reads. */
+TEST(test_what_joins_a_cache_is_float_until_it_is_read) {
+    const struct tmk_calibrate_options plain = {.sensitive = "float"};
+    const float w[] = {-0.5f, 0.25f};
+    struct tmk_profile *p = new_profile();
+    input(p, "x");
+    input(p, "past");
+    add(p, "w", TMK_PROFILE_WEIGHT, w, 2, 0);
+    add(p, "value", TMK_PROFILE_ACTIVATION, ramp, N, -1);
+    made_by(p, "a", "MatMul", (const uint32_t[]){0, 2}, 2);
+    add(p, "turned", TMK_PROFILE_ACTIVATION, ramp, N, -1);
+    made_by(p, "turn", "Transpose", (const uint32_t[]){3}, 1);
+    add(p, "present", TMK_PROFILE_OUTPUT, ramp, N, -1);
+    made_by(p, "join", "Concat", (const uint32_t[]){1, 4}, 2);
+    add(p, "y", TMK_PROFILE_OUTPUT, ramp, N, -1);
+    made_by(p, "b", "MatMul", (const uint32_t[]){0, 5}, 2);
+    struct tmk_encodings *all = calibrated(p, &plain, NULL);
+    assert_non_null(strstr(reason(all, 3), "float for Transpose 'turn'"));
+    const uint32_t joined[] = {1, 4, 5};
+    for (size_t i = 0; i < sizeof joined / sizeof *joined; i++)
+        assert_non_null(strstr(reason(all, joined[i]), "an output of the model, in float as Co"));
+    assert_int_equal(tmk_encodings_find(all, 5, "b", 1)->dtype, TMK_UINT8);
+    tmk_encodings_destroy(&all);
+    tmk_profile_destroy(&p);
+}
+
 /* ---- weights and biases ---- */
 
 /* y = x * w (2 channels), and y + b where `add_bias`. */
