@@ -97,11 +97,11 @@ struct profiling {
     const struct tmk_observe *observe; /* as asked for; may be NULL */
     struct rank rank;                  /* .team NULL: this process is alone */
     struct tmk_shard shard;
-    struct tmk_rest rest;         /* of it, behind a checkpoint */
-    struct tmk_partials partials; /* of all segments so far */
-    struct tmk_profile *profile;  /* of all of them, in the end */
-    struct tmk_meter *meter;      /* NULL: no snapshots are wanted */
-    double segment_began;
+    struct tmk_rest rest;                  /* of it, behind a checkpoint */
+    struct tmk_partials partials;          /* of all segments so far */
+    struct tmk_profile *profile;           /* of all of them, in the end */
+    struct tmk_meter *meter;               /* NULL: no snapshots are wanted */
+    double segment_began, checkpoint_took; /* the last one, in seconds */
     /* What the checkpoint had. */
     uint64_t samples_before, batches_before;
     char (*received)[TMK_HASH128_HEX]; /* the data's hashes, at other ranks than 0 */
@@ -278,7 +278,9 @@ static bool snapshot_is_due(const struct profiling *p) {
 static enum tmk_status request_of(const struct profiling *p, enum tmk_team_request *request,
                                   struct tmk_diag *diag) {
     const struct tmk_run_options *options = p->run.options;
-    const double every = options->checkpoint.seconds > 0 ? options->checkpoint.seconds : 60;
+    const double asked = options->checkpoint.seconds > 0 ? options->checkpoint.seconds : 60,
+                 /* a slow disk takes half of the time at most */
+        every = asked > p->checkpoint_took ? asked : p->checkpoint_took;
     *request = options->events.stop && options->events.stop(options->events.context)
                    ? TMK_REQUEST_STOP
                    : TMK_REQUEST_NONE;
@@ -422,8 +424,9 @@ static enum tmk_status between_segments(struct profiling *p, bool *more, struct 
         return stopped_for_good(diag);
     if (round != TMK_ROUND_FINISHED && keeps_checkpoint(p)) {
         TMK_TRY(tmk_partials_write(&p->partials, diag));
+        p->checkpoint_took = tmk_running_now() - began;
         p->run.report.checkpoints++;
-        p->run.report.checkpoint_seconds += tmk_running_now() - began;
+        p->run.report.checkpoint_seconds += p->checkpoint_took;
     }
     p->run.report.seconds += tmk_running_now() - began;
     *more = round == TMK_ROUND_PAUSED;
