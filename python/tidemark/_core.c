@@ -7,6 +7,7 @@
 #include <strings.h>
 #include <time.h>
 
+#include <tidemark/inputs.h>
 #include <tidemark/lineage.h>
 #include <tidemark/memory.h>
 #include <tidemark/operations.h>
@@ -149,6 +150,15 @@ static PyObject *version(PyObject *self, PyObject *nothing) {
     return py_text(tmk_version());
 }
 
+static PyObject *hold_inputs(PyObject *self, PyObject *args) {
+    int begin;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "p", &begin))
+        return NULL;
+    (begin ? tmk_inputs_begin : tmk_inputs_end)();
+    Py_RETURN_NONE;
+}
+
 static PyObject *set_limits(PyObject *self, PyObject *args) {
     (void)self;
     double operations;
@@ -246,6 +256,8 @@ static PyMethodDef functions[] = {
     {"verify", py_verify, METH_VARARGS, "verify(model, params, folder, settings)"},
     {"merge", py_merge, METH_VARARGS, "merge(settings) -> Profile"},
     {"diff", py_diff, METH_VARARGS, "diff(a, b, format): of profiles or paths"},
+    {"hold_inputs", hold_inputs, METH_VARARGS,
+     "hold_inputs(begin): what is read is not written over until the end"},
     {"file_kind", py_file_kind, METH_VARARGS, "file_kind(path): \"profile\", \"aimet\", ..."},
     {"skeleton", py_skeleton, METH_VARARGS, "skeleton(model, params) -> Profile"},
     {"cover", py_cover, METH_VARARGS, "cover(profile, path, lineage): what it has of a file"},

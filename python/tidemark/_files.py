@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Protocol, TypeAlias, Union
 
+from . import _core
+
 log = logging.getLogger("tidemark")
 Path: TypeAlias = Union[str, "os.PathLike[str]"]
 
@@ -24,6 +26,16 @@ Model: TypeAlias = Union[Path, ModelProto]
 
 def text(path: Path | None) -> str | None:
     return None if path is None else os.fspath(path)
+
+
+@contextmanager
+def inputs_held() -> Iterator[None]:
+    """What the calls within read is not written over, either."""
+    _core.hold_inputs(True)
+    try:
+        yield
+    finally:
+        _core.hold_inputs(False)
 
 
 @contextmanager

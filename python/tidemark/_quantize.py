@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from . import _core
 from ._compare import Simulation, simulate
 from ._encodings import Encodings, Left
-from ._files import Model, Path, model_file, text
+from ._files import Model, Path, inputs_held, model_file, text
 from ._model import graph, transform
 from ._profile import Profile, RunReport
 from ._run import Data, RunOptions, readable_again, run_settings
@@ -146,7 +146,7 @@ def quantize(model: Model, data: Data, output: Path, *, target: Path | None = No
         raise ValueError("models with feedback take profile, calibrate and export")
     format = _format(os.fspath(output), text(target))
     skip, limit = run.get("skip", 0), run.get("limit", 0)
-    with model_file(model) as given, readable_again(data) as again, \
+    with inputs_held(), model_file(model) as given, readable_again(data) as again, \
             _folded(given, format, template, run.get("params"), folded) as (path, n_folded):
         total = _count(path, again, run)
         held_out = 0 if total < _FEWEST else min(total // _SHARE, _MOST)

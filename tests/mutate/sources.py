@@ -65,7 +65,7 @@ def save(path, arrays):
         if any("\0" in name or name in ("file", "") for name in arrays):
             return False
         np.savez(path, **arrays)
-    except (OSError, ValueError, UnicodeEncodeError):
+    except (OSError, TypeError, ValueError):  # TypeError: a name that is no text
         return False
     return True
 

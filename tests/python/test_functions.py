@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every command of the program has its function in Python, with each of its options; the functions give what the commands give."""
+import filecmp
 import inspect
 import json
 import os
 import pickle
 import re
+import shutil
 import subprocess
 import sys
 
@@ -199,6 +201,12 @@ def test_quantize_is_the_programs(folder):
     assert named.profile.run_report.samples == 1797 - 64 and "<table>" in few._repr_html_()
     assert "tensorrt" in tidemark.targets() and tidemark.check_target(ours.encodings, "ort-cpu", ours.profile) == []
     raises(tidemark.Error, "no-target", lambda: tidemark.quantize(DIGITS, DATA, folder / "x.onnx", target="no-target"))
+    for taken in ("model.onnx", "model.link.onnx"):  # it is folded first, and what is exported is another file
+        shutil.copy(DIGITS, folder / "model.onnx")
+        if taken != "model.onnx":
+            (folder / taken).symlink_to(folder / "model.onnx")
+        raises(tidemark.Error, "is an input", lambda: tidemark.quantize(folder / "model.onnx", DATA, folder / taken))
+        assert filecmp.cmp(folder / "model.onnx", DIGITS, shallow=False)
     raises(ValueError, "feedback", lambda: tidemark.quantize(DIGITS, DATA, folder / "x.onnx", feedback={"a": "b"}))
 
 
