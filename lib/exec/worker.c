@@ -121,7 +121,7 @@ static enum tmk_status enter_plan(struct tmk_worker *worker, const struct tmk_pl
         *tensor = (struct tmk_tensor){0};
         if (value->place == TMK_PLACE_ARENA)
             tmk_tensor_borrow(tensor, value->dtype, &value->shape, worker->arena + value->offset);
-        else if (value->place == TMK_PLACE_CONSTANT && tmk_tensor_is_lazy(&value->constant))
+        else if (value->place == TMK_PLACE_CONSTANT && tmk_elements_mapped(&value->constant))
             tmk_tensor_share(tensor, &value->constant);
         else if (value->place == TMK_PLACE_CONSTANT)
             tmk_tensor_borrow(tensor, value->dtype, &value->shape, value->constant.data);

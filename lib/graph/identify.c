@@ -50,17 +50,24 @@ struct pieces {
     float scratch[4096];
 };
 
+/* What was read before rests. */
 static const void *piece_of(void *context, size_t at, size_t *n) {
     struct pieces *pieces = context;
-    const size_t first = at / sizeof(float), left = tmk_tensor_count(pieces->tensor) - first,
-                 most = TMK_COUNT(pieces->scratch), count = left < most ? left : most;
-    *n = count * sizeof(float);
-    return tmk_elements(pieces->tensor, first, count, pieces->scratch);
+    const struct tmk_tensor *tensor = pieces->tensor;
+    const size_t size = tmk_dtype_size(tensor->dtype), first = at / size,
+                 left = tmk_tensor_count(tensor) - first,
+                 most = tmk_tensor_is_lazy(tensor) ? TMK_COUNT(pieces->scratch)
+                                                   : (size_t)TMK_ELEMENTS_BLOCK,
+                 count = left < most ? left : most;
+    if (first && first % TMK_ELEMENTS_BLOCK == 0)
+        tmk_elements_rest(tensor, 0, first);
+    *n = count * size;
+    return tmk_elements(tensor, first, count, pieces->scratch);
 }
 
 static uint64_t hash_elements(const struct tmk_tensor *tensor, uint64_t seed) {
     struct pieces pieces;
-    if (!tmk_tensor_is_lazy(tensor))
+    if (!tmk_elements_mapped(tensor))
         return tmk_hash64(tensor->data, tmk_tensor_bytes(tensor), seed);
     pieces.tensor = tensor;
     return tmk_hash64_pieces(piece_of, &pieces, tmk_tensor_bytes(tensor), seed);

@@ -34,6 +34,7 @@ static enum tmk_status gather_infer(struct tmk_infer *infer) {
 }
 
 static enum tmk_status gather_run(struct tmk_run *run) {
+    enum { ROWS = 4 }; /* after which a table in a mapped file is given back */
     const struct tmk_tensor *data = run->in[0], *indices = run->in[1];
     struct tmk_tensor *out = tmk_run_out(run, 0);
     int32_t axis;
@@ -42,6 +43,7 @@ static enum tmk_status gather_run(struct tmk_run *run) {
     size_t n = tmk_tensor_count(indices), outer = tmk_shape_product(&data->shape, 0, axis);
     size_t block = tmk_shape_product(&data->shape, axis + 1, data->shape.rank),
            bytes = block * tmk_dtype_size(data->dtype);
+    const bool given_back = tmk_elements_large(data);
     char *to = out->data;
     int64_t at;
     for (size_t i = 0; i < n; i++)
@@ -54,6 +56,8 @@ static enum tmk_status gather_run(struct tmk_run *run) {
             const void *from = tmk_elements(data, first, block, to);
             if (from != to)
                 memcpy(to, from, bytes);
+            if (given_back && (i % ROWS == 0 || i + 1 == n))
+                tmk_elements_rest(data, 0, tmk_tensor_count(data));
         }
     return TMK_OK;
 }

@@ -17,15 +17,13 @@
 
 /* STATE: about what holds a value's statistics, without bins. ACCOUNT: what leads to them, of each
  * worker. RECORDED: a value in a profile. RUNNING: what running touches of the program and its
- * libraries, beyond planning. AROUND: bytes that the system maps with one that is read. LOOKED_AT:
- * batches of which the largest is planned. */
+ * libraries, beyond planning. LOOKED_AT: batches of which the largest is planned. */
 enum {
     STATE = 1024,
     ACCOUNT = 640,
     RECORDED = 1792,
     READ_AHEAD_A_WORKER = 3,
     RUNNING = 1 << 20,
-    AROUND = 64 << 10,
     LOOKED_AT = 8
 };
 
@@ -64,25 +62,15 @@ static uint64_t derived_of(const struct tmk_plan *plan, const struct tmk_slot_co
     return bytes;
 }
 
-/* What a step reads of a weight in a mapped file: the rows that Gather asks for, or all. */
-static uint64_t bytes_read(const struct tmk_plan *plan, const struct tmk_plan_step *step,
-                           uint32_t input, const struct tmk_tensor *weight, uint64_t calls) {
-    const bool lazy = tmk_tensor_is_lazy(weight);
-    const size_t element = tmk_dtype_size(lazy ? weight->origin : weight->dtype);
-    const uint64_t all = tmk_tensor_count(weight) * element;
-    const uint32_t by = step->n_in > 1 ? plan->refs[step->first_in + 1] : TMK_NO_VALUE;
-    size_t rows = 0;
-    uint64_t bytes;
-    if (step->kind != TMK_STEP_NODE || !(step->node->row->lazy >> input & 1) || !all ||
-        by == TMK_NO_VALUE || plan->values[by].place == TMK_PLACE_DYNAMIC ||
-        tmk_node_int(step->node, "axis", 0) != 0)
-        return all;
-    (void)tmk_shape_count(&plan->values[by].shape, &rows);
-    const uint64_t row = AROUND + all / (uint64_t)weight->shape.dim[0];
-    return __builtin_mul_overflow(rows, calls, &bytes) ||
-                   __builtin_mul_overflow(bytes, row, &bytes) || bytes > all
-               ? all
-               : bytes;
+/* What a step holds of a weight in a mapped file: all, or nothing of a table for Gather, which lets
+ * it rest. */
+static uint64_t bytes_read(const struct tmk_plan_step *step, uint32_t input,
+                           const struct tmk_tensor *weight) {
+    const bool lazy = tmk_tensor_is_lazy(weight), rests = step->kind == TMK_STEP_NODE &&
+                                                          step->node->row->lazy >> input & 1 &&
+                                                          tmk_elements_large(weight);
+    return rests ? 0
+                 : tmk_tensor_count(weight) * tmk_dtype_size(lazy ? weight->origin : weight->dtype);
 }
 
 /* What a run takes, and how it is to be divided. */
@@ -96,7 +84,7 @@ struct planning {
 
 /* Weights that steps read themselves, as they lie in the file or widened: pages of those that are
  * packed leave memory again; copies of others the process holds by now. */
-static enum tmk_status add_weights(const struct tmk_plan *plan, uint64_t calls, struct planning *p,
+static enum tmk_status add_weights(const struct tmk_plan *plan, struct planning *p,
                                    struct tmk_diag *diag) {
     bool *seen = calloc(plan->n_values + 1u, sizeof *seen);
     TMK_TRY_ALLOC(seen, diag);
@@ -109,8 +97,7 @@ static enum tmk_status add_weights(const struct tmk_plan *plan, uint64_t calls, 
                 continue;
             const struct tmk_tensor *weight = &plan->values[at].constant;
             seen[at] = true;
-            const uint64_t bytes =
-                tmk_elements_mapped(weight) ? bytes_read(plan, step, i, weight, calls) : 0;
+            const uint64_t bytes = tmk_elements_mapped(weight) ? bytes_read(step, i, weight) : 0;
             p->m.model += bytes;
             p->read[s] += bytes;
             p->held += tmk_tensor_is_opened(weight) ? tmk_tensor_bytes(weight) : 0;
@@ -243,7 +230,7 @@ static enum tmk_status measure_plan(const struct tmk_memory_request *r, const st
     const struct tmk_slot_config *slots = p->cuts ? r->unruled : r->slots;
     const uint64_t calls = tmk_feed_batches(feed);
     const uint64_t inputs = input_bytes(batch), resident = tmk_memory_resident();
-    TMK_TRY(add_weights(plan, calls, p, diag));
+    TMK_TRY(add_weights(plan, p, diag));
     for (uint32_t i = 0; i < plan->n_values; i++)
         if (plan->values[i].place == TMK_PLACE_CONSTANT && !plan->values[i].initializer &&
             plan->values[i].constant.data)

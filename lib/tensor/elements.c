@@ -215,6 +215,10 @@ bool tmk_elements_mapped(const struct tmk_tensor *tensor) {
     return lazy_of(tensor) || tmk_buf_is_mapped(tensor->buf);
 }
 
+bool tmk_elements_large(const struct tmk_tensor *tensor) {
+    return tmk_elements_mapped(tensor) && tmk_tensor_count(tensor) >= TMK_ELEMENTS_BLOCK;
+}
+
 size_t tmk_elements_scratch(const struct tmk_tensor *tensor, size_t n) {
     return lazy_of(tensor) ? n * sizeof(float) : 0;
 }

@@ -39,5 +39,8 @@ const void *tmk_elements(const struct tmk_tensor *tensor, size_t first, size_t n
 /* They are not needed soon. A system that maps whole folios may bring some of them back with the
  * next block: rest all of them in the end. */
 void tmk_elements_rest(const struct tmk_tensor *tensor, size_t first, size_t n);
+/* In a mapped file, and so many that it is worth it to let them rest between reads of a few rows: a
+ * system that maps whole folios would bring in most of a table for some hundred rows. */
+bool tmk_elements_large(const struct tmk_tensor *tensor);
 
 #endif

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The memory plan of `profile`, and memory limits."""
+import re
 import resource
 
 import onnx_bytes as onnx
@@ -59,6 +60,22 @@ def test_values_made_of_others_are_planned(here):
         (here / f"{name}.onnx").write_bytes(model)
         out = tidemark("profile", here / f"{name}.onnx", "--data", write_sets(here / name, [4096]), "--threads", 1, "--plan").expect(DONE).out
         assert ("made of others" in out) == there, out
+
+
+def test_table_of_embeddings_is_not_kept(here):
+    rows, width, tokens = 16384, 1024, 64
+    (here / "w.bin").write_bytes(bytes(range(64)) * (rows * width // 16))
+    table = onnx.tensor("w", [rows, width], [], external={"location": "w.bin", "offset": 0, "length": 4 * rows * width})
+    nodes = [onnx.node("Cast", ["x"], ["i"], to=onnx.INT64), onnx.node("Gather", ["w", "i"], ["y"], "embed")]
+    (here / "m.onnx").write_bytes(onnx.model(nodes, [onnx.value("x", ["N", tokens])], [onnx.value("y", ["N", tokens, width])], [table]))
+    (here / "x.npy").write_bytes(npy_bytes([2, tokens], [rows // 256 * (2 * i + 1) for i in range(2 * tokens)]))
+    run = ["profile", here / "m.onnx", "--data", here / "x.npy", "--threads", 1]
+    planned = sum(plan(run=run)[2:])
+    done = tidemark(*run, "-o", here / "p.json").expect(DONE)
+    peak = int(re.search(r"peak (\d+) MiB", done.err)[1])
+    assert planned < 64, planned
+    if "sanitized" not in FEATURES:
+        assert peak < 64, (peak, planned)  # which the table alone has
 
 
 def test_limit_reduces_workers_then_batch():
