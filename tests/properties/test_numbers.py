@@ -127,7 +127,7 @@ def test_statistics_are_those_of_numpy(array):
         check_numbers(read_profile.read(case.folder / "p.json"), {"x": flat, "copy": flat, "minus": minus})
 
 
-@hypothesis.given(arrays(), st.sampled_from([1, 2, 3, 7, 4096]), st.integers(1, 4))
+@hypothesis.given(arrays(), st.one_of(st.sampled_from([1, 2, 3, 7, 4096]), st.integers(1, 4096)), st.integers(1, 4))
 def test_batch_and_threads_do_not_show(array, batch, threads):
     with Case(array, "--batch", 1, "--threads", 1) as case:
         one = read_profile.read(case.folder / "p.json")
@@ -183,6 +183,69 @@ def test_ranks_are_taken_or_refused(rank, samples):
         assert (folder / "p.json").exists() == (done.returncode == DONE)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+LARGE = st.one_of(st.sampled_from([0, 1, 2**31 - 1, 2**31, 2**32, 2**53 - 1, 2**53, 2**53 + 1, 2**62, 2**63 - 1, 2**63, 2**64 - 1, 2**64, 10**30, -1]),
+                  st.integers(0, 2**64))
+# The ends of float32, what is subnormal in it or becomes so when it is divided by 127 or 255, and what is no scale.
+SCALES = st.one_of(st.sampled_from([1e-45, 1e-42, 5.877472e-39, TINY, 1.5e-36, 1e-30, 1.0, 3e37, 3.4028235e38, 0.0, -1.0, 1e39]),
+                   st.integers(1, 0x7f7fffff).map(lambda bits: float(np.uint32(bits).view("f4"))))
+
+
+def numbers_in(tree, at=()):
+    """Where whole numbers stand, as numbers or as digits."""
+    if isinstance(tree, (dict, list)):
+        for key, value in tree.items() if isinstance(tree, dict) else enumerate(tree):
+            yield from numbers_in(value, (*at, key))
+    elif isinstance(tree, int) and not isinstance(tree, bool):
+        yield at
+
+
+def put(tree, at, value):
+    for key in at[:-1]:
+        tree = tree[key]
+    tree[at[-1]] = value
+
+
+@hypothesis.settings(max_examples=EXAMPLES or 10)
+@hypothesis.given(arrays(most_rank=3), st.data())
+def test_counts_of_any_size_are_kept_or_refused(array, data):
+    """In every place of a profile, as numbers and as digits: what one verb takes, all take, and HDF5 keeps it."""
+    with Case(array) as case:
+        tree = json.loads((case.folder / "p.json").read_text())
+        places = sorted(numbers_in(tree), key=str)
+        for at in data.draw(st.lists(st.sampled_from(places), min_size=1, max_size=4, unique=True)):
+            value = data.draw(LARGE)
+            put(tree, at, str(value) if abs(value) >= 2**53 or data.draw(st.booleans()) else value)
+        (case.folder / "n.json").write_text(json.dumps(tree))
+        taken = case.execute("merge", "n.json", "-q", "-o", "a.json", status=(DONE, BAD_INPUT)).returncode
+        for words in (["show", "n.json"], ["show", "n.json", "--json"], ["report", "n.json", "-q", "-o", "r.html"],
+                      ["calibrate", "n.json", "--sensitive=quantize", "-q", "-o", "e.json"], ["merge", "n.json", "-q", "-o", "a.h5"]):
+            assert case.execute(*words, status=(DONE, BAD_INPUT)).returncode == taken, words
+        if taken == DONE:
+            assert profile_rules.check(read_profile.read(case.folder / "a.json")) == []
+            case.execute("merge", "a.h5", "-q", "-o", "b.json")
+            assert (case.folder / "b.json").read_bytes() == (case.folder / "a.json").read_bytes()
+
+
+@hypothesis.settings(max_examples=EXAMPLES or 10)
+@hypothesis.given(st.lists(BITS, min_size=1, max_size=8), SCALES, st.sampled_from(["uint8", "int8", "uint16"]))
+def test_scales_of_any_size_are_used_or_refused(bits, scale, dtype):
+    """By every reader of encodings, which agree."""
+    with Case(np.array(bits, "u4").view("f4").reshape(-1, 1)) as case:
+        case.execute("calibrate", "p.json", "--sensitive=quantize", "--dtype", dtype, "-q", "-o", "e.json")
+        tree = json.loads((case.folder / "e.json").read_text())
+        for encoding in tree["encodings"]:
+            if encoding["role"] == "activation":
+                encoding["scale"] = [scale]
+        (case.folder / "n.json").write_text(json.dumps(tree))
+        taken = case.execute("diff", "n.json", "e.json", "-q", status=(DONE, ANSWER_NO, BAD_INPUT)).returncode == BAD_INPUT
+        for words in (["export", "n.json", "--to", "csv", "-q", "-o", "n.csv"], ["export", "n.json", "--model", "m.onnx", "--to", "qdq", "-q", "-o", "n.onnx"],
+                      ["simulate", "m.onnx", "n.json", "--data", "x.npy", "--json"], ["simulate", "m.onnx", "n.json", "--data", "x.npy", "--integer", "--json"]):
+            done = case.execute(*words, status=(DONE, ANSWER_NO, BAD_INPUT))
+            assert (done.returncode == BAD_INPUT) == taken, words
+            if done.stdout:
+                json.loads(done.stdout, parse_constant=lambda word: 1 / 0)
 
 
 main()
