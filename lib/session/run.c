@@ -77,6 +77,8 @@ static enum tmk_status choose_outputs(struct gathering *g, const char *const *pa
                               "'%s'%s names no value of the model; `tidemark graph` lists them",
                               patterns[i], tmk_guess_text(&guess, meant));
         }
+    if (status == TMK_OK && !g->n)
+        status = tmk_fail(diag, TMK_GRAPH, "the model has no outputs");
     for (size_t i = 0; status == TMK_OK && n_patterns && i < g->n; i++)
         status = tmk_graph_add_output(graph, (struct tmk_value *)(uintptr_t)g->all[i].value, diag);
     free(c.matched);
@@ -154,7 +156,7 @@ enum tmk_status tmk_model_run(struct tmk_model *model, const struct tmk_run_opti
     if (status == TMK_OK)
         status = tmk_graph_clone_lazy(model->graph, &g.graph, diag);
     if (status == TMK_OK)
-        status = choose_outputs(&g, patterns, n_patterns, diag);
+        status = tmk_in(diag, choose_outputs(&g, patterns, n_patterns, diag), "%s", model->path);
     if (status == TMK_OK)
         status = run_all(&g, &run, diag);
     if (status == TMK_OK)

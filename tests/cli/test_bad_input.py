@@ -159,6 +159,14 @@ def test_mismatched_shapes_are_refused():
     refused(image, "conv", data=npy_bytes([4, 1, 8, 8]))
 
 
+def test_a_model_without_outputs_cannot_run(path):
+    model, data = path / "model.onnx", path / "x.npy"
+    model.write_bytes(onnx.model([NODE("Relu", ["x"], ["y"])], [VALUE("x", ["N", 3])], []))
+    data.write_bytes(npy_bytes([4, 3], [*range(12)]))
+    tidemark("run", model, "--data", data, "-o", path / "y.npz").refuses(BAD_INPUT, "model.onnx", "has no outputs")
+    tidemark("run", model, "--data", data, "-o", path / "y.npz", "--values", "y", "--quiet").expect(DONE)
+
+
 def test_external_weights_are_read_from_the_folder_of_the_model_only():
     with Case() as case:
         weights = struct.pack("<3f", 1, 2, 3)

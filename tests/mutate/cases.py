@@ -307,7 +307,7 @@ def data_case(dice, every, folder):
         way, damaged = damage_bytes.damage(dice, onnx.numpy_helper.from_array(shape[:1], "image").SerializeToString())
     path.write_bytes(damaged)
     return Case(f"data {form} {way}", [["profile", model.path, "--data", source, *more, "-o", folder / "out.json", "--quiet"], ["check", folder / "out.json"]],
-                [path])
+                [path, model.path])  # of shapes that differ the message names the model and its input
 
 
 FAMILIES = {"models": model_case, "profiles": profile_case, "data": data_case}
