@@ -69,15 +69,18 @@ static enum tmk_status from_raw(const struct header *h, const unsigned char *byt
         return tmk_fail(diag, TMK_FORMAT, "%zu bytes of data where %s of shape %s takes %zu", size,
                         tmk_dtype_name(h->dtype), TMK_SHAPE_TEXT(&h->shape), h->bytes);
     }
-    if (tmk_onnx_widened(h->dtype) != h->dtype) {
+    const size_t unit = tmk_dtype_size(h->dtype);
+    const bool narrow_type = tmk_onnx_widened(h->dtype) != h->dtype,
+               aligned = unit && (uintptr_t)bytes % unit == 0;
+    if (lazy && h->count >= TMK_LAZY_LEAST &&
+        (narrow_type || (h->dtype == TMK_FLOAT32 && !aligned)))
+        return tmk_lazy_create(h->dtype, &h->shape, bytes, owner, out, diag);
+    if (narrow_type) {
         struct tmk_tensor narrow;
-        if (lazy && h->count >= TMK_LAZY_LEAST)
-            return tmk_lazy_create(h->dtype, &h->shape, bytes, owner, out, diag);
         tmk_tensor_borrow(&narrow, h->dtype, &h->shape, (void *)(uintptr_t)bytes);
         return tmk_tensor_widen(&narrow, out, diag);
     }
-    bool as_it_is = h->count && !is_packed(h->dtype) &&
-                    (uintptr_t)bytes % tmk_dtype_size(h->dtype) == 0 &&
+    bool as_it_is = h->count && !is_packed(h->dtype) && aligned &&
                     (h->dtype != TMK_BOOL || all_truth_values(bytes, size));
     if (as_it_is) {
         struct tmk_buf *view = tmk_buf_view(bytes, size, owner);

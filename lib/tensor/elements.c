@@ -67,7 +67,7 @@ uint16_t tmk_to_bfloat16(float value) {
     return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
 }
 
-/* n elements of float16, bfloat16 or float64, which need not be aligned, as float32. */
+/* n elements of a type of floats, which need not be aligned, as float32. */
 static void widen_floats(enum tmk_dtype dtype, const void *bytes, size_t n, float *to) {
     const char *from = bytes; /* mapped files need not be aligned */
     uint16_t half;
@@ -82,6 +82,8 @@ static void widen_floats(enum tmk_dtype dtype, const void *bytes, size_t n, floa
             memcpy(&half, from + i * sizeof half, sizeof half);
             to[i] = tmk_from_bfloat16(half);
         }
+    else if (dtype == TMK_FLOAT32)
+        memcpy(to, from, n * sizeof *to);
     else
         for (size_t i = 0; i < n; i++) {
             memcpy(&wide, from + i * sizeof wide, sizeof wide);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Elements of constants, which may stay in a mapped file until they are read.
  *
- * A lazy tensor is float32, but its elements lie in the file as float16, bfloat16 or float64, and
- * `data` is NULL. Readers take a block at a time (tmk_elements), or open the tensor: then all its
- * elements are there as long as anybody has it open. Only graphs that are to be run have lazy
- * tensors, apart from a model's own graph: tmk_graph_clone opens them. Thread-safe. */
+ * A lazy tensor is float32, but its elements lie in the file as float16, bfloat16 or float64, or
+ * not aligned, and `data` is NULL. Readers take a block at a time (tmk_elements), or open the
+ * tensor: then all its elements are there as long as anybody has it open. Only graphs that are to
+ * be run have lazy tensors, apart from a model's own graph: tmk_graph_clone opens them.
+ * Thread-safe. */
 #ifndef TMK_TENSOR_ELEMENTS_H
 #define TMK_TENSOR_ELEMENTS_H
 

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The memory plan of `profile`, and memory limits."""
+import json
 import re
 import resource
+import struct
 
 import onnx_bytes as onnx
 from cli import BAD_INPUT, DIGITS, DONE, FEATURES, MACHINE, PICTURES, WRONG_CALL, main, npy_bytes, skip, tidemark
@@ -76,6 +78,26 @@ def test_table_of_embeddings_is_not_kept(here):
     assert planned < 64, planned
     if "sanitized" not in FEATURES:
         assert peak < 64, (peak, planned)  # which the table alone has
+
+
+def test_weights_that_are_not_aligned_stay_in_the_file(here):
+    """As in most files that hold their weights themselves."""
+    side, seen = 1536, {}
+    numbers = struct.pack("<64f", *(((i * 37) % 64 - 32) / 1024 for i in range(64)))
+    (here / "x.npy").write_bytes(npy_bytes([2, side], [i % 7 - 3 for i in range(2 * side)]))
+    for shift in (0, 1):
+        (here / f"w{shift}.bin").write_bytes(bytes(shift) + numbers * (4 * side * side // 64))
+        weights, nodes = [], []
+        for i in range(4):
+            where = {"location": f"w{shift}.bin", "offset": shift + 4 * side * side * i, "length": 4 * side * side}
+            weights.append(onnx.tensor(f"w{i}", [side, side], [], external=where))
+            nodes.append(onnx.node("MatMul", [f"x{i}", f"w{i}"], [f"x{i + 1}"]))
+        (here / "m.onnx").write_bytes(onnx.model(nodes, [onnx.value("x0", ["N", side])], [onnx.value("x4", ["N", side])], weights))
+        done = tidemark("profile", here / "m.onnx", "--data", here / "x.npy", "--threads", 1, "-o", here / "p.json").expect(DONE)
+        seen[shift] = int(re.search(r"peak (\d+) MiB", done.err)[1]), json.loads((here / "p.json").read_text())["tensors"]
+    assert seen[0][1] == seen[1][1]
+    if "sanitized" not in FEATURES:
+        assert abs(seen[0][0] - seen[1][0]) < 20, (seen[0][0], seen[1][0])  # all weights have 36 MiB
 
 
 def test_limit_reduces_workers_then_batch():
