@@ -104,6 +104,7 @@ static enum tmk_status write_or_wait(struct tmk_pack *pack, const struct tmk_pac
     if (waits) {
         pack->writer = *writer;
         pack->state = WAITING;
+        pack->next_waiting = NULL;
         *packs->last = pack;
         packs->last = &pack->next_waiting;
         pthread_cond_broadcast(&packs->changed);

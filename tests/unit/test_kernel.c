@@ -450,6 +450,38 @@ static void share_copies(size_t helpers) {
     tmk_packs_destroy(&packs);
 }
 
+/* A block of the graph may load another part of the copies each time: those that waited before are
+ * not among those that wait now. */
+TEST(copies_are_loaded_in_parts) {
+    static const char text[] =
+        "graph \"g\" opset 17 {\n input %x : f32[1,32,9,9]\n input %w : f32[48,32,3,3]\n"
+        " input %b : f32[48]\n %y = Conv(%x, %w, %b) {pads=[1,1,1,1]}\n output %y\n}\n";
+    struct tmk_packs *packs = NULL;
+    struct fixture f[3];
+    need_library();
+    tmk_kernel_enter_thread();
+    must(tmk_packs_create_empty(&packs, DIAG));
+    for (size_t i = 0; i < TMK_COUNT(f); i++) {
+        assert_true(set_up(&f[i], text, 6));
+        f[i].layout = preferred_layout(&f[i], 0);
+        must(tmk_accel_create(f[i].node, f[i].in_known, f[i].type, f[i].layout, packs, &f[i].accel,
+                              DIAG));
+        assert_non_null(f[i].accel);
+    }
+    for (size_t n = TMK_COUNT(f); n > 0; n--) {
+        tmk_packs_open(packs);
+        for (size_t i = 0; i < n; i++)
+            must(tmk_accel_load(f[i].accel, DIAG));
+        must(tmk_packs_close(packs, DIAG));
+        check_prepared(&f[n - 1], text);
+        for (size_t i = 0; i < n; i++)
+            tmk_accel_unload(f[i].accel);
+    }
+    for (size_t i = 0; i < TMK_COUNT(f); i++)
+        tear_down(&f[i]);
+    tmk_packs_destroy(&packs);
+}
+
 TEST(accels_share_copies_of_the_same_weights) {
     need_library();
     share_copies(0);
