@@ -25,9 +25,10 @@ struct tmk_spread {
     struct tmk_topk topk; /* the samples with the largest and smallest elements; n = 0: not known */
     uint64_t samples;     /* how many samples were seen */
 };
-/* From one state, or several that share a scale (their exact merge). Of thinned histograms the counts
- * are estimates for all elements, and the extremes are there even if they were not counted. n > 0. TMK_UNSUPPORTED: a
- * state without a histogram; TMK_NOTFOUND: no finite element. End with finish. */
+/* From one state, or several that share a scale (their exact merge). Of thinned histograms the
+ * counts are estimates for all elements, and the extremes are there even if they were not counted.
+ * n > 0. TMK_UNSUPPORTED: a state without a histogram; TMK_NOTFOUND: no finite element. End with
+ * finish. */
 TMK_NODISCARD enum tmk_status tmk_spread_make(const struct tmk_stats *const *stats, uint32_t n,
                                               struct tmk_spread *out, struct tmk_diag *diag);
 /* A zero-initialised one is allowed. */
@@ -65,6 +66,7 @@ struct tmk_method {
     bool wants_histogram;
     bool searches;    /* among many ranges: slower than the others by far */
     double parameter; /* the default; 0: it takes none */
+    double of_wide;   /* the default for types of more than 8 bits; 0: the same */
     /* spread may have n = 0 (a constant 0, or no histogram: only min and max are set) where the
      * method wants none. TMK_ARGUMENT: the parameter. TMK_UNSUPPORTED: the profile does not hold
      * what the method needs. */

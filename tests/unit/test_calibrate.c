@@ -224,6 +224,35 @@ TEST(test_a_group_has_the_range_of_its_merged_numbers) {
 }
 
 /* A value that was derived reaches as far as the samples of what it was derived from. */
+/* Codes of 16 bits are fine enough for all elements. */
+TEST(test_percentiles_of_16_bits_clip_where_they_are_named) {
+    enum { MANY = 1 << 16 };
+    static float x[MANY];
+    static const struct {
+        const char *dtype;
+        double percentile;
+        bool clips;
+    } cases[] = {
+        {"uint8", 0, true}, {"uint16", 0, false}, {"uint16", 99, true}, {"int16", 0, false}};
+    for (int i = 0; i < MANY; i++)
+        x[i] = (float)i;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct tmk_profile *p = new_profile();
+        char config[128], named[32] = "";
+        add(p, "x", TMK_PROFILE_INPUT, x, MANY, -1);
+        result(p, "y", "y", "Tanh", ramp, 0, TMK_NET_NONE);
+        if (cases[i].percentile > 0)
+            snprintf(named, sizeof named, ",\"percentile\":%g", cases[i].percentile);
+        snprintf(config, sizeof config,
+                 "{\"defaults\":{\"method\":\"percentile\",\"dtype\":\"%s\"%s}}", cases[i].dtype,
+                 named);
+        struct tmk_encodings *all = calibrated(p, NULL, config);
+        assert_true((item(all, 0)->high[0] < x[MANY - 1]) == cases[i].clips);
+        tmk_encodings_destroy(&all);
+        tmk_profile_destroy(&p);
+    }
+}
+
 TEST(test_samples_of_a_source_widen_what_is_derived) {
     static const float cut[] = {0, 0, 0.5f, 1, 5, 7, 11, 12};
     struct tmk_profile *p = new_profile();
