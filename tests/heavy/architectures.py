@@ -32,6 +32,10 @@ def picture(rng, i, size=64):
     return {"pixel_values": smooth(rng, 1, 3, size)}
 
 
+def pictures(rng, i):
+    return {"pixel_values": np.stack([smooth(rng, 1, 3, 32)[0] for _ in range(4)])[None]}
+
+
 def sound(rng, i, length=1600):
     return {"input_values": smooth(rng, 1, 1, 1, length)[0, 0]}
 
@@ -159,6 +163,36 @@ SHRUNK = {
                 smooth_rows("spectrogram", 12, 16)),
     "codec": ("DacConfig", "DacModel", dict(encoder_hidden_size=8, downsampling_ratios=[2, 4], decoder_hidden_size=32, codebook_size=32,
               upsampling_ratios=[4, 2], codebook_dim=4, n_codebooks=2, hidden_size=32), smooth_rows("input_values", 1, 400)),
+    "encodec": ("EncodecConfig", "EncodecModel", dict(num_filters=8, upsampling_ratios=[4, 2], codebook_size=32, codebook_dim=16, hidden_size=16,
+                num_lstm_layers=1, target_bandwidths=[1.5], sampling_rate=2400), smooth_rows("input_values", 1, 400)),
+    "musicgen_decoder": ("MusicgenDecoderConfig", "MusicgenForCausalLM", dict(vocab_size=64, num_codebooks=2, pad_token_id=63, bos_token_id=63),
+                         lambda rng, i: {"input_ids": rng.integers(0, 60, (2, 8))}),
+    "depth_anything": ("DepthAnythingConfig", "DepthAnythingForDepthEstimation", dict(backbone_config=dict(
+        PICTURE, model_type="dinov2", image_size=56, patch_size=14, num_hidden_layers=4, reshape_hidden_states=False, apply_layernorm=True,
+        out_features=["stage1", "stage2", "stage3", "stage4"]), neck_hidden_sizes=[16, 16, 32, 32], fusion_hidden_size=16,
+        reassemble_hidden_size=64, head_hidden_size=8, patch_size=14), lambda rng, i: picture(rng, i, 56)),
+    "conditional_detr": ("ConditionalDetrConfig", "ConditionalDetrForObjectDetection", dict(backbone_config=dict(
+        model_type="resnet", embedding_size=16, hidden_sizes=[16, 32, 48, 64], depths=[1, 1, 1, 1], out_features=["stage4"]), d_model=32,
+        num_queries=8), picture),
+    "poolformer": ("PoolFormerConfig", "PoolFormerForImageClassification", dict(depths=[1, 1, 1, 1], hidden_sizes=[16, 32, 32, 64]), picture),
+    "videomae": ("VideoMAEConfig", "VideoMAEForVideoClassification", dict(image_size=32, num_frames=4), pictures),
+    "vivit": ("VivitConfig", "VivitForVideoClassification", dict(image_size=32, num_frames=4, tubelet_size=[2, 16, 16]), pictures),
+    "imagegpt": ("ImageGPTConfig", "ImageGPTForImageClassification", {}, ids),
+    "lfm2": ("Lfm2Config", "Lfm2ForCausalLM", dict(layer_types=["conv", "full_attention"], block_ff_dim=128), masked),
+    "blip2_qformer": ("Blip2QFormerConfig", "Blip2QFormerModel", dict(encoder_hidden_size=48, cross_attention_frequency=1),
+                      lambda rng, i: {"query_embeds": rng.standard_normal((1, 8, 64)).astype(np.float32),
+                                      "encoder_hidden_states": smooth(rng, 1, 1, 16, 48)[0]}),
+    "pegasus_x": ("PegasusXConfig", "PegasusXForConditionalGeneration", dict(block_size=8, num_global_tokens=4), pairs),
+    "prophetnet": ("ProphetNetConfig", "ProphetNetForConditionalGeneration", dict(num_encoder_layers=1, num_decoder_layers=1,
+                   num_encoder_attention_heads=4, num_decoder_attention_heads=4, num_buckets=8, relative_max_distance=16), pairs),
+    "mixtral": ("MixtralConfig", "MixtralForCausalLM", dict(num_local_experts=4, num_experts_per_tok=2, experts_implementation="batched_mm"),
+                masked),
+    "sam": ("SamConfig", "SamModel", dict(vision_config=dict(
+        hidden_size=32, num_hidden_layers=2, num_attention_heads=2, mlp_dim=64, image_size=64, patch_size=8, output_channels=16,
+        global_attn_indexes=[1], window_size=4, num_pos_feats=8), prompt_encoder_config=dict(
+            hidden_size=16, image_size=64, patch_size=8, mask_input_channels=4), mask_decoder_config=dict(
+                hidden_size=16, num_hidden_layers=1, num_attention_heads=2, mlp_dim=32, iou_head_hidden_dim=16)),
+            lambda rng, i: {**picture(rng, i), "input_points": rng.uniform(5, 60, (1, 1, 2, 2)).astype(np.float32)}),
     "patchtst": ("PatchTSTConfig", "PatchTSTForPrediction", dict(context_length=64, patch_length=8, patch_stride=8, num_input_channels=3,
                  prediction_length=8, ffn_dim=64, do_mask_input=False), smooth_rows("past_values", 64, 3)),
     "time_series": ("TimeSeriesTransformerConfig", "TimeSeriesTransformerModel", dict(prediction_length=8, context_length=16,

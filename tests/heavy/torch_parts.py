@@ -9,7 +9,7 @@ from cases import smooth
 os.environ.update(HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1", HF_HUB_DISABLE_TELEMETRY="1")
 # What a model of transformers answers, the first of these that it has
 ANSWERS = ("logits", "predicted_depth", "reconstruction", "text_embeds", "prediction_outputs", "masks_queries_logits", "waveform",
-           "audio_values", "last_hidden_state")
+           "audio_values", "pred_masks", "last_hidden_state")
 MOST = 16  # samples to calibrate on, and as many to check with
 
 
