@@ -323,6 +323,12 @@ static uint32_t put_diff(const struct tmk_diff *diff, const struct side *a, cons
 
 /* ---- the command ---- */
 
+static void name_both(const char *a, const char *b, struct tmk_diag *diag) {
+    const struct tmk_diag was = *diag;
+    if (snprintf(diag->text, sizeof diag->text, "%s and %s: %s", a, b, was.text) < 0)
+        *diag = was;
+}
+
 static enum tmk_status diff_files(const char *a, const char *b, const struct diff_args *args,
                                   uint32_t *drift, struct tmk_diag *diag) {
     struct side left = {0}, right = {0};
@@ -330,8 +336,11 @@ static enum tmk_status diff_files(const char *a, const char *b, const struct dif
     enum tmk_status status = read_side(a, NULL, &left, diag);
     if (status == TMK_OK)
         status = read_side(b, args->format, &right, diag);
-    if (status == TMK_OK)
+    if (status == TMK_OK) {
         status = compare_sides(&left, &right, &diff, diag);
+        if (status != TMK_OK)
+            name_both(a, b, diag);
+    }
     if (status == TMK_OK)
         status = select_items(diff, &left, &right, &args->filter, diag);
     if (status == TMK_OK && find_order(args->sort)->compare)

@@ -121,6 +121,18 @@ def test_one_sided_thresholds_are_compared(here):
     assert name in [v["name"] for v in found["values"]], found
 
 
+def test_files_that_cannot_be_compared_are_both_named(here):
+    a = profile(here / "a.json", "--limit", 5)
+    tidemark("calibrate", a, "-q", "--per-channel", "-o", here / "b.json").expect(DONE)
+    tree = json.loads((here / "b.json").read_text())
+    channels = next(e for e in tree["encodings"] if len(e["scale"]) > 2)
+    for key in ("scale", "zero_point", "low", "high", "clip_min", "clip_max"):
+        channels[key].pop()
+    (here / "c.json").write_text(json.dumps(tree))
+    for sides in (("b.json", "c.json"), ("c.json", "b.json")):
+        tidemark("diff", *(here / side for side in sides)).refuses(BAD_INPUT, f"{here / sides[0]} and {here / sides[1]}: ", channels["name"], "channels")
+
+
 def test_usage_errors_and_bad_files_are_refused(here):
     a = profile(here / "a.json", "--limit", 5)
     tidemark("diff", a).refuses(WRONG_CALL, "A and B")
