@@ -9,6 +9,8 @@ session.x64quantprecision=1, and the outputs' signal-to-noise ratio is kept in R
 model.onnx and samples, as those of trained.py. --peers adds ONNX Runtime's quantize_static, uint8 and int8 by channel, of all operators
 and of MatMul, Conv and Gemm. Other options of `calibrate` are left at their defaults, and the model is not found, but by the method
 "calibrate", which is the default with the model. "quantize" is the command of that name, which has the same samples to calibrate on.
+"auto~1" is a copy of auto, and so is each other number: its ranges are up to 1 % wider or narrower, at random, which the methods could not
+tell apart. How far copies are above one another is luck, and so is as much of how far methods are above auto.
 --before-softmax judges what a Softmax reads in place of its result, whose noise depends most of all on how near the judging samples are to
 a threshold; such runs need RESULTS of their own.
 
@@ -25,6 +27,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zlib
 from pathlib import Path
 
 import networks
@@ -114,14 +117,28 @@ class Split:
     def ours(self, method, dtype):
         """method: its name, and further options of `calibrate` behind it; or "quantize", and options of that."""
         profile = self.here / "profile.json"
+        method, _, copy = method.partition("~")
         if method.split()[0] == "quantize":
             return self.quantized(method.split()[1:], dtype)
         if not profile.exists():
             self.run("profile", self.model, "--data", self.write("data.npz", self.known), "-t", 1, "-o", profile)
         words = ["--model", self.model] if method == "calibrate" else ["--method", *method.split()]
         self.run("calibrate", profile, *words, "--dtype", dtype, "-o", self.here / "e.json")
+        if copy:
+            self.run("calibrate", profile, *words, "--dtype", dtype, "--config", self.shaken(int(copy)), "-o", self.here / "e.json")
         self.run("export", self.here / "e.json", "--model", self.model, "--to", "qdq", "-o", self.here / "q.onnx")
         return self.judge(self.here / "q.onnx")
+
+    def shaken(self, number):
+        """A config with the ranges of e.json, each times a number near 1; what shares a scale shares it."""
+        rules = []
+        for one in json.loads((self.here / "e.json").read_text())["encodings"]:
+            if one["role"] == "activation" and one["method"] == "auto":
+                key = zlib.crc32(str(one.get("group") or one["id"]).encode())
+                by = 1 + np.random.default_rng([number, key]).uniform(-.01, .01)
+                rules.append({"match": {"id": one["id"], "kind": "activation"}, "range": [one["low"][0] * by, one["high"][0] * by]})
+        (self.here / "shaken.json").write_text(json.dumps({"rules": rules}))
+        return self.here / "shaken.json"
 
     def quantized(self, more, dtype):
         """`quantize` leaves the first quarter out, at most 64 samples, where there are 8: others are put there."""
