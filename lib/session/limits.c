@@ -223,13 +223,23 @@ static uint64_t input_bytes(const struct tmk_batch *batch) {
     return bytes;
 }
 
+/* Pages of weights that planning read, or that the system brought in with them, are none of the
+ * program. */
+static uint64_t resident_without_weights(const struct tmk_plan *plan) {
+    for (uint32_t i = 0; i < plan->n_values; i++)
+        if (plan->values[i].initializer)
+            tmk_elements_rest(&plan->values[i].constant, 0,
+                              tmk_tensor_count(&plan->values[i].constant));
+    return tmk_memory_resident();
+}
+
 static enum tmk_status measure_plan(const struct tmk_memory_request *r, const struct tmk_feed *feed,
                                     const struct tmk_batch *batch, const struct tmk_plan *plan,
                                     struct planning *p, struct tmk_diag *diag) {
     struct tmk_memory_plan *m = &p->m;
     const struct tmk_slot_config *slots = p->cuts ? r->unruled : r->slots;
     const uint64_t calls = tmk_feed_batches(feed);
-    const uint64_t inputs = input_bytes(batch), resident = tmk_memory_resident();
+    const uint64_t inputs = input_bytes(batch), resident = resident_without_weights(plan);
     TMK_TRY(add_weights(plan, p, diag));
     for (uint32_t i = 0; i < plan->n_values; i++)
         if (plan->values[i].place == TMK_PLACE_CONSTANT && !plan->values[i].initializer &&
