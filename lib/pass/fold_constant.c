@@ -8,18 +8,19 @@
  * Left as they are: graph outputs, since an initializer can't bear an output's name;
  * QuantizeLinear, DequantizeLinear and the like, since the weights of a quantized network would
  * become floats again, and the pairs that state how they were quantized would be lost on fuse-qdq;
- * what would take much more space in the file than its operands; what its kernel refuses, which
- * then fails when it is run. */
+ * what would take much more space in the file than its operands; what would take seconds; what its
+ * kernel refuses, which then fails when it is run. */
 #include <stdlib.h>
 
 #include "base/diag.h"
 #include "base/size.h"
+#include "ops/cost.h"
 #include "ops/ops.h"
 #include "ops/shapes.h"
 #include "pass/pass.h"
 
-/* A node may make so many bytes out of nothing. */
-enum { MOST_BYTES = 4 << 20 };
+/* A node may make so many bytes out of nothing, and take so many operations. */
+enum { MOST_BYTES = 4 << 20, MOST_OPERATIONS = 1 << 30 };
 
 struct folding {
     struct tmk_rewrite *rw;
@@ -123,7 +124,8 @@ static enum tmk_status fold_constant_node(struct folding *f, struct tmk_node *no
     if (tmk_node_is(node, TMK_DOMAIN_ONNX, "Constant"))
         from = SIZE_MAX; /* its attribute holds as much */
     if (tmk_op_infer(node, f->in, f->results, NULL) != TMK_OK ||
-        !will_be_reasonable(f, node, from) || !compute_node(f, node))
+        !will_be_reasonable(f, node, from) ||
+        tmk_op_cost(node, f->in, f->results) > MOST_OPERATIONS || !compute_node(f, node))
         return TMK_OK;
     enum tmk_status status = was_reasonable(f, node, from) ? replace_by_constant(f, node) : TMK_OK;
     for (uint32_t i = 0; i < node->n_outputs; i++)

@@ -123,6 +123,20 @@ TEST(random_numbers_pairs_and_large_results_stay) {
     pass_end(&c);
 }
 
+TEST(what_takes_seconds_stays) {
+    struct pass_case c;
+    pass_begin(&c, "graph \"g\" opset 17 {\n input %x : f32[1]\n init %n : i64[2] = {1024,1024}\n"
+                   " init %k : i64[2] = {4,4}\n"
+                   " %c = ConstantOfShape(%n)\n %m = MatMul(%c, %c)\n %1 = Add(%x, %m)\n"
+                   " %d = ConstantOfShape(%k)\n %l = MatMul(%d, %d)\n %2 = Add(%x, %l)\n"
+                   " output %1\n output %2\n}");
+    pass_run(&c, "fold-constant");
+    assert_int_equal(pass_count(&c, "ConstantOfShape"), 0);
+    assert_int_equal(pass_count(&c, "MatMul"), 1);
+    pass_fate_is(&c, "l", TMK_LINEAGE_CONSTANT);
+    pass_end(&c);
+}
+
 TEST(what_a_kernel_refuses_stays) {
     struct pass_case c;
     pass_begin(&c, "graph \"g\" opset 17 {\n input %x : f32[2]\n init %a : f32[2] = {1,2}\n"
