@@ -178,18 +178,26 @@ static enum tmk_status write_npy(struct tmk_outfile *file, const struct tmk_tens
     return status;
 }
 
-enum tmk_status tmk_npz_write(const char *path, const struct tmk_npz_entry *entries, size_t n,
-                              struct tmk_diag *diag) {
-    bool alone = ends_in(path, ".npy");
-    if (alone && n != 1)
+static bool is_alone(const char *path) {
+    return ends_in(path, ".npy");
+}
+
+enum tmk_status tmk_npz_check(const char *path, size_t n, struct tmk_diag *diag) {
+    if (is_alone(path) && n != 1)
         return tmk_fail(diag, TMK_ARGUMENT,
                         "%s: a .npy file holds one array, not %zu; name it .npz instead", path, n);
     if (!n)
         return tmk_fail(diag, TMK_ARGUMENT, "%s: there is no array to write", path);
+    return TMK_OK;
+}
+
+enum tmk_status tmk_npz_write(const char *path, const struct tmk_npz_entry *entries, size_t n,
+                              struct tmk_diag *diag) {
     struct tmk_outfile file;
+    TMK_TRY(tmk_npz_check(path, n, diag));
     TMK_TRY(tmk_outfile_begin(path, &file, diag));
-    enum tmk_status status =
-        alone ? write_npy(&file, entries[0].tensor, diag) : write_npz(&file, entries, n, diag);
+    enum tmk_status status = is_alone(path) ? write_npy(&file, entries[0].tensor, diag)
+                                            : write_npz(&file, entries, n, diag);
     if (status == TMK_OK)
         return tmk_outfile_commit(&file, diag);
     tmk_outfile_abort(&file);

@@ -158,6 +158,8 @@ enum tmk_status tmk_model_run(struct tmk_model *model, const struct tmk_run_opti
     if (status == TMK_OK)
         status = tmk_in(diag, choose_outputs(&g, patterns, n_patterns, diag), "%s", model->path);
     if (status == TMK_OK)
+        status = tmk_npz_check(path, g.n, diag); /* before the run */
+    if (status == TMK_OK)
         status = run_all(&g, &run, diag);
     if (status == TMK_OK)
         status = write_all(&g, path, diag);

@@ -462,6 +462,8 @@ def test_run_writes_arrays(path):
         assert "image.npy" in names and all(n == "image.npy" or n.startswith("conv") for n in names), names
         assert read_npy(archive.read("image.npy"))[2] == read_npy(PICTURES.read_bytes())[2][:2 * 64 * 4]
     tidemark("run", DIGITS, "--data", PICTURES, "--values", "nothing", "-o", path / "none.npz").refuses(3, "nothing")
+    # before the data are read
+    tidemark("run", DIGITS, "--data", path, "--values", "*", "-o", path / "all.npy").refuses(2, "a .npy file holds one array")
     assert files(path) == ["all.npz", "few.npy", "some.npz"]
 
 
