@@ -177,6 +177,13 @@ def left_out(node, tensors, constants):
         scales = onnx.numpy_helper.to_array(constants[node.input[2]]) if node.input[2] in constants else tensors[node.input[2]]
         if (np.array(tensors[node.input[0]].shape) * scales % 1).any():
             return "aligned corners at broken sizes, where ONNX Runtime leaves ONNX's reference"
+    if node.op_type == "GroupNormalization":
+        groups = tensors[node.input[0]].astype(float)
+        groups = groups.reshape(len(groups), attributes["num_groups"], -1)
+        with np.errstate(all="ignore"):
+            far = np.abs(groups.mean(-1)) > 20 * groups.std(-1)
+        if far.any():
+            return "a variance that ONNX Runtime takes as the difference of large float32 squares"
     if node.op_type in COPIES:
         return None
     for name in names:
