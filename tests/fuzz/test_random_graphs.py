@@ -166,6 +166,10 @@ def left_out(node, tensors, constants):
     attributes = {attribute.name: onnx.helper.get_attribute_value(attribute) for attribute in node.attribute}
     if attributes.get("auto_pad", b"").startswith(b"SAME") and set(attributes.get("dilations", [])) - {1}:
         return "dilated, of SAME shape, which ONNX Runtime makes smaller"
+    if node.op_type == "ConvTranspose" and attributes.get("auto_pad", b"").startswith(b"SAME"):
+        kernel = constants[node.input[1]].dims[2:] if node.input[1] in constants else tensors[node.input[1]].shape[2:]
+        if any(side < step for side, step in zip(kernel, attributes.get("strides", []))):
+            return "SAME with windows of less than a step, where ONNX Runtime leaves ONNX's reference"
     if node.op_type == "Resize" and min(attributes.get("axes", [0])) < 0:
         return "axes from the end, whose size ONNX Runtime leaves as it was"
     if node.op_type == "LSTM" and "clip" in attributes:
@@ -173,10 +177,10 @@ def left_out(node, tensors, constants):
     names = operands(node)
     if not all(name in tensors or name in constants for name in names) or not set(node.output) & set(tensors):
         return "sequences"
-    if attributes.get("coordinate_transformation_mode") == b"align_corners" and len(node.input) > 2 and node.input[2]:
+    if attributes.get("coordinate_transformation_mode") in (b"align_corners", b"pytorch_half_pixel") and "".join(node.input[2:3]):
         scales = onnx.numpy_helper.to_array(constants[node.input[2]]) if node.input[2] in constants else tensors[node.input[2]]
         if (np.array(tensors[node.input[0]].shape) * scales % 1).any():
-            return "aligned corners at broken sizes, where ONNX Runtime leaves ONNX's reference"
+            return "corners at broken sizes, where ONNX Runtime leaves ONNX's reference"
     if node.op_type == "GroupNormalization":
         groups = tensors[node.input[0]].astype(float)
         groups = groups.reshape(len(groups), attributes["num_groups"], -1)
