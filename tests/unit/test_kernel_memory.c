@@ -4,19 +4,23 @@
 #include "kernel_case.h"
 
 #include <dlfcn.h>
+#include <stdatomic.h>
 #include <stdio.h>
 
 #include "base/size.h"
 #include "kernel/shim.h"
 
-static int calls, failing; /* the call that fails, from 1; 0: none */
+static atomic_int calls;
+static int failing; /* the call that fails, from 1; 0: none */
 
-/* These stand before the library's own, for the kernels too. */
+/* These stand before the library's own, for the kernels too, which other tests run in threads. */
 #define FAILS(name, parameters, arguments)                                                         \
     dnnl_status_t name parameters {                                                                \
-        static dnnl_status_t(*own) parameters;                                                     \
-        if (!own)                                                                                  \
-            *(void **)&own = dlsym(RTLD_NEXT, #name);                                              \
+        static _Atomic(void *) found;                                                              \
+        dnnl_status_t(*own) parameters;                                                            \
+        if (!found)                                                                                \
+            found = dlsym(RTLD_NEXT, #name);                                                       \
+        *(void **)&own = found;                                                                    \
         return ++calls == failing ? dnnl_out_of_memory : own arguments;                            \
     }
 
