@@ -212,7 +212,8 @@ enum tmk_status tmk_worker_plain(struct tmk_worker *worker, const struct tmk_nod
                           .context = &context,
                           .diag = diag,
                           .show = tmk_worker_show,
-                          .call = tmk_worker_call};
+                          .call = tmk_worker_call,
+                          .gives_back = worker->plan->gives_tables_back};
     worker->n_scratch = 0;
     return tmk_run_kernel(&run);
 }

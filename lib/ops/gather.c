@@ -43,7 +43,7 @@ static enum tmk_status gather_run(struct tmk_run *run) {
     size_t n = tmk_tensor_count(indices), outer = tmk_shape_product(&data->shape, 0, axis);
     size_t block = tmk_shape_product(&data->shape, axis + 1, data->shape.rank),
            bytes = block * tmk_dtype_size(data->dtype);
-    const bool given_back = tmk_elements_large(data);
+    const bool given_back = run->gives_back && tmk_elements_large(data);
     char *to = out->data;
     int64_t at;
     for (size_t i = 0; i < n; i++)

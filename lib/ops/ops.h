@@ -92,6 +92,7 @@ struct tmk_run {
     enum tmk_status (*call)(void *context, const struct tmk_graph *body,
                             const struct tmk_tensor *inputs, struct tmk_tensor *outputs,
                             struct tmk_diag *diag);
+    bool gives_back; /* operands in mapped files leave memory between reads of a few rows */
 };
 
 struct tmk_op {

@@ -6,6 +6,7 @@
 #include "base/diag.h"
 #include "plan/build.h"
 #include "plan/positions.h"
+#include "tensor/elements.h"
 
 struct listing {
     struct tmk_observer *observers; /* NULL: count only */
@@ -118,6 +119,27 @@ void tmk_planning_end(struct tmk_planning *p) {
     tmk_plan_destroy(&p->plan);
 }
 
+/* Mapping a table's page again takes microseconds: of no weight where each row that is gathered has
+ * a network's operations behind it, and most of the time where it has not. */
+static bool gives_tables_back(const struct tmk_plan *plan) {
+    enum { OPERATIONS_A_ROW = 1 << 24 };
+    double rows = 0;
+    for (uint32_t i = 0; i < plan->n_steps; i++) {
+        const struct tmk_plan_step *step = &plan->steps[i];
+        if (step->kind != TMK_STEP_NODE || !(step->node->row->lazy & 1))
+            continue;
+        const struct tmk_plan_value *table = &plan->values[plan->refs[step->first_in]],
+                                    *by = &plan->values[plan->refs[step->first_in + 1]];
+        size_t n;
+        if (!tmk_elements_large(&table->constant))
+            continue;
+        if (by->place == TMK_PLACE_DYNAMIC || !tmk_shape_count(&by->shape, &n))
+            return false;
+        rows += (double)n;
+    }
+    return plan->operations >= rows * OPERATIONS_A_ROW;
+}
+
 enum tmk_status tmk_plan_create(const struct tmk_graph *graph, const struct tmk_tensor *inputs,
                                 const struct tmk_plan_options *options, struct tmk_plan **out,
                                 struct tmk_diag *diag) {
@@ -132,6 +154,7 @@ enum tmk_status tmk_plan_create(const struct tmk_graph *graph, const struct tmk_
         status = tmk_plan_memory(&p);
     if (status == TMK_OK) {
         drop_unused_constants(&p);
+        p.plan->gives_tables_back = gives_tables_back(p.plan);
         p.plan->last_use = p.last_use;
         p.last_use = NULL;
         *out = p.plan;

@@ -114,6 +114,7 @@ struct tmk_plan {
     struct tmk_positions *positions; /* by slot, with options->seeds: see plan/positions.h */
     uint32_t n_positions;            /* slots behind these: nothing is known */
     double operations; /* of a run, without steps that are dynamic and graphs inside nodes */
+    bool gives_tables_back; /* large ones in mapped files leave memory while rows are gathered */
 };
 
 /* What the observer of a slot needs. */

@@ -62,13 +62,12 @@ static uint64_t derived_of(const struct tmk_plan *plan, const struct tmk_slot_co
     return bytes;
 }
 
-/* What a step holds of a weight in a mapped file: all, or nothing of a table for Gather, which lets
- * it rest. */
-static uint64_t bytes_read(const struct tmk_plan_step *step, uint32_t input,
-                           const struct tmk_tensor *weight) {
-    const bool lazy = tmk_tensor_is_lazy(weight), rests = step->kind == TMK_STEP_NODE &&
-                                                          step->node->row->lazy >> input & 1 &&
-                                                          tmk_elements_large(weight);
+/* What a step holds of a weight in a mapped file: all, or nothing of a table that is given back. */
+static uint64_t bytes_read(const struct tmk_plan *plan, const struct tmk_plan_step *step,
+                           uint32_t input, const struct tmk_tensor *weight) {
+    const bool lazy = tmk_tensor_is_lazy(weight),
+               rests = plan->gives_tables_back && step->kind == TMK_STEP_NODE &&
+                       step->node->row->lazy >> input & 1 && tmk_elements_large(weight);
     return rests ? 0
                  : tmk_tensor_count(weight) * tmk_dtype_size(lazy ? weight->origin : weight->dtype);
 }
@@ -97,7 +96,8 @@ static enum tmk_status add_weights(const struct tmk_plan *plan, struct planning 
                 continue;
             const struct tmk_tensor *weight = &plan->values[at].constant;
             seen[at] = true;
-            const uint64_t bytes = tmk_elements_mapped(weight) ? bytes_read(step, i, weight) : 0;
+            const uint64_t bytes =
+                tmk_elements_mapped(weight) ? bytes_read(plan, step, i, weight) : 0;
             p->m.model += bytes;
             p->read[s] += bytes;
             p->held += tmk_tensor_is_opened(weight) ? tmk_tensor_bytes(weight) : 0;
