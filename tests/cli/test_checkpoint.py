@@ -155,7 +155,7 @@ def test_second_signal_terminates_at_once(path):
     wait_for_handlers(process, signal.SIGINT)
     time.sleep(0.2 * SLOW)  # until it waits for what does not come: before that, one signal is enough
     process.send_signal(signal.SIGINT)
-    time.sleep(0.3 * SLOW)
+    time.sleep(0.3)  # of the second after which one signal is enough
     assert process.poll() is None
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=SECONDS) == -signal.SIGINT
