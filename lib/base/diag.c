@@ -40,8 +40,7 @@ static void put_shortened(char *out, size_t size, const char *text) {
     const char *rest = text + len - (most - most / 2 - 3);
     while (((unsigned char)*rest & 0xC0) == 0x80) /* within a character */
         rest++;
-    snprintf(out, most / 2 + 1, "%s", text);
-    tmk_utf8_end(out);
+    tmk_print_cut(out, most / 2 + 1, "%s", text);
     const size_t used = strlen(out);
     snprintf(out + used, size - used, "...%s", rest);
 }

@@ -88,8 +88,7 @@ void tmk_pass_remark(void (*remark)(void *context, const char *text), void *cont
     char text[640];
     if (!remark)
         return;
-    vsnprintf(text, sizeof text, fmt, args);
-    tmk_utf8_end(text);
+    tmk_vprint_cut(text, sizeof text, fmt, args);
     remark(context, text);
 }
 
@@ -240,13 +239,26 @@ bool tmk_utf8_valid(const char *bytes, size_t len) {
     return well_formed(bytes, len) == len;
 }
 
-void tmk_utf8_end(char *text) {
+/* Drops the bytes that begin a character at the end of a text, as cutting leaves them. */
+static void drop_begun(char *text) {
     size_t len = strlen(text), at = len;
     while (at > 0 && len - at < 3 && ((unsigned char)text[at - 1] & 0xC0) == 0x80)
         at--;
     if (at > 0 && (unsigned char)text[at - 1] >= 0xC0 &&
         !sequence_length((const unsigned char *)text + at - 1, len - at + 1))
         text[at - 1] = '\0';
+}
+
+void tmk_vprint_cut(char *out, size_t size, const char *fmt, va_list args) {
+    vsnprintf(out, size, fmt, args);
+    drop_begun(out);
+}
+
+void tmk_print_cut(char *out, size_t size, const char *fmt, ...) {
+    va_list args;
+    va_start(args, fmt);
+    tmk_vprint_cut(out, size, fmt, args);
+    va_end(args);
 }
 
 enum tmk_status tmk_utf8_check(const char *bytes, size_t len, struct tmk_diag *diag) {

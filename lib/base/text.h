@@ -25,6 +25,10 @@ void tmk_text_finish(struct tmk_text *text);
  * text is empty then. */
 char *tmk_text_release(struct tmk_text *text);
 
+/* As snprintf; what does not fit is cut between characters, not within one. */
+void tmk_print_cut(char *out, size_t size, const char *fmt, ...) TMK_PRINTF(3, 4);
+void tmk_vprint_cut(char *out, size_t size, const char *fmt, va_list args) TMK_PRINTF(3, 0);
+
 /* Passes a line, as printf would make it, to `remark`; may be NULL. */
 void tmk_pass_remark(void (*remark)(void *context, const char *text), void *context,
                      const char *fmt, va_list args) TMK_PRINTF(3, 0);
@@ -63,9 +67,6 @@ bool tmk_utf8_valid(const char *bytes, size_t len);
 
 /* The same for a file's text: TMK_FORMAT, with the first byte that is none. */
 TMK_NODISCARD enum tmk_status tmk_utf8_check(const char *bytes, size_t len, struct tmk_diag *diag);
-
-/* Drops the bytes that begin a character at the end of a text, as cutting leaves them. */
-void tmk_utf8_end(char *text);
 
 /* A code point up to U+10FFFF as UTF-8; how many bytes it takes. */
 size_t tmk_utf8_put(unsigned point, char out[4]);

@@ -274,9 +274,8 @@ static enum tmk_status set_reason(struct select *s, uint32_t v, const char *fmt,
     if (s->out->reason[v])
         return TMK_OK;
     va_start(args, fmt);
-    vsnprintf(text, sizeof text, fmt, args);
+    tmk_vprint_cut(text, sizeof text, fmt, args);
     va_end(args);
-    tmk_utf8_end(text);
     s->out->reason[v] = tmk_arena_strdup(&s->out->arena, text);
     return s->out->reason[v] ? TMK_OK : tmk_nomem(s->diag);
 }

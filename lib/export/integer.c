@@ -257,8 +257,7 @@ enum { NAME = 256 };
 /* Joins names; longer ones are cut. */
 static const char *join_name(char out[NAME], const char *name, const char *suffix) {
     const int room = NAME - 1 - (int)strlen(suffix);
-    snprintf(out, (size_t)room + 1, "%s", name);
-    tmk_utf8_end(out);
+    tmk_print_cut(out, (size_t)room + 1, "%s", name);
     const size_t used = strlen(out);
     snprintf(out + used, NAME - used, "%s", suffix);
     return out;

@@ -277,8 +277,7 @@ enum tmk_status tmk_integer_replaced(struct tmk_integer *g, struct tmk_node *nod
 enum tmk_status tmk_integer_stays(struct tmk_integer *g, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    vsnprintf(g->why, sizeof g->why, format, args);
+    tmk_vprint_cut(g->why, sizeof g->why, format, args);
     va_end(args);
-    tmk_utf8_end(g->why);
     return TMK_OK;
 }

@@ -3,7 +3,6 @@
 
 #include <inttypes.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/diag.h"
@@ -76,15 +75,10 @@ static enum tmk_status check_model(const struct tmk_graph *graph,
 /* ---- QDQ ---- */
 
 void tmk_qdq_remark(struct tmk_qdq *q, const char *format, ...) {
-    char line[512];
     va_list args;
-    if (!q->options->remark)
-        return;
     va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
+    tmk_pass_remark(q->options->remark, q->options->context, format, args);
     va_end(args);
-    tmk_utf8_end(line);
-    q->options->remark(q->options->context, line);
 }
 
 enum tmk_status tmk_qdq_report(struct tmk_qdq *q, const struct tmk_encoding *encoding,

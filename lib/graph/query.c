@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Asking graphs. */
-#include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
@@ -63,8 +62,7 @@ const char *tmk_value_label(const struct tmk_value *value) {
 
 const char *tmk_node_label(const struct tmk_node *node, char *out, size_t size) {
     if (node->name[0]) {
-        snprintf(out, size, "%s '%s'", node->op, node->name);
-        tmk_utf8_end(out);
+        tmk_print_cut(out, size, "%s '%s'", node->op, node->name);
         return out;
     }
     uint32_t position = 0;
@@ -74,8 +72,7 @@ const char *tmk_node_label(const struct tmk_node *node, char *out, size_t size) 
     for (uint32_t i = 0; i < node->n_outputs && !result[0]; i++)
         if (node->outputs[i])
             result = tmk_value_label(node->outputs[i]);
-    snprintf(out, size, "%s #%u (makes '%s')", node->op, position, result);
-    tmk_utf8_end(out);
+    tmk_print_cut(out, size, "%s #%u (makes '%s')", node->op, position, result);
     return out;
 }
 
