@@ -26,13 +26,37 @@ static enum tmk_status check_count(const struct tmk_tensor *x, const char *what,
                     TMK_SHAPE_TEXT(&x->shape), wanted);
 }
 
-static enum tmk_status find_matrix(const struct tmk_node *node, struct sizes *out,
+/* N and K, and no more. */
+static enum tmk_status start_sizes(const struct tmk_node *node, struct sizes *out,
                                    struct tmk_diag *diag) {
-    const int64_t n = tmk_node_int(node, "N", 0), k = tmk_node_int(node, "K", 0),
-                  bits = tmk_node_int(node, "bits", 4), block = tmk_node_int(node, "block_size", 0);
+    const int64_t n = tmk_node_int(node, "N", 0), k = tmk_node_int(node, "K", 0);
     if (n <= 0 || k <= 0 || n > INT32_MAX || k > INT32_MAX)
         return tmk_fail(diag, TMK_RANGE, "attributes 'N' and 'K' are %lld and %lld", (long long)n,
                         (long long)k);
+    *out = (struct sizes){.n = (size_t)n, .k = (size_t)k};
+    return TMK_OK;
+}
+
+/* Types of the operands that are always there, and the shape of the product. */
+static enum tmk_status check_product(struct tmk_infer *infer, const struct sizes *s,
+                                     const char *scales, struct tmk_shape *y) {
+    const struct tmk_tensor *a = infer->in[IN_A];
+    TMK_TRY(tmk_want_dtype(a, TMK_FLOAT32, "A", infer->diag));
+    TMK_TRY(tmk_want_dtype(infer->in[IN_B], TMK_UINT8, "B", infer->diag));
+    TMK_TRY(tmk_want_dtype(infer->in[IN_SCALES], TMK_FLOAT32, scales, infer->diag));
+    if (a->shape.rank < 1 || a->shape.dim[a->shape.rank - 1] != (int64_t)s->k)
+        return tmk_fail(infer->diag, TMK_SHAPE, "A is %s, and 'K' is %zu",
+                        TMK_SHAPE_TEXT(&a->shape), s->k);
+    *y = a->shape;
+    y->dim[y->rank - 1] = (int64_t)s->n;
+    return TMK_OK;
+}
+
+static enum tmk_status find_matrix(const struct tmk_node *node, struct sizes *out,
+                                   struct tmk_diag *diag) {
+    const int64_t bits = tmk_node_int(node, "bits", 4), block = tmk_node_int(node, "block_size", 0);
+    struct sizes s;
+    TMK_TRY(start_sizes(node, &s, diag));
     if ((bits != 2 && bits != 4 && bits != 8) || block < 16 || block > 1 << 20 ||
         block & (block - 1))
         return tmk_fail(diag, TMK_UNSUPPORTED,
@@ -40,7 +64,8 @@ static enum tmk_status find_matrix(const struct tmk_node *node, struct sizes *ou
                         (long long)bits, (long long)block);
     if (tmk_node_int(node, "weight_prepacked", 0))
         return tmk_fail(diag, TMK_UNSUPPORTED, "attribute 'weight_prepacked' is not supported");
-    struct sizes s = {.n = (size_t)n, .k = (size_t)k, .bits = (size_t)bits, .block = (size_t)block};
+    s.bits = (size_t)bits;
+    s.block = (size_t)block;
     s.blocks = (s.k + s.block - 1) / s.block;
     s.row_bytes = s.blocks * (s.block * s.bits / 8);
     s.zero_bytes = (s.blocks * s.bits + 7) / 8;
@@ -49,18 +74,14 @@ static enum tmk_status find_matrix(const struct tmk_node *node, struct sizes *ou
 }
 
 static enum tmk_status infer_nbits(struct tmk_infer *infer) {
-    const struct tmk_tensor *a = infer->in[IN_A], *zeros = tmk_infer_in(infer, IN_ZEROS),
+    const struct tmk_tensor *zeros = tmk_infer_in(infer, IN_ZEROS),
                             *groups = tmk_infer_in(infer, IN_GROUPS),
                             *bias = tmk_infer_in(infer, IN_BIAS);
-    struct tmk_shape y = a->shape;
     struct tmk_diag *diag = infer->diag;
+    struct tmk_shape y;
     struct sizes s;
     TMK_TRY(find_matrix(infer->node, &s, diag));
-    TMK_TRY(tmk_want_dtype(a, TMK_FLOAT32, "A", diag));
-    TMK_TRY(tmk_want_dtype(infer->in[IN_B], TMK_UINT8, "B", diag));
-    TMK_TRY(tmk_want_dtype(infer->in[IN_SCALES], TMK_FLOAT32, "scales", diag));
-    if (y.rank < 1 || y.dim[y.rank - 1] != (int64_t)s.k)
-        return tmk_fail(diag, TMK_SHAPE, "A is %s, and 'K' is %zu", TMK_SHAPE_TEXT(&a->shape), s.k);
+    TMK_TRY(check_product(infer, &s, "scales", &y));
     TMK_TRY(check_count(infer->in[IN_B], "B", s.n * s.row_bytes, diag));
     TMK_TRY(check_count(infer->in[IN_SCALES], "scales", s.n * s.blocks, diag));
     if (zeros && zeros->dtype == TMK_UINT8) {
@@ -78,7 +99,6 @@ static enum tmk_status infer_nbits(struct tmk_infer *infer) {
         TMK_TRY(tmk_want_dtype(bias, TMK_FLOAT32, "bias", diag));
         TMK_TRY(check_count(bias, "bias", s.n, diag));
     }
-    y.dim[y.rank - 1] = (int64_t)s.n;
     return tmk_infer_set(infer, 0, TMK_FLOAT32, &y);
 }
 
@@ -158,8 +178,6 @@ static double cost_nbits(const struct tmk_node *node, const struct tmk_tensor *c
  * B is the transposed matrix [N,K], its first code in the high half of a byte. Codes are places in
  * a table; each block of the whole matrix, rows one behind the other, has its largest magnitude. */
 
-enum { IN_MOST = 2 };
-
 static const float tables[2][16] = {
     /* 4-bit floats */
     {0, 0.00520833333f, 0.66666667f, 1, 0.33333333f, 0.5f, 0.16666667f, 0.25f, -0.0f,
@@ -172,12 +190,9 @@ static const float tables[2][16] = {
 
 static enum tmk_status find_bnb4(const struct tmk_node *node, struct sizes *out,
                                  struct tmk_diag *diag) {
-    const int64_t n = tmk_node_int(node, "N", 0), k = tmk_node_int(node, "K", 0),
-                  kind = tmk_node_int(node, "quant_type", 0),
+    const int64_t kind = tmk_node_int(node, "quant_type", 0),
                   block = tmk_node_int(node, "block_size", 0);
-    if (n <= 0 || k <= 0 || n > INT32_MAX || k > INT32_MAX)
-        return tmk_fail(diag, TMK_RANGE, "attributes 'N' and 'K' are %lld and %lld", (long long)n,
-                        (long long)k);
+    TMK_TRY(start_sizes(node, out, diag));
     if ((kind != 0 && kind != 1) || block < 16 || block > 1 << 20 || block & (block - 1))
         return tmk_fail(diag, TMK_UNSUPPORTED,
                         "attributes 'quant_type' %lld and 'block_size' %lld are not supported",
@@ -186,31 +201,26 @@ static enum tmk_status find_bnb4(const struct tmk_node *node, struct sizes *out,
         return tmk_fail(diag, TMK_UNSUPPORTED,
                         "attributes 'training_mode' and 'transB' are supported with their defaults "
                         "only");
-    *out = (struct sizes){.n = (size_t)n, .k = (size_t)k, .bits = 4, .block = (size_t)block};
+    out->bits = 4;
+    out->block = (size_t)block;
     out->blocks = (out->n * out->k + out->block - 1) / out->block;
     return TMK_OK;
 }
 
 static enum tmk_status infer_bnb4(struct tmk_infer *infer) {
-    const struct tmk_tensor *a = infer->in[IN_A];
-    struct tmk_shape y = a->shape;
     struct tmk_diag *diag = infer->diag;
+    struct tmk_shape y;
     struct sizes s;
     TMK_TRY(find_bnb4(infer->node, &s, diag));
-    TMK_TRY(tmk_want_dtype(a, TMK_FLOAT32, "A", diag));
-    TMK_TRY(tmk_want_dtype(infer->in[IN_B], TMK_UINT8, "B", diag));
-    TMK_TRY(tmk_want_dtype(infer->in[IN_MOST], TMK_FLOAT32, "absmax", diag));
-    if (y.rank < 1 || y.dim[y.rank - 1] != (int64_t)s.k)
-        return tmk_fail(diag, TMK_SHAPE, "A is %s, and 'K' is %zu", TMK_SHAPE_TEXT(&a->shape), s.k);
+    TMK_TRY(check_product(infer, &s, "absmax", &y));
     TMK_TRY(check_count(infer->in[IN_B], "B", (s.n * s.k + 1) / 2, diag));
-    TMK_TRY(check_count(infer->in[IN_MOST], "absmax", s.blocks, diag));
-    y.dim[y.rank - 1] = (int64_t)s.n;
+    TMK_TRY(check_count(infer->in[IN_SCALES], "absmax", s.blocks, diag));
     return tmk_infer_set(infer, 0, TMK_FLOAT32, &y);
 }
 
 static void widen_bnb4(struct tmk_run *run, const struct sizes *s, size_t row, float *out) {
     const uint8_t *codes = run->in[IN_B]->data;
-    const float *most = run->in[IN_MOST]->data,
+    const float *most = run->in[IN_SCALES]->data,
                 *table = tables[tmk_node_int(run->node, "quant_type", 0)];
     for (size_t k = 0, at = row * s->k; k < s->k; k++, at++)
         out[k] = table[tmk_contrib_code(codes, at ^ 1, 4)] * most[at / s->block];
