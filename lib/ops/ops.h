@@ -128,6 +128,11 @@ struct tmk_op {
                    const struct tmk_tensor *out);
 };
 
+/* Does the operator read operand i also where it is lazy? */
+static inline bool tmk_op_takes_lazy(const struct tmk_op *op, uint32_t i) {
+    return i < 32 && op->lazy >> i & 1;
+}
+
 /* Members of a row: what it is found by, and the least and most inputs and outputs of a node. */
 #define TMK_OP_KEY(domain_, name_, since_, until_)                                                 \
     .domain = domain_, .name = name_, .since = since_, .until = until_

@@ -219,7 +219,7 @@ static bool try_view(struct tmk_arranging *a, uint32_t raw) {
  * itself reads where it lies. */
 static enum tmk_status open_operand(struct tmk_arranging *a, const struct tmk_node *node,
                                     uint32_t i) {
-    if (!node->inputs[i] || (i < 32 && node->row->lazy >> i & 1))
+    if (!node->inputs[i] || tmk_op_takes_lazy(node->row, i))
         return TMK_OK;
     TMK_TRY(tmk_plan_open(a->p->plan, operand_group(a, node, i), a->p->diag));
     return tmk_plan_open(a->p->plan, node->inputs[i]->index, a->p->diag);

@@ -126,7 +126,7 @@ static bool gives_tables_back(const struct tmk_plan *plan) {
     double rows = 0;
     for (uint32_t i = 0; i < plan->n_steps; i++) {
         const struct tmk_plan_step *step = &plan->steps[i];
-        if (step->kind != TMK_STEP_NODE || !(step->node->row->lazy & 1))
+        if (step->kind != TMK_STEP_NODE || !tmk_op_takes_lazy(step->node->row, 0))
             continue;
         const struct tmk_plan_value *table = &plan->values[plan->refs[step->first_in]],
                                     *by = &plan->values[plan->refs[step->first_in + 1]];

@@ -27,37 +27,22 @@ enum {
     LOOKED_AT = 8
 };
 
+/* Of values that are observed, or of those with a rule, which get theirs in the end. */
 static uint64_t statistics_of(const struct tmk_plan *plan, const struct tmk_plan_tap *taps,
-                              uint32_t n, const struct tmk_slot_config *slots, uint64_t times) {
+                              uint32_t n, const struct tmk_slot_config *slots, uint64_t times,
+                              bool derived) {
     uint64_t bytes = 0;
     for (uint32_t i = 0; slots && i < n; i++) {
         const struct tmk_plan_value *value = &plan->values[taps[i].value];
         const struct tmk_slot_config *slot = &slots[taps[i].slot];
         size_t count = 0;
-        if (value->dtype != TMK_FLOAT32 || slot->rule != TMK_DERIVE_NONE)
+        if (value->dtype != TMK_FLOAT32 || (slot->rule != TMK_DERIVE_NONE) != derived)
             continue;
         (void)tmk_shape_count(&value->shape, &count);
-        bool bins = slot->level != TMK_STATS_MINMAX;
-        bytes += bins ? tmk_stats_bins_bytes(count, times) + STATE : STATE;
-    }
-    return bytes;
-}
-
-/* Of values with a rule, which get theirs in the end. */
-static uint64_t derived_of(const struct tmk_plan *plan, const struct tmk_slot_config *slots,
-                           uint64_t times) {
-    uint64_t bytes = 0;
-    for (uint32_t i = 0; slots && i < plan->n_taps; i++) {
-        const struct tmk_plan_value *value = &plan->values[plan->taps[i].value];
-        const struct tmk_slot_config *slot = &slots[plan->taps[i].slot];
-        size_t count = 0;
-        uint64_t all;
-        if (value->dtype != TMK_FLOAT32 || slot->rule == TMK_DERIVE_NONE)
-            continue;
-        (void)tmk_shape_count(&value->shape, &count);
-        if (__builtin_mul_overflow((uint64_t)count, times, &all))
-            all = UINT64_MAX;
-        bytes += STATE + (slot->level == TMK_STATS_MINMAX ? 0 : tmk_stats_wide_bytes(all));
+        bytes += STATE;
+        if (slot->level != TMK_STATS_MINMAX)
+            bytes += derived ? tmk_stats_derived_bytes(count, times)
+                             : tmk_stats_bins_bytes(count, times);
     }
     return bytes;
 }
@@ -67,7 +52,7 @@ static uint64_t bytes_read(const struct tmk_plan *plan, const struct tmk_plan_st
                            uint32_t input, const struct tmk_tensor *weight) {
     const bool lazy = tmk_tensor_is_lazy(weight),
                rests = plan->gives_tables_back && step->kind == TMK_STEP_NODE &&
-                       step->node->row->lazy >> input & 1 && tmk_elements_large(weight);
+                       tmk_op_takes_lazy(step->node->row, input) && tmk_elements_large(weight);
     return rests ? 0
                  : tmk_tensor_count(weight) * tmk_dtype_size(lazy ? weight->origin : weight->dtype);
 }
@@ -253,10 +238,10 @@ static enum tmk_status measure_plan(const struct tmk_memory_request *r, const st
     m->read_ahead = READ_AHEAD_A_WORKER * inputs;
     const uint64_t own = (calls + m->threads - 1) / m->threads; /* of a worker */
     m->statistics = (uint64_t)ACCOUNT * r->n_slots +
-                    statistics_of(plan, plan->taps, plan->n_taps, slots, own) +
-                    statistics_of(plan, plan->input_taps, plan->n_input_taps, slots, own);
-    m->constants = statistics_of(plan, plan->constant_taps, plan->n_constant_taps, slots, 1);
-    m->derived = derived_of(plan, slots, calls);
+                    statistics_of(plan, plan->taps, plan->n_taps, slots, own, false) +
+                    statistics_of(plan, plan->input_taps, plan->n_input_taps, slots, own, false);
+    m->constants = statistics_of(plan, plan->constant_taps, plan->n_constant_taps, slots, 1, false);
+    m->derived = statistics_of(plan, plan->taps, plan->n_taps, slots, calls, true);
     const uint64_t strata = strata_of(r->options);
     m->whole = strata > 1 ? m->statistics + m->constants : 0;
     m->derived *= strata;

@@ -83,8 +83,8 @@ struct tmk_octave {
 /* Estimated memory of the bins of a state that observes a tensor of `elements` elements `times`
  * times. */
 size_t tmk_stats_bins_bytes(size_t elements, uint64_t times);
-/* The same of one that is made of others, or done with so many elements. */
-size_t tmk_stats_wide_bytes(uint64_t elements);
+/* The same of a state that is derived from others. */
+size_t tmk_stats_derived_bytes(size_t elements, uint64_t times);
 
 /* As tmk_stats_create, with a kernel of the caller's choice (tmk_stats_kernel_at). */
 TMK_NODISCARD enum tmk_status tmk_stats_create_with(enum tmk_stats_level level,

@@ -33,19 +33,26 @@ static size_t estimate_table_bytes(uint64_t elements) {
     return elements < most / PAGE ? PAGE * ((size_t)elements + 1) : most;
 }
 
-size_t tmk_stats_wide_bytes(uint64_t elements) {
+static size_t estimate_wide_bytes(uint64_t elements) {
     enum { OCTAVE_BYTES = 2 * TMK_OCTAVE * (int)sizeof(struct tmk_wide), RARE = 5 };
     return elements > TMK_FEW ? (size_t)OCTAVE_BYTES * (log2_of(elements) - RARE)
                               : (size_t)elements * sizeof(struct tmk_wide);
 }
 
+static uint64_t count_all(size_t elements, uint64_t times) {
+    uint64_t all;
+    return __builtin_mul_overflow((uint64_t)elements, times, &all) ? UINT64_MAX : all;
+}
+
+size_t tmk_stats_derived_bytes(size_t elements, uint64_t times) {
+    return estimate_wide_bytes(count_all(elements, times));
+}
+
 /* Wide counters are made when the table is full, or goes. */
 size_t tmk_stats_bins_bytes(size_t elements, uint64_t times) {
-    uint64_t all;
-    if (__builtin_mul_overflow((uint64_t)elements, times, &all))
-        all = UINT64_MAX;
+    const uint64_t all = count_all(elements, times);
     const size_t table = all > TMK_FEW ? estimate_table_bytes(elements) : 0,
-                 wide = tmk_stats_wide_bytes(all);
+                 wide = estimate_wide_bytes(all);
     return all > TMK_PACK_MAX ? table + wide : table > wide ? table : wide;
 }
 
