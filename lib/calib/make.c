@@ -153,8 +153,8 @@ static enum tmk_status run_method(const struct tmk_make *make, uint32_t pick,
     const struct tmk_terms *terms = &make->selection->picks[pick].terms;
     const struct tmk_method *method = method_of(make, pick);
     const struct tmk_profile_tensor *t = tmk_make_tensor(make, pick);
-    const bool wide = method->of_wide > 0 && tmk_dtype_bits(terms->grid.dtype) > 8;
-    const double otherwise = wide ? method->of_wide : method->parameter,
+    const bool wide = method->wide_parameter > 0 && tmk_dtype_bits(terms->grid.dtype) > 8;
+    const double otherwise = wide ? method->wide_parameter : method->parameter,
                  parameter = terms->parameter > 0 ? terms->parameter : otherwise;
     if (method->wants_histogram && !has_histogram(make, pick))
         return tmk_fail(make->diag, TMK_UNSUPPORTED,

@@ -91,7 +91,7 @@ static bool is_worth_it(const struct tmk_match *m, uint32_t node) {
 }
 
 /* 8 bits lose too much in it. */
-static bool is_delicate(const struct tmk_match *m, uint32_t node) {
+static bool loses_in_8_bits(const struct tmk_match *m, uint32_t node) {
     return m->patterns->of[node] != TMK_PATTERN_NONE || m->wide[node] != 0 ||
            (!is_worth_it(m, node) && !is_moving(m, node) && !is_bias_add(m, node));
 }
@@ -115,14 +115,14 @@ bool tmk_match_is_narrow(const struct tmk_match *m, uint32_t node) {
                : dim[0] < least && dim[1] < least;
 }
 
-static bool is_sensitive(const struct tmk_match *m, uint32_t node) {
-    return (m->config->quantize_sensitive != TMK_YES && is_delicate(m, node)) ||
+static bool stays_float(const struct tmk_match *m, uint32_t node) {
+    return (m->config->quantize_sensitive != TMK_YES && loses_in_8_bits(m, node)) ||
            tmk_match_is_narrow(m, node);
 }
 
 enum tmk_tristate tmk_match_default(const struct tmk_match *m, uint32_t node) {
-    return m->skipped_first[node] || m->skipped_last[node] || is_sensitive(m, node) ? TMK_NO
-                                                                                    : TMK_UNSET;
+    return m->skipped_first[node] || m->skipped_last[node] || stays_float(m, node) ? TMK_NO
+                                                                                   : TMK_UNSET;
 }
 
 static bool is_kind(const struct tmk_config_rule *rule, enum tmk_encoding_role role,
@@ -170,7 +170,7 @@ struct tmk_quant_settings tmk_match_settings(const struct tmk_match *m, uint32_t
     const uint32_t node = reader == TMK_NET_NONE ? m->net->maker[value] : reader;
     if (reader != TMK_NET_NONE && (m->skipped_first[reader] || m->skipped_last[reader]))
         settings.quantize = TMK_NO;
-    if (node != TMK_NET_NONE && is_sensitive(m, node))
+    if (node != TMK_NET_NONE && stays_float(m, node))
         settings.quantize = TMK_NO;
     if (reader == TMK_NET_NONE && t->kind == TMK_PROFILE_OUTPUT &&
         m->config->quantize_sensitive != TMK_YES)
@@ -326,7 +326,7 @@ static bool has_more_bits_behind(const struct tmk_match *m, uint32_t node) {
 /* What moves, clips or compares has the type of what it moves, or of all that read it. */
 static void find_more_bits(const struct tmk_match *m) {
     for (uint32_t i = 0; i < m->net->n_nodes; i++)
-        m->more_bits[i] = is_delicate(m, i) || (is_moving(m, i) && moves_more_bits(m, i));
+        m->more_bits[i] = loses_in_8_bits(m, i) || (is_moving(m, i) && moves_more_bits(m, i));
     for (uint32_t i = m->net->n_nodes; i-- > 0;)
         if (is_moving(m, i) && has_more_bits_behind(m, i))
             m->more_bits[i] = true;

@@ -222,6 +222,6 @@ const struct tmk_method tmk_method_percentile = {
     .help = "the range without the outermost elements, in all 100 - PARAMETER per cent of them",
     .wants_histogram = true,
     .parameter = 99.99,
-    .of_wide = 100, /* what is clipped costs more than codes that are finer still gain */
+    .wide_parameter = 100, /* what is clipped costs more than codes that are finer still gain */
     .choose = choose_percentile,
 };

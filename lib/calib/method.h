@@ -64,9 +64,9 @@ struct tmk_clip_choice {
 struct tmk_method {
     const char *name, *help;
     bool wants_histogram;
-    bool searches;    /* among many ranges: slower than the others by far */
-    double parameter; /* the default; 0: it takes none */
-    double of_wide;   /* the default for types of more than 8 bits; 0: the same */
+    bool searches;         /* among many ranges: slower than the others by far */
+    double parameter;      /* the default; 0: it takes none */
+    double wide_parameter; /* the default for types of more than 8 bits; 0: the same */
     /* spread may have n = 0 (a constant 0, or no histogram: only min and max are set) where the
      * method wants none. TMK_ARGUMENT: the parameter. TMK_UNSUPPORTED: the profile does not hold
      * what the method needs. */
