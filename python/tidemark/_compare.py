@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from . import _core
 from ._encodings import Encodings
-from ._files import Model, Path, model_file, text
+from ._files import Model, Path, files_of, loaded, model_file, text
 from ._html import table
 from ._profile import Profile
-from ._run import Data, RunOptions, readable_again, run_settings
+from ._run import Data, RunOptions, paths_of, readable_again, run_settings
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -73,7 +73,7 @@ class Simulation(NamedTuple):
                       for v in self.worst(len(self.values))], f"{self.samples} samples")
 
 
-def simulate(model: Model, encodings: Encodings, data: Data, *, integer: bool = False, requant: str | None = None,
+def simulate(model: Model, encodings: Encodings | Path, data: Data, *, integer: bool = False, requant: str | None = None,
              rounding: str | None = None, labels: Path | None = None, **run: Unpack[RunOptions]) -> Simulation:
     """Runs the quantized network in parallel with the float one, and compares every value.
 
@@ -84,7 +84,8 @@ def simulate(model: Model, encodings: Encodings, data: Data, *, integer: bool = 
     """
     if requant not in (None, "float", "fixed", "pow2"):
         raise ValueError(f"requant is 'float', 'fixed' or 'pow2', not {requant!r}")
-    of_encodings = encodings.rounding
+    chosen = loaded(Encodings, encodings)
+    of_encodings = chosen.rounding
     if requant == "float":
         rounding = rounding or "float_rne"
     elif requant and of_encodings == "float_rne":
@@ -92,7 +93,7 @@ def simulate(model: Model, encodings: Encodings, data: Data, *, integer: bool = 
     with model_file(model) as path, run_settings(
             data, run, integer=bool(integer or requant or rounding), rounding=rounding,
             pow2=None if requant is None else requant == "pow2", labels=labels) as settings:
-        s = _core.simulate(path, text(run.get("params")), encodings._core, settings)
+        s = _core.simulate(path, text(run.get("params")), chosen._core, settings)
     n = s["predictions"]
     labelled = s["labelled"] and n
     return Simulation([Simulated(*row) for row in s["values"]], s["samples"], s["seconds"], s["agree"] / n if n else None,
@@ -125,10 +126,10 @@ class Ranking(NamedTuple):
                      f"each value quantized alone, on {self.samples} samples; {self.not_tried} not tried")
 
 
-def rank(model: Model, encodings: Encodings, data: Data, *, most: int = 64, **run: Unpack[RunOptions]) -> Ranking:
+def rank(model: Model, encodings: Encodings | Path, data: Data, *, most: int = 64, **run: Unpack[RunOptions]) -> Ranking:
     """Quantizes one value at a time: at most `most` values, those that are expected to lose most, on `limit` (8) samples."""
     with model_file(model) as path, run_settings(data, run, most=most) as settings:
-        values, samples, left_out = _core.rank(path, text(run.get("params")), encodings._core, settings)
+        values, samples, left_out = _core.rank(path, text(run.get("params")), loaded(Encodings, encodings)._core, settings)
     return Ranking([Sensitivity(*row) for row in values], samples, left_out)
 
 
@@ -198,7 +199,7 @@ Metric: TypeAlias = Callable[[list[npt.NDArray[np.generic]], Samples], float]
 _JUDGED = ("not", "crossed", "data")
 
 
-def search(model: Model, encodings: Encodings, data: Data, *, profile: Profile, config: Path | None = None, target: Path | None = None,
+def search(model: Model, encodings: Encodings | Path, data: Data, *, profile: Profile | Path, config: Path | None = None, target: Path | None = None,
            budget: int = 128, seconds: float = 0, goal: str | float | None = None, labels: Path | None = None, metric: Metric | None = None,
            search_data: Sequence[Path] = (), write_config: Path | None = None, **run: Unpack[RunOptions]) -> Search:
     """Tries other methods, 16 bits and float, by groups, then by values; on `limit` (32) samples.
@@ -218,13 +219,17 @@ def search(model: Model, encodings: Encodings, data: Data, *, profile: Profile, 
         arrays = [np.frombuffer(bytes_, np.dtype(dtype)).reshape(shape) for bytes_, dtype, shape in outputs]
         return float(metric(arrays, Samples(first, count, sources)))
 
-    words = {"profile": profile._core, "config": text(config), "budget": budget, "seconds": seconds or None,
+    given, start = loaded(Profile, profile), loaded(Encodings, encodings)
+    if write_config is not None:
+        given._not_over(write_config, start)
+    words = {"profile": given._core, "config": text(config), "budget": budget, "seconds": seconds or None,
              "goal": None if not goal else goal if isinstance(goal, str) else f"{goal}dB", "labels": text(labels),
              "metric": call if metric else None, "target": text(target),
              "search_data": [os.fspath(path) for path in search_data], "write_config": text(write_config)}
     with model_file(model) as path, readable_again(data) as again, run_settings(again, run, **words) as settings:
         settings["choices"] = choices
-        found = _core.search(path, text(run.get("params")), encodings._core, settings)
+        found = _core.search(path, text(run.get("params")), start._core, settings)
     own, judged = (Figures(*(Quality(*quality) for quality in figures)) for figures in (found[6], found[10]))
-    return Search(Encodings(found[0]), *found[1:5], own, _JUDGED[found[5]], *found[7:10], judged,
+    made_of = given._files | start._files | files_of(model, paths_of(data), config, target, labels, search_data, run.get("params"))
+    return Search(Encodings(found[0], made_of=made_of), *found[1:5], own, _JUDGED[found[5]], *found[7:10], judged,
                   [SearchPoint(*point) for point in found[11]], found[12], choices)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from ._files import Path, log, text
+from ._files import OfFiles, Path, log, text
 from ._html import table
 
 if TYPE_CHECKING:
@@ -44,11 +44,11 @@ class Left(NamedTuple):
     reason: str
 
 
-class Encodings(Mapping[str, Encoding]):
+class Encodings(OfFiles, Mapping[str, Encoding]):
     """Encodings by name; a value without a name goes by its ID."""
 
-    def __init__(self, core: _core.Encodings, remarks: list[str] | None = None):
-        self._core = core
+    def __init__(self, core: _core.Encodings, remarks: list[str] | None = None, made_of: frozenset[str] = frozenset()):
+        self._core, self._made_of = core, made_of
         self.remarks = remarks or []
         self._items: dict[str, Encoding] = {}
         for item in core.items():
@@ -61,10 +61,13 @@ class Encodings(Mapping[str, Encoding]):
     @classmethod
     def read(cls, path: Path) -> Encodings:
         """From a file that `write` or `tidemark calibrate` wrote."""
-        return cls(_core.Encodings.read(os.fspath(path)))
+        made = cls(_core.Encodings.read(os.fspath(path)))
+        made._file = os.path.abspath(path)
+        return made
 
     def write(self, path: Path) -> None:
-        """As JSON, whole or not at all."""
+        """As JSON: whole or not at all, and over no file that they were made of."""
+        self._not_over(path, itself=True)
         self._core.write(os.fspath(path))
 
     def __getitem__(self, key: str) -> Encoding:
@@ -124,6 +127,7 @@ class Encodings(Mapping[str, Encoding]):
         model: the model file that the format needs, or names fit to. names: a JSON file, from names of the model to others;
         keep_names: values that it does not have keep theirs. template: the consumer's own file. target: its limits
         hold. Others: settings of the format. Remarks go to the logger "tidemark", at level INFO."""
+        self._not_over(path)
         words, remarks = tuple(f"{key}={value}" for key, value in settings.items()), list[str]()
         rows = _core.export(self._core, format, os.fspath(path), model=text(model), params=text(params), template=text(template),
                             names=text(names), settings=words, keep_names=keep_names, target=text(target), remarks=remarks)

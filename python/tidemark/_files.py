@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Protocol, TypeAlias, Union
+from typing import Protocol, TypeAlias, TypeVar, Union
 
 from . import _core
 
@@ -26,6 +26,65 @@ Model: TypeAlias = Union[Path, ModelProto]
 
 def text(path: Path | None) -> str | None:
     return None if path is None else os.fspath(path)
+
+
+class OfFiles:
+    """What was read from a file, or computed from files: it is written over none of them."""
+
+    _file: str | None = None               # that it was read from
+    _made_of: frozenset[str] = frozenset()  # files
+
+    @property
+    def _files(self) -> frozenset[str]:
+        return self._made_of if self._file is None else self._made_of | {self._file}
+
+    def _not_over(self, path: Path, *others: object, itself: bool = False) -> None:
+        """Fails where writing to `path` would replace one of its files, or of the others'. itself: it may replace the file that
+        it was read from."""
+        for file in (self._made_of if itself else self._files) | files_of(*others):
+            try:
+                same = os.path.samefile(path, file)
+            except OSError:  # one of them is gone
+                continue
+            if same:
+                error = _core.Error(f"{os.fspath(path)} is an input, and is not written over")
+                error.code, error.status = "ARGUMENT", "an argument is wrong"
+                raise error
+
+
+Kind = TypeVar("Kind", bound="Readable")
+
+
+class Readable(Protocol):
+    """A class whose objects are in files."""
+
+    @classmethod
+    def read(cls: type[Kind], path: Path) -> Kind: ...
+
+
+def loaded(kind: type[Kind], given: Kind | Path) -> Kind:
+    """The object, or that of the file."""
+    if isinstance(given, kind):
+        return given
+    if not isinstance(given, (str, os.PathLike)):
+        raise TypeError(f"a tidemark.{kind.__name__}, or the path of its file, is expected, not {type(given).__name__}")
+    return kind.read(given)
+
+
+def files_of(*words: object) -> frozenset[str]:
+    """The files among paths, sources of data (`INPUT=FILE.h5:/path`), objects that were made of files, and sequences of these."""
+    found: set[str] = set()
+    for word in words:
+        if isinstance(word, OfFiles):
+            found |= word._files
+        elif isinstance(word, (str, os.PathLike)):
+            name = os.fspath(word)
+            after = name.partition("=")[2]
+            found.update(os.path.abspath(path) for path in (name, name.rpartition(":")[0], after, after.rpartition(":")[0])
+                         if path and os.path.isfile(path))
+        elif isinstance(word, (list, tuple)):
+            found |= files_of(*word)
+    return frozenset(found)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from . import _core
-from ._files import Model, Path, model_file, options, text
+from ._files import Model, Path, loaded, model_file, options, text
 from ._profile import Profile
 from ._relate import Fate
 
@@ -76,7 +76,7 @@ class Transformed(NamedTuple):
 
 
 def transform(model: Model, output: Path, passes: Sequence[str] = ("all",), *, lineage: Path | None = None,
-              profile: Profile | None = None, observers: str = "transparent", after: bool = False, params: Path | None = None,
+              profile: Profile | Path | None = None, observers: str = "transparent", after: bool = False, params: Path | None = None,
               params_out: Path | None = None) -> Transformed:
     """Runs graph passes over the model and writes it, as .onnx or .relay.
 
@@ -87,7 +87,11 @@ def transform(model: Model, output: Path, passes: Sequence[str] = ("all",), *, l
     if observers not in ("transparent", "barrier"):
         raise ValueError(f"observers is 'transparent' or 'barrier', not {observers!r}")
     graphs: list[tuple[str, bool, str]] = []
-    words = options(profile=None if profile is None else profile._core, passes=list(passes), barrier=observers == "barrier", lineage=lineage, params_out=params_out)
+    given = None if profile is None else loaded(Profile, profile)
+    for written in (output, lineage, params_out):
+        if given is not None and written is not None:
+            given._not_over(written)
+    words = options(profile=None if given is None else given._core, passes=list(passes), barrier=observers == "barrier", lineage=lineage, params_out=params_out)
     if after:
         words["after"] = graphs
     with model_file(model) as path:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from . import _core
 from ._encodings import Encodings
-from ._files import text
+from ._files import OfFiles, Path, files_of, loaded, text
 from ._html import bars, table
 
 if TYPE_CHECKING:
@@ -169,12 +169,12 @@ def _figure(number: float | None) -> str:
     return "" if number is None else f"{number:.6g}"
 
 
-class Profile(Mapping[str, Tensor]):
+class Profile(OfFiles, Mapping[str, Tensor]):
     """A profile: a mapping from names to tensors, in the order of their IDs. An ID ("p12") finds its tensor, too; a value
     without a name, or with another's, goes by its ID."""
 
-    def __init__(self, core: _core.Profile):
-        self._core = core
+    def __init__(self, core: _core.Profile, made_of: frozenset[str] = frozenset()):
+        self._core, self._made_of = core, made_of
         self.run_report: RunReport | None = None  # of a profile that tidemark.profile or quantize made
         self.strata: dict[str, Profile] = {}      # of each label's samples, with strata=
         self._tensors = [Tensor(core, i) for i in range(len(core))]
@@ -186,10 +186,13 @@ class Profile(Mapping[str, Tensor]):
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Profile:
         """From a file, JSON or HDF5."""
-        return cls(_core.Profile.read(os.fspath(path)))
+        made = cls(_core.Profile.read(os.fspath(path)))
+        made._file = os.path.abspath(path)
+        return made
 
     def write(self, path: str | os.PathLike[str]) -> None:
-        """To a file, .json or .h5: whole or not at all."""
+        """To a file, .json or .h5: whole or not at all, and over none that it was made of."""
+        self._not_over(path, itself=True)
         self._core.write(os.fspath(path))
 
     @staticmethod
@@ -268,16 +271,18 @@ class Profile(Mapping[str, Tensor]):
                                weights_scales=weights_scales, rounding=rounding, pow2_requant=pow2_requant,
                                config=text(config), remarks=remarks, sensitive=sensitive,
                                target=text(target), weights_block=weights_block, model=text(model), params=text(params))
-        return Encodings(core, remarks)
+        return Encodings(core, remarks, self._files | files_of(config, model, params, target))
 
-    def report(self, path: str | os.PathLike[str], *, since: Profile | Sequence[Profile] = (), encodings: Encodings | None = None,
+    def report(self, path: str | os.PathLike[str], *, since: Profile | Path | Sequence[Profile | Path] = (), encodings: Encodings | Path | None = None,
                title: str | None = None, simulation: Sequence[str | os.PathLike[str]] = (),
                model: str | os.PathLike[str] | None = None, params: str | os.PathLike[str] | None = None) -> None:
         """One HTML page; see `tidemark report --help`. since: earlier profiles, oldest first. simulation: files of
-        `tidemark simulate --json`."""
-        earlier = (since,) if isinstance(since, Profile) else tuple(since)
+        `tidemark simulate --json`. Profiles and encodings may be paths of their files."""
+        earlier = [loaded(Profile, one) for one in ((since,) if isinstance(since, (Profile, str, os.PathLike)) else since)]
+        chosen = None if encodings is None else loaded(Encodings, encodings)
+        self._not_over(path, earlier, chosen)
         _core.report(self._core, os.fspath(path), tuple(one._core for one in earlier),
-                     None if encodings is None else encodings._core, title, tuple(os.fspath(file) for file in simulation), text(model),
+                     None if chosen is None else chosen._core, title, tuple(os.fspath(file) for file in simulation), text(model),
                      text(params))
 
 

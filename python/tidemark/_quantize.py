@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from . import _core
 from ._compare import Simulation, simulate
 from ._encodings import Encodings, Left
-from ._files import Model, Path, inputs_held, model_file, text
+from ._files import Model, Path, files_of, inputs_held, loaded, model_file, text
 from ._model import graph, transform
 from ._profile import Profile, RunReport
-from ._run import Data, RunOptions, readable_again, run_settings
+from ._run import Data, RunOptions, paths_of, readable_again, run_settings
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -65,9 +65,10 @@ def targets() -> list[str]:
     return _core.targets(None)
 
 
-def check_target(encodings: Encodings, target: Path, profile: Profile | None = None) -> list[str]:
+def check_target(encodings: Encodings | Path, target: Path, profile: Profile | Path | None = None) -> list[str]:
     """Uses of codes that the target does not have, a line each. profile: that the encodings were made of."""
-    return _core.check_target(encodings._core, os.fspath(target), None if profile is None else profile._core)
+    return _core.check_target(loaded(Encodings, encodings)._core, os.fspath(target),
+                              None if profile is None else loaded(Profile, profile)._core)
 
 
 def _format(output: str, target: str | None) -> str:
@@ -154,7 +155,7 @@ def quantize(model: Model, data: Data, output: Path, *, target: Path | None = No
         first: RunOptions = {**run, "limit": held_out or limit}
         with run_settings(again, rest, method=method, config=text(config), target=text(target)) as settings:
             made, report, found, chosen, weights = _core.choose_method(path, text(run.get("params")), settings)
-        profiled, tried = Profile(made), [Tried(*one) for one in found]
+        profiled, tried = Profile(made, files_of(model, paths_of(data), config, run.get("params"))), [Tried(*one) for one in found]
         profiled.run_report = RunReport(**report)
         best = tried[chosen].name if tried else None
         encodings = profiled.calibrate(best or method, config=config, target=target, weights_method=weights, model=path,

@@ -9,10 +9,10 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple
 
 from . import _core
-from ._files import Model, Path, model_file, options, text
+from ._files import Model, Path, files_of, loaded, model_file, options, text
 from ._html import table
 from ._profile import Profile
-from ._run import Data, RunOptions, readable_again, run_settings
+from ._run import Data, RunOptions, paths_of, readable_again, run_settings
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 def merge(profiles: Iterable[Profile | Path]) -> Profile:
     """The profile of what all saw, exactly: parts of one run, as profiles or files, in any order and grouping."""
     with tempfile.TemporaryDirectory() as folder:
-        files = []
+        files, made_of = [], frozenset[str]()
         for i, part in enumerate(profiles):
+            made_of |= files_of(part)
             if isinstance(part, Profile):
                 path = os.path.join(folder, f"{i}.{Profile.kept_as()}")
                 part.write(path)
@@ -31,7 +32,7 @@ def merge(profiles: Iterable[Profile | Path]) -> Profile:
                 files.append(os.fspath(part))
         if not files:
             raise ValueError("there is nothing to merge")
-        return Profile(_core.merge(options(files=files)))
+        return Profile(_core.merge(options(files=files)), made_of)
 
 
 class RangeDifference(NamedTuple):
@@ -160,7 +161,7 @@ def check(profile: Profile | Path, *, against: Model | None = None, params: Path
     in it. lineage: which of the consumer's values is which, as `transform` and `link` write it. True in a condition: nothing
     is wrong, and all values have a range."""
     try:
-        whole = profile if isinstance(profile, Profile) else Profile.read(profile)
+        whole = loaded(Profile, profile)
     except _core.Error as error:
         if error.code != "MISMATCH":
             raise
@@ -219,7 +220,7 @@ class Link(NamedTuple):
         return f"<tidemark.Link by {self.method}: {len(self.profile)} values: {found}>"
 
 
-def link(profile: Profile, model: Model | None, *, lineage: Path | None = None, original: Model | None = None,
+def link(profile: Profile | Path, model: Model | None, *, lineage: Path | None = None, original: Model | None = None,
          data: Data | None = None, tensors: Path | None = None, original_params: Path | None = None, report: Path | None = None,
          lineage_out: Path | None = None, **run: Unpack[RunOptions]) -> Link:
     """Finds the value of `model` that equals each value of the profiled model, and makes the profile of `model`.
@@ -228,6 +229,10 @@ def link(profile: Profile, model: Model | None, *, lineage: Path | None = None, 
     numbers: both models are run on `limit` (16) samples. tensors: a .npz of the model's values by name, in place of running it;
     `model` may then be None. report, lineage_out: files that are written. Data are paths, an array or a mapping.
     """
+    given = loaded(Profile, profile)
+    for output in (report, lineage_out):
+        if output is not None:
+            given._not_over(output)
     numbers = original is not None
     if numbers and (data is None or lineage is not None):
         raise ValueError("original goes with data, and without lineage")
@@ -238,8 +243,9 @@ def link(profile: Profile, model: Model | None, *, lineage: Path | None = None, 
         first = None if original is None else stack.enter_context(model_file(original))
         again = None if data is None else stack.enter_context(readable_again(data))
         settings = stack.enter_context(run_settings(
-            again, run, profile=profile._core, model=path, params=text(run.get("params")), original=first,
+            again, run, profile=given._core, model=path, params=text(run.get("params")), original=first,
             original_params=original_params, tensors=tensors, lineage=lineage, report=report, lineage_out=lineage_out,
             numbers=numbers))
         core, method, tolerance, fates, evidence, carried = _core.link(settings)
-    return Link(Profile(core), method, tolerance, [Fate(*row) for row in fates], [Evidence(*row) for row in evidence], carried)
+    made_of = given._files | files_of(model, lineage, original, paths_of(data), tensors, original_params, run.get("params"))
+    return Link(Profile(core, made_of), method, tolerance, [Fate(*row) for row in fates], [Evidence(*row) for row in evidence], carried)

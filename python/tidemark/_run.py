@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from ._files import Model, Path, log, model_file, numbered, options, text
+from ._files import Model, Path, files_of, log, model_file, numbered, options, text
 from ._profile import Profile, RunReport
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def _array(value: object) -> npt.NDArray[np.generic]:
     return np.require(cast("npt.NDArray[np.generic]", value), requirements=["C", "A"])
 
 
-def _paths(data: object) -> list[str] | None:
+def paths_of(data: object) -> list[str] | None:
     """None: they are none."""
     if isinstance(data, (str, os.PathLike)):
         return [os.fspath(data)]
@@ -135,7 +135,7 @@ def run_settings(data: object, run: RunOptions, **more: object) -> Iterator[dict
     with _progress(words.get("progress")) as progress:
         words.update(more, progress=progress, remark=log.warning, skip_bad=bad == "skip", feedback=feedback,
                      dims=numbered(run.get("dims")))
-        paths = _paths(data)
+        paths = paths_of(data)
         if paths is not None:
             words["data"] = paths
         elif data is not None:
@@ -146,7 +146,7 @@ def run_settings(data: object, run: RunOptions, **more: object) -> Iterator[dict
 @contextmanager
 def readable_again(data: Data) -> Iterator[Data]:
     """Data that can be read more than once: arrays become a file for that."""
-    if _paths(data) is not None:
+    if paths_of(data) is not None:
         yield data
         return
     with tempfile.TemporaryDirectory() as folder:
@@ -211,7 +211,7 @@ def profile(model: Model, data: Data, *, observe: Sequence[str] = (), kind: str 
                           eos=list(eos), exclude_padding=exclude_padding,
                           histogram_share=_runs_of(histogram_share)) as settings:
             core, report = _core.profile(path, text(run.get("params")), settings)
-        made = Profile(core)
+        made = Profile(core, files_of(model, paths_of(data), strata, run.get("params")))
         made.run_report = RunReport(**report)
         made.strata = {label: Profile.read(file) for label, file in files.items()}
         return made

@@ -106,6 +106,54 @@ def test_merge_gives_the_whole(folder):
     raises(ValueError, "nothing", lambda: tidemark.merge([]))
 
 
+def test_nothing_is_written_over_what_it_was_made_of(folder):
+    model, data, config, own, link, encodings = (folder / name for name in (
+        "digits.onnx", "data.npy", "config.json", "p.json", "link", "e.json"))
+    parts = [folder / "1.json", folder / "2.json"]
+    shutil.copy(DIGITS, model)
+    np.save(data, DATA)
+    config.write_text("{}")
+    for k, part in enumerate(parts, 1):
+        tidemark.profile(model, data, shard=(k, 2)).write(part)
+    measured = tidemark.profile(model, data)
+    measured.write(own)
+    link.symlink_to(own)
+    profile = tidemark.Profile.read(own)
+    profile.calibrate().write(encodings)
+    chosen, found = tidemark.Encodings.read(encodings), profile.calibrate(config=config)
+    merged, again = tidemark.merge(parts), tidemark.merge([tidemark.Profile.read(part) for part in parts])
+    linked = tidemark.link(own, model).profile
+    searched = tidemark.search(model, chosen, data, profile=own, budget=2, limit=8).encodings
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    for call in (lambda: profile.report(own), lambda: profile.report(link), lambda: profile.report(encodings, encodings=chosen),
+                 lambda: profile.report(parts[0], since=parts[0]), lambda: measured.report(data),
+                 lambda: measured.write(data), lambda: merged.write(parts[1]), lambda: again.write(parts[0]), lambda: linked.write(own),
+                 lambda: chosen.export("csv", encodings), lambda: chosen.export("qdq", encodings, model=model),
+                 lambda: found.export("csv", own), lambda: found.write(own), lambda: found.write(config),
+                 lambda: searched.write(encodings), lambda: searched.write(own),
+                 lambda: tidemark.link(profile, model, lineage_out=own), lambda: tidemark.link(profile, model, report=own),
+                 lambda: tidemark.transform(model, own, profile=own),
+                 lambda: tidemark.search(model, chosen, data, profile=own, write_config=encodings, budget=1)):
+        assert raises(tidemark.Error, "is an input", call).code == "ARGUMENT"
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+    profile.write(own)  # what it was read from may be replaced by itself
+    chosen.write(encodings)
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_objects_may_be_paths(folder):
+    own, encodings = folder / "p.json", folder / "e.json"
+    tidemark.profile(DIGITS, PICTURES, limit=16).write(own)
+    chosen = tidemark.Profile.read(own).calibrate()
+    chosen.write(encodings)
+    assert tidemark.simulate(DIGITS, encodings, PICTURES, limit=8).values == tidemark.simulate(DIGITS, chosen, PICTURES, limit=8).values
+    assert tidemark.rank(DIGITS, str(encodings), PICTURES, limit=4).values
+    assert tidemark.check_target(encodings, "ort-cpu", own) == tidemark.check_target(chosen, "ort-cpu", tidemark.Profile.read(own))
+    tidemark.Profile.read(own).report(folder / "r.html", since=own, encodings=encodings)
+    raises(TypeError, "tidemark.Encodings", tidemark.simulate, DIGITS, {}, PICTURES)
+    raises(TypeError, "tidemark.Profile", tidemark.link, None, DIGITS)
+
+
 def test_options_of_profile_are_the_programs(folder):
     labels = folder / "labels.csv"
     labels.write_text("".join(f"{'ab'[i % 2]}\n" for i in range(64)))

@@ -139,7 +139,7 @@ def test_profile_is_calibrated_and_exported(folder):
     page = (folder / "r.html").read_text()
     assert '"ranking":{"rows":[[12,20.5,null]]' in page and "kernel_shape" in page and page.count('"only_now":[') == 2
     raises(tidemark.Error, "neither 'values'", lambda: profile.report(folder / "none.html", simulation=[folder / "e.json"]))
-    raises(TypeError, "earlier", lambda: profile.report(folder / "none.html", since=[encodings]))
+    raises(TypeError, "tidemark.Profile", lambda: profile.report(folder / "none.html", since=[encodings]))
 
 
 def test_weights_are_searched_and_have_blocks(folder):
