@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/arena.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -54,6 +56,19 @@ char *tmk_arena_strndup(struct tmk_arena *arena, const char *text, size_t len) {
 
 char *tmk_arena_strdup(struct tmk_arena *arena, const char *text) {
     return text ? tmk_arena_strndup(arena, text, strlen(text)) : NULL;
+}
+
+char *tmk_arena_printf(struct tmk_arena *arena, const char *fmt, ...) {
+    va_list args, again;
+    va_start(args, fmt);
+    va_copy(again, args);
+    const int len = vsnprintf(NULL, 0, fmt, args);
+    char *text = len < 0 ? NULL : tmk_arena_alloc(arena, (size_t)len + 1);
+    if (text)
+        vsnprintf(text, (size_t)len + 1, fmt, again);
+    va_end(again);
+    va_end(args);
+    return text;
 }
 
 void tmk_arena_finish(struct tmk_arena *arena) {

@@ -5,6 +5,8 @@
 
 #include <stddef.h>
 
+#include <tidemark/status.h>
+
 struct tmk_arena_block;
 
 /* Zero-initialised is ready to use. */
@@ -21,6 +23,8 @@ void *tmk_arena_array(struct tmk_arena *arena, size_t count, size_t size);
 char *tmk_arena_strdup(struct tmk_arena *arena, const char *text);
 /* A terminated copy of `len` bytes. */
 char *tmk_arena_strndup(struct tmk_arena *arena, const char *text, size_t len);
+/* What printf would print; NULL when there is no memory left. */
+char *tmk_arena_printf(struct tmk_arena *arena, const char *fmt, ...) TMK_PRINTF(2, 3);
 /* Frees everything and leaves a ready, empty arena. */
 void tmk_arena_finish(struct tmk_arena *arena);
 

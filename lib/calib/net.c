@@ -2,7 +2,6 @@
 #include "calib/net.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -111,9 +110,8 @@ static enum tmk_status make_nodes(struct build *b) {
         if (*t->producer.node) {
             TMK_TRY(node_by_name(b, t->producer.node, t->producer.op, t->producer.domain, &node));
         } else if (!is_of_last(b, last, v)) {
-            char *name = tmk_arena_alloc(&net->arena, 16);
+            const char *name = tmk_arena_printf(&net->arena, "p%" PRIu32, t->id);
             TMK_TRY_ALLOC(name, b->diag);
-            snprintf(name, 16, "p%" PRIu32, t->id);
             TMK_TRY(add_node(b, name, t->producer.op, t->producer.domain, &node));
             last = node;
         }

@@ -139,9 +139,8 @@ static enum tmk_status copy_bias(struct tmk_qdq *q, struct tmk_value *bias,
         if (!*end && number > most && number < INT32_MAX)
             most = number;
     }
-    char *name = tmk_arena_alloc(&q->arena, len + 16);
+    const char *name = tmk_arena_printf(&q->arena, "%s%ld", bias->name, most + 1);
     TMK_TRY_ALLOC(name, q->diag);
-    snprintf(name, len + 16, "%s%ld", bias->name, most + 1);
     return tmk_graph_add_initializer(q->graph, name, &bias->data, out, q->diag);
 }
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names in the file: the values' own where these are there and free. */
-#include <stdio.h>
 #include <string.h>
 
 #include "model/onnx_export.h"
@@ -16,12 +15,9 @@ const char *tmk_onnx_free_name(struct tmk_onnx_writer *w, struct tmk_onnx_names 
                                const char *wanted) {
     const char *name = wanted;
     while (!*name || is_taken(names, name)) {
-        size_t size = strlen(wanted) + 32;
-        char *text = tmk_arena_alloc(&w->arena, size);
-        if (!text)
+        name = tmk_arena_printf(&w->arena, "%s_%zu", *wanted ? wanted : "value", ++w->n_renamed);
+        if (!name)
             return NULL;
-        snprintf(text, size, "%s_%zu", *wanted ? wanted : "value", ++w->n_renamed);
-        name = text;
     }
     return tmk_map_put(&names->taken, name, w) ? name : NULL;
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Nodes: made, inlined where they call the model's own functions, and given their operands. */
-#include <stdio.h>
 #include <string.h>
 
 #include "base/size.h"
@@ -253,14 +252,8 @@ enum { NODE_COST = 2048 }; /* bytes, about, that a node takes with its values an
 
 static char *function_key(struct tmk_arena *arena, const char *domain, const char *name,
                           const char *overload) {
-    domain = tmk_onnx_domain(domain);
-    name = tmk_onnx_text(name);
-    overload = tmk_onnx_text(overload);
-    size_t size = strlen(domain) + strlen(name) + strlen(overload) + 3;
-    char *key = tmk_arena_alloc(arena, size);
-    if (key)
-        snprintf(key, size, "%s/%s/%s", domain, name, overload);
-    return key;
+    return tmk_arena_printf(arena, "%s/%s/%s", tmk_onnx_domain(domain), tmk_onnx_text(name),
+                            tmk_onnx_text(overload));
 }
 
 enum tmk_status tmk_onnx_index_functions(struct tmk_onnx_builder *b) {
@@ -320,11 +313,7 @@ static const char *outer_name(struct tmk_onnx_builder *b, const struct tmk_onnx_
                               const char *name) {
     if (!scope->prefix || !*name)
         return name;
-    size_t size = strlen(scope->prefix) + strlen(name) + 2;
-    char *text = tmk_arena_alloc(&b->scratch, size);
-    if (text)
-        snprintf(text, size, "%s/%s", scope->prefix, name);
-    return text;
+    return tmk_arena_printf(&b->scratch, "%s/%s", scope->prefix, name);
 }
 
 /* Node names need not differ, so that the second "block" becomes "block_2". */
@@ -338,11 +327,8 @@ static enum tmk_status make_prefix(struct tmk_onnx_builder *b, const struct tmk_
     size_t *count = tmk_map_get(&b->prefixes, wanted);
     const char *free_name = wanted;
     while (tmk_map_get(&b->prefixes, free_name)) {
-        size_t size = strlen(wanted) + 24;
-        char *text = tmk_arena_alloc(&b->scratch, size);
-        TMK_TRY_ALLOC(text, b->diag);
-        snprintf(text, size, "%s_%zu", wanted, ++*count);
-        free_name = text;
+        free_name = tmk_arena_printf(&b->scratch, "%s_%zu", wanted, ++*count);
+        TMK_TRY_ALLOC(free_name, b->diag);
     }
     count = tmk_arena_alloc(&b->scratch, sizeof *count);
     TMK_TRY_ALLOC(count && tmk_map_put(&b->prefixes, free_name, count), b->diag);

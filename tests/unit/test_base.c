@@ -155,6 +155,7 @@ TEST(arena_memory_is_zeroed_and_aligned) {
     }
     assert_null(tmk_arena_array(&arena, SIZE_MAX / 2, 3));
     assert_string_equal(tmk_arena_strndup(&arena, "abc", 2), "ab");
+    assert_string_equal(tmk_arena_printf(&arena, "%s_%d", "abc", 2), "abc_2");
     tmk_arena_finish(&arena);
 }
 
