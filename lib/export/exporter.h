@@ -26,8 +26,8 @@ struct tmk_export_job {
     const struct tmk_graph
         *graph; /* identified: its IDs are the encodings'; NULL: none was given */
     /* Of a model that was read from Relay: its text, whose expressions know their values (of a
-     * graph with the same IDs), and its params or NULL. */
-    const struct tmk_relay_module *relay;
+     * graph with the same IDs), for the writer to change; and its params or NULL. */
+    struct tmk_relay_module *relay;
     const struct tmk_relay_params *relay_params;
     const char *relay_params_path; /* NULL: none */
     const char *path;              /* of the main file; others are next to it, by its name */

@@ -4,7 +4,6 @@
  *
  * OUT.relay, OUT.edges.json (the edges, by profile ID and by name), OUT.params and OUT.params.json
  * (what each of its entries is). docs/relay.md describes them. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -117,10 +116,10 @@ static enum tmk_status write_annotated(const struct tmk_export_job *job, struct 
         TMK_TRY(tmk_relay_export(job->graph, NULL, &raised, &params, diag));
     files.params = params ? params : job->relay_params ? job->relay_params : &none;
     coding.from = files.params;
+    files.module = raised ? raised : job->relay;
     enum tmk_status status = codes ? tmk_relay_params_create(&coding.to, diag) : TMK_OK;
     if (status == TMK_OK)
-        status = tmk_relay_annotate(job, raised ? raised : job->relay, codes ? &coding : NULL,
-                                    &files.module, &files.edges, diag);
+        status = tmk_relay_annotate(job, files.module, codes ? &coding : NULL, &files.edges, diag);
     if (codes)
         files.params = coding.to;
     if (status == TMK_OK)
@@ -128,7 +127,6 @@ static enum tmk_status write_annotated(const struct tmk_export_job *job, struct 
     if (status == TMK_OK)
         status = write_files(job, &files, diag);
     tmk_relay_edges_finish(&files.edges);
-    tmk_relay_module_destroy(&files.module);
     tmk_relay_module_destroy(&raised);
     tmk_relay_params_destroy(&params);
     tmk_relay_params_destroy(&coding.to);
@@ -150,10 +148,7 @@ static bool rounding_of(const struct tmk_export_job *job, enum tmk_rounding *out
 static const char *spell_value(const struct tmk_ptrmap *names, const struct tmk_value *value,
                                struct tmk_arena *arena) {
     const char *name = value ? tmk_ptrmap_get(names, value) : NULL;
-    const size_t size = name ? strlen(name) + 2 : 0;
-    char *text = name ? tmk_arena_alloc(arena, size) : NULL;
-    if (text)
-        snprintf(text, size, "%%%s", name);
+    const char *text = name ? tmk_arena_printf(arena, "%%%s", name) : NULL;
     return text ? text : "";
 }
 

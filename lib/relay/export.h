@@ -50,13 +50,14 @@ struct tmk_relay_expr *tmk_relay_decode(struct tmk_relay_coding *c, struct tmk_r
 /* Adds the parameter, if there is one, as it is. */
 void tmk_relay_keep(struct tmk_relay_coding *c, const char *name);
 
-/* A copy of the module with annotation.quantize_info behind every edge of @main that the encodings
- * know. `module` is of the job's graph (its expressions know their values), and outlives the copy.
- * `coding` (NULL: not wanted): weights and biases as codes, with its `to` as their params. */
-TMK_NODISCARD enum tmk_status
-tmk_relay_annotate(const struct tmk_export_job *job, const struct tmk_relay_module *module,
-                   struct tmk_relay_coding *coding, struct tmk_relay_module **out,
-                   struct tmk_relay_edges *edges, struct tmk_diag *diag);
+/* Puts annotation.quantize_info behind every edge of @main that the encodings know. `module` is of
+ * the job's graph (its expressions know their values). `coding` (NULL: not wanted): weights and
+ * biases as codes, with its `to` as their params. */
+TMK_NODISCARD enum tmk_status tmk_relay_annotate(const struct tmk_export_job *job,
+                                                 struct tmk_relay_module *module,
+                                                 struct tmk_relay_coding *coding,
+                                                 struct tmk_relay_edges *edges,
+                                                 struct tmk_diag *diag);
 
 /* Gives the codes of weights and biases the names of the originals, where these are free. */
 TMK_NODISCARD enum tmk_status tmk_relay_keep_names(const struct tmk_graph *graph,
