@@ -9,7 +9,7 @@
 #include "relay/base64.h"
 #include "relay/record.h"
 
-/* ---- types, attributes and scalars ---- */
+/* ---- types and attributes ---- */
 
 static void print_type(struct tmk_text *out, const struct tmk_relay_type *type);
 
@@ -132,73 +132,6 @@ static void print_attr(struct tmk_text *out, const struct tmk_relay_attr *attr, 
     if (attr->name[0])
         tmk_text_printf(out, "%s=", attr->name);
     print_value(out, &attr->value, old);
-}
-
-/* A float of any width, by the shortest digits that give it back. */
-static void print_float(struct tmk_text *out, const struct tmk_tensor *data, const char *suffix) {
-    uint16_t half;
-    float f;
-    double wide;
-    char digits[32];
-    if (data->dtype == TMK_FLOAT64) {
-        memcpy(&wide, data->data, sizeof wide);
-        print_real(out, wide, suffix);
-        return;
-    }
-    if (data->dtype == TMK_FLOAT16) {
-        memcpy(&half, data->data, sizeof half);
-        f = tmk_from_half(half);
-    } else {
-        memcpy(&f, data->data, sizeof f);
-    }
-    if (!isfinite(f)) {
-        print_real(out, (double)f, suffix);
-        return;
-    }
-    tmk_format_float(f, digits);
-    tmk_text_printf(out, "%s%s", digits, suffix);
-}
-
-static enum tmk_status print_scalar(struct tmk_text *out, const struct tmk_relay_expr *expr,
-                                    bool old, struct tmk_diag *diag) {
-    const struct tmk_tensor *data = &expr->data;
-    int64_t i64;
-    int32_t i32;
-    int16_t i16;
-    if (expr->text) {
-        tmk_text_puts(out, expr->text);
-        return TMK_OK;
-    }
-    switch (data->dtype) {
-    case TMK_FLOAT16:
-        print_float(out, data, "f16");
-        return TMK_OK;
-    case TMK_FLOAT32:
-        print_float(out, data, "f");
-        return TMK_OK;
-    case TMK_FLOAT64:
-        print_float(out, data, old ? "" : "f64");
-        return TMK_OK;
-    case TMK_INT16:
-        memcpy(&i16, data->data, sizeof i16);
-        tmk_text_printf(out, "%" PRId16 "i16", i16);
-        return TMK_OK;
-    case TMK_INT32:
-        memcpy(&i32, data->data, sizeof i32);
-        tmk_text_printf(out, "%" PRId32, i32);
-        return TMK_OK;
-    case TMK_INT64:
-        memcpy(&i64, data->data, sizeof i64);
-        tmk_text_printf(out, "%" PRId64 "%s", i64, old ? "" : "i64");
-        return TMK_OK;
-    case TMK_BOOL:
-        tmk_text_puts(out, *(const uint8_t *)data->data ? "True" : "False");
-        return TMK_OK;
-    default:
-        return tmk_fail(diag, TMK_TYPE,
-                        "Relay text has no spelling for a scalar of %s; put it into the metadata",
-                        tmk_dtype_name(data->dtype));
-    }
 }
 
 /* ---- the metadata section: TVM's JSON of objects, as version 0.14 lays it out ---- */
@@ -403,7 +336,8 @@ static bool is_scope(const struct tmk_relay_expr *call) {
 static enum tmk_status print_kind(struct printer *to, const struct tmk_relay_expr *expr) {
     switch (expr->kind) {
     case TMK_RELAY_CONSTANT:
-        return print_scalar(to->out, expr, to->old, to->diag);
+        tmk_text_puts(to->out, expr->text);
+        return TMK_OK;
     case TMK_RELAY_METADATA:
         to->refers = true;
         tmk_text_printf(to->out, "meta[%s][%" PRIu32 "]",

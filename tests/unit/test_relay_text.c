@@ -307,27 +307,6 @@ TEST(test_numbers) {
     tmk_relay_module_destroy(&module);
 }
 
-/* A constant that no text was given for gets the shortest that reads back. */
-TEST(test_made_scalars) {
-    struct tmk_relay_module *module =
-        parsed("def @main() { (1f, 1f16, 1f64, 1, 1i64, 1i16, True) }");
-    struct tmk_relay_expr *items = tmk_relay_function(module, "main")->body.result;
-    const float third = 1.0F / 3;
-    must(tmk_relay_scalar(module, TMK_FLOAT32, &third, &items->args[0]->data, DIAG));
-    for (uint32_t i = 0; i < items->n_args; i++)
-        items->args[i]->text = NULL;
-    struct tmk_text text = {0};
-    must(tmk_relay_print(module, &text, DIAG));
-    assert_string_equal(text.data, HEADER "def @main() {\n  (0.33333334f, 1f16, 1f64, 1, 1i64, "
-                                          "1i16, True)\n}\n");
-    tmk_text_finish(&text);
-    const uint8_t byte = 7;
-    must(tmk_relay_scalar(module, TMK_UINT8, &byte, &items->args[0]->data, DIAG));
-    assert_int_equal(tmk_relay_print(module, &text, DIAG), TMK_TYPE);
-    tmk_text_finish(&text);
-    tmk_relay_module_destroy(&module);
-}
-
 /* ---- metadata ---- */
 
 /* {int8 3; float32 [[1, -2]]} as TVM 0.14 lays it out; `keys` are further keys of the root. */
