@@ -16,28 +16,11 @@
 #include <string.h>
 
 #include "ops/contrib_cache.h"
+#include "ops/contrib_group_query.h"
 #include "ops/matmul.h"
 #include "ops/rotary.h"
 #include "ops/vmath.h"
 
-enum {
-    IN_Q,
-    IN_K,
-    IN_V,
-    IN_PAST_KEY,
-    IN_PAST_VALUE,
-    IN_LENGTHS,
-    IN_TOTAL,
-    IN_COS,
-    IN_SIN,
-    IN_POSITIONS,
-    IN_BIAS,
-    IN_SINK,
-    IN_KEY_SCALE,
-    IN_VALUE_SCALE,
-    IN_QUERY_NORM,
-    IN_KEY_NORM
-};
 enum {
     OUT_Y,
     OUT_KEY,
@@ -52,9 +35,9 @@ enum {
 };
 
 /* Q, K and V are operands of the node, unless they are in one; some are rotated. */
-static bool has_inner(const struct tmk_node *node, uint32_t output) {
+bool tmk_group_query_has_inner(const struct tmk_node *node, uint32_t output) {
     if (output <= INNER_VALUE)
-        return node->n_inputs <= IN_K || !node->inputs[IN_K];
+        return node->n_inputs <= TMK_GQ_K || !node->inputs[TMK_GQ_K];
     return output >= INNER_SCORES || tmk_node_int(node, "do_rotary", 0) != 0;
 }
 
@@ -88,8 +71,8 @@ static enum tmk_status check_shape(const struct tmk_tensor *x, const char *what,
 
 static enum tmk_status find_heads(const struct tmk_node *node, const struct tmk_tensor *const *in,
                                   uint32_t n, struct sizes *s, struct tmk_diag *diag) {
-    const struct tmk_tensor *q = in[IN_Q], *k = tmk_operand(in, n, IN_K),
-                            *v = tmk_operand(in, n, IN_V);
+    const struct tmk_tensor *q = in[TMK_GQ_Q], *k = tmk_operand(in, n, TMK_GQ_K),
+                            *v = tmk_operand(in, n, TMK_GQ_V);
     const int64_t most = 1 << 20;
     s->heads = tmk_node_int(node, "num_heads", 0);
     s->groups = tmk_node_int(node, "kv_num_heads", 0);
@@ -119,9 +102,9 @@ static enum tmk_status find_heads(const struct tmk_node *node, const struct tmk_
 
 static enum tmk_status find_cache(const struct tmk_tensor *const *in, uint32_t n, struct sizes *s,
                                   struct tmk_diag *diag) {
-    const struct tmk_tensor *key = tmk_operand(in, n, IN_PAST_KEY),
-                            *value = tmk_operand(in, n, IN_PAST_VALUE), *lengths = in[IN_LENGTHS],
-                            *total = in[IN_TOTAL];
+    const struct tmk_tensor *key = tmk_operand(in, n, TMK_GQ_PAST_KEY),
+                            *value = tmk_operand(in, n, TMK_GQ_PAST_VALUE),
+                            *lengths = in[TMK_GQ_LENGTHS], *total = in[TMK_GQ_TOTAL];
     size_t count = 0;
     if (!key != !value)
         return tmk_fail(diag, TMK_GRAPH, "one of past_key and past_value without the other");
@@ -154,9 +137,9 @@ static enum tmk_status find_cache(const struct tmk_tensor *const *in, uint32_t n
 
 static enum tmk_status check_tables(const struct tmk_node *node, const struct tmk_tensor *const *in,
                                     uint32_t n, struct sizes *s, struct tmk_diag *diag) {
-    const struct tmk_tensor *cosine = tmk_operand(in, n, IN_COS),
-                            *sine = tmk_operand(in, n, IN_SIN),
-                            *positions = tmk_operand(in, n, IN_POSITIONS);
+    const struct tmk_tensor *cosine = tmk_operand(in, n, TMK_GQ_COS),
+                            *sine = tmk_operand(in, n, TMK_GQ_SIN),
+                            *positions = tmk_operand(in, n, TMK_GQ_POSITIONS);
     size_t count;
     if (!tmk_node_int(node, "do_rotary", 0))
         return TMK_OK;
@@ -179,8 +162,8 @@ static enum tmk_status check_tables(const struct tmk_node *node, const struct tm
 
 static enum tmk_status check_norms(const struct tmk_tensor *const *in, uint32_t n,
                                    const struct sizes *s, struct tmk_diag *diag) {
-    const struct tmk_tensor *query = tmk_operand(in, n, IN_QUERY_NORM),
-                            *key = tmk_operand(in, n, IN_KEY_NORM);
+    const struct tmk_tensor *query = tmk_operand(in, n, TMK_GQ_QUERY_NORM),
+                            *key = tmk_operand(in, n, TMK_GQ_KEY_NORM);
     if (!query != !key)
         return tmk_fail(diag, TMK_GRAPH,
                         "one of q_norm_weight and k_norm_weight without the other");
@@ -192,8 +175,8 @@ static enum tmk_status check_norms(const struct tmk_tensor *const *in, uint32_t 
 
 static enum tmk_status check_addends(const struct tmk_tensor *const *in, uint32_t n,
                                      const struct sizes *s, struct tmk_diag *diag) {
-    const struct tmk_tensor *bias = tmk_operand(in, n, IN_BIAS),
-                            *sink = tmk_operand(in, n, IN_SINK);
+    const struct tmk_tensor *bias = tmk_operand(in, n, TMK_GQ_BIAS),
+                            *sink = tmk_operand(in, n, TMK_GQ_SINK);
     if (bias) {
         const struct tmk_shape *b = &bias->shape;
         TMK_TRY(tmk_want_dtype(bias, TMK_FLOAT32, "attention_bias", diag));
@@ -213,8 +196,9 @@ static enum tmk_status find_sizes(const struct tmk_node *node, const struct tmk_
     if (tmk_node_int(node, "qk_output", 0))
         return tmk_fail(diag, TMK_UNSUPPORTED, "attribute 'qk_output' is not supported");
     TMK_TRY(find_heads(node, in, n, &s, diag));
-    TMK_TRY(tmk_cache_bits(node, tmk_operand(in, n, IN_KEY_SCALE),
-                           tmk_operand(in, n, IN_VALUE_SCALE), s.groups, s.size, &s.bits, diag));
+    TMK_TRY(tmk_cache_bits(node, tmk_operand(in, n, TMK_GQ_KEY_SCALE),
+                           tmk_operand(in, n, TMK_GQ_VALUE_SCALE), s.groups, s.size, &s.bits,
+                           diag));
     TMK_TRY(find_cache(in, n, &s, diag));
     TMK_TRY(check_tables(node, in, n, &s, diag));
     TMK_TRY(check_addends(in, n, &s, diag));
@@ -223,15 +207,15 @@ static enum tmk_status find_sizes(const struct tmk_node *node, const struct tmk_
     return TMK_OK;
 }
 
-static enum tmk_status infer_group_query(struct tmk_infer *infer) {
+enum tmk_status tmk_infer_group_query(struct tmk_infer *infer) {
     struct sizes s;
     for (uint32_t i = 0; i < infer->n_in; i++) {
         size_t count;
         if (infer->in[i] && !tmk_shape_count(&infer->in[i]->shape, &count))
             return tmk_fail(infer->diag, TMK_RANGE, "input %u is too large", i);
     }
-    TMK_TRY(tmk_contrib_need(infer, IN_LENGTHS, "seqlens_k"));
-    TMK_TRY(tmk_contrib_need(infer, IN_TOTAL, "total_sequence_length"));
+    TMK_TRY(tmk_contrib_need(infer, TMK_GQ_LENGTHS, "seqlens_k"));
+    TMK_TRY(tmk_contrib_need(infer, TMK_GQ_TOTAL, "total_sequence_length"));
     TMK_TRY(find_sizes(infer->node, infer->in, infer->n_in, &s, infer->diag));
     const struct tmk_shape y = {3, {s.batch, s.queries, s.heads * s.size}},
                            cache = {4,
@@ -278,7 +262,7 @@ struct job {
 static enum tmk_status find_lengths(const struct job *j, int64_t b, int64_t *before,
                                     int64_t *after) {
     const struct sizes *s = &j->s;
-    const int64_t keys = (int64_t)((const int32_t *)j->run->in[IN_LENGTHS]->data)[b] + 1;
+    const int64_t keys = (int64_t)((const int32_t *)j->run->in[TMK_GQ_LENGTHS]->data)[b] + 1;
     const bool prompt = s->queries == s->total;
     *before = prompt ? 0 : keys - s->queries;
     *after = *before + s->queries;
@@ -297,7 +281,7 @@ static const float *normalize_row(const struct job *j, uint32_t norm, const floa
     if (!weight)
         return x;
     const double squares = tmk_vsum_deviations(x, 0, size) / (double)size,
-                 epsilon = norm == IN_QUERY_NORM ? j->query_epsilon : j->key_epsilon;
+                 epsilon = norm == TMK_GQ_QUERY_NORM ? j->query_epsilon : j->key_epsilon;
     tmk_vnormalize(x, 0, (float)(1 / sqrt(squares + epsilon)), weight->data, NULL, j->normalized,
                    size);
     return j->normalized;
@@ -307,13 +291,13 @@ static const float *normalize_row(const struct job *j, uint32_t norm, const floa
 static enum tmk_status turn_row(const struct job *j, int64_t b, int64_t row, int64_t before,
                                 uint32_t norm, const float *x, float *y) {
     const struct sizes *s = &j->s;
-    const struct tmk_tensor *given = tmk_run_in(j->run, IN_POSITIONS);
+    const struct tmk_tensor *given = tmk_run_in(j->run, TMK_GQ_POSITIONS);
     x = normalize_row(j, norm, x);
     if (!tmk_node_int(j->run->node, "do_rotary", 0)) {
         memcpy(y, x, (size_t)s->size * sizeof *y);
         return TMK_OK;
     }
-    const struct tmk_tensor *cosine = j->run->in[IN_COS];
+    const struct tmk_tensor *cosine = j->run->in[TMK_GQ_COS];
     const int64_t position =
         given ? ((const int64_t *)given->data)[b * s->queries + row] : before + row;
     if (position < 0 || position >= cosine->shape.dim[0])
@@ -321,8 +305,8 @@ static enum tmk_status turn_row(const struct job *j, int64_t b, int64_t row, int
                         (long long)position, (long long)cosine->shape.dim[0]);
     const size_t at = (size_t)position * (size_t)s->turned / 2;
     tmk_rotary_turn((size_t)s->turned, (size_t)s->size, j->interleaved,
-                    (const float *)cosine->data + at, (const float *)j->run->in[IN_SIN]->data + at,
-                    x, y);
+                    (const float *)cosine->data + at,
+                    (const float *)j->run->in[TMK_GQ_SIN]->data + at, x, y);
     return TMK_OK;
 }
 
@@ -369,19 +353,20 @@ static enum tmk_status fill_cache(const struct job *j, int64_t b, int64_t g, int
     const struct sizes *s = &j->s;
     const size_t size = (size_t)s->size, head = (size_t)(b * s->groups + g),
                  at = head * (size_t)s->cache * size, first = at + (size_t)before * size;
-    take_past(j, IN_PAST_KEY, IN_KEY_SCALE, head, (size_t)before, j->keys + at);
-    take_past(j, IN_PAST_VALUE, IN_VALUE_SCALE, head, (size_t)before, j->values + at);
+    take_past(j, TMK_GQ_PAST_KEY, TMK_GQ_KEY_SCALE, head, (size_t)before, j->keys + at);
+    take_past(j, TMK_GQ_PAST_VALUE, TMK_GQ_VALUE_SCALE, head, (size_t)before, j->values + at);
     for (int64_t row = 0; row < s->queries; row++) {
         const size_t from = (size_t)(b * s->queries + row) * j->kv_row + (size_t)g * size,
                      to = first + (size_t)row * size;
-        TMK_TRY(turn_row(j, b, row, before, IN_KEY_NORM, j->k + from, j->keys + to));
+        TMK_TRY(turn_row(j, b, row, before, TMK_GQ_KEY_NORM, j->k + from, j->keys + to));
         memcpy(j->values + to, j->v + from, size * sizeof(float));
     }
     const size_t rows = (size_t)s->queries * size;
     TMK_TRY(tmk_run_show(j->run, INNER_KEY_ROTATED, j->keys + first, head * rows, rows));
     if (s->bits) {
-        code_head(j, IN_PAST_KEY, IN_KEY_SCALE, OUT_KEY, head, (size_t)before, j->keys + at);
-        code_head(j, IN_PAST_VALUE, IN_VALUE_SCALE, OUT_VALUE, head, (size_t)before,
+        code_head(j, TMK_GQ_PAST_KEY, TMK_GQ_KEY_SCALE, OUT_KEY, head, (size_t)before,
+                  j->keys + at);
+        code_head(j, TMK_GQ_PAST_VALUE, TMK_GQ_VALUE_SCALE, OUT_VALUE, head, (size_t)before,
                   j->values + at);
     }
     return TMK_OK;
@@ -414,8 +399,8 @@ static enum tmk_status show_row(const struct job *j, uint32_t output, int64_t b,
 static enum tmk_status weigh_keys(const struct job *j, int64_t b, int64_t h, int64_t before,
                                   int64_t after) {
     const struct sizes *s = &j->s;
-    const struct tmk_tensor *bias = tmk_run_in(j->run, IN_BIAS),
-                            *sinks = tmk_run_in(j->run, IN_SINK);
+    const struct tmk_tensor *bias = tmk_run_in(j->run, TMK_GQ_BIAS),
+                            *sinks = tmk_run_in(j->run, TMK_GQ_SINK);
     const float zero = 0, *sink = sinks ? (const float *)sinks->data + h : j->smooth ? &zero : NULL;
     for (int64_t row = 0; row < s->queries; row++) {
         float *x = j->scores + row * after;
@@ -448,7 +433,7 @@ static enum tmk_status attend_head(const struct job *j, int64_t b, int64_t h, in
                  head = (size_t)(b * s->groups + h / (s->heads / s->groups)),
                  at = head * (size_t)s->cache * size;
     for (size_t row = 0; row < rows; row++)
-        TMK_TRY(turn_row(j, b, (int64_t)row, before, IN_QUERY_NORM,
+        TMK_TRY(turn_row(j, b, (int64_t)row, before, TMK_GQ_QUERY_NORM,
                          j->q + ((size_t)b * rows + row) * j->q_row + (size_t)h * size,
                          j->query + row * size));
     TMK_TRY(tmk_run_show(j->run, INNER_QUERY_ROTATED, j->query,
@@ -496,7 +481,7 @@ static enum tmk_status show_parts(const struct job *j) {
     return TMK_OK;
 }
 
-static enum tmk_status run_group_query(struct tmk_run *run) {
+enum tmk_status tmk_run_group_query(struct tmk_run *run) {
     struct job j = {.run = run, .y = tmk_run_elements(run, OUT_Y)};
     struct sizes *s = &j.s;
     TMK_TRY(find_sizes(run->node, run->in, run->n_in, s, run->diag));
@@ -512,7 +497,7 @@ static enum tmk_status run_group_query(struct tmk_run *run) {
     j.query_epsilon = tmk_node_float(run->node, "q_norm_epsilon", epsilon);
     j.key_epsilon = tmk_node_float(run->node, "k_norm_epsilon", epsilon);
     const size_t size = (size_t)s->size, kv = (size_t)s->groups * size;
-    j.q = run->in[IN_Q]->data;
+    j.q = run->in[TMK_GQ_Q]->data;
     j.q_row = (size_t)s->heads * size + (s->packed ? 2 * kv : 0);
     j.kv_row = s->packed ? j.q_row : kv;
     int64_t before, after;
@@ -520,8 +505,8 @@ static enum tmk_status run_group_query(struct tmk_run *run) {
         TMK_TRY(find_lengths(&j, b, &before, &after));
     if (!s->batch || !s->queries || !s->size)
         return TMK_OK;
-    j.k = s->packed ? j.q + (size_t)s->heads * size : run->in[IN_K]->data;
-    j.v = s->packed ? j.k + kv : run->in[IN_V]->data;
+    j.k = s->packed ? j.q + (size_t)s->heads * size : run->in[TMK_GQ_K]->data;
+    j.v = s->packed ? j.k + kv : run->in[TMK_GQ_V]->data;
     TMK_TRY(take_scratch(&j));
     TMK_TRY(show_parts(&j));
     for (int64_t b = 0; b < s->batch; b++) {
@@ -542,7 +527,6 @@ const struct tmk_op tmk_ops_contrib_group_query[] = {
               "q_norm_epsilon:float qk_norm_epsilon:float qk_output:int rotary_interleaved:int "
               "scale:float sliding_window_cache:int smooth_softmax:int softcap:float "
               "v_quant_type:string",
-     .inner = "query:3 key:4 value:5 query_rotated:6 key_rotated:7 scores:8 probabilities:9",
-     .has_inner = has_inner, .infer = infer_group_query, .run = run_group_query,
-     .cost = tmk_cost_attention},
+     .inner = TMK_GROUP_QUERY_INNER, .has_inner = tmk_group_query_has_inner,
+     .infer = tmk_infer_group_query, .run = tmk_run_group_query, .cost = tmk_cost_attention},
     {NULL}};

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* 8-bit tensors through float and back: QLinearAveragePool, QLinearGlobalAveragePool,
- * QLinearSoftmax; and NhwcMaxPool, which needs no float. Channels that come last are moved to axis
- * 1 on the way in and back on the way out. */
+ * QLinearSoftmax; and NhwcMaxPool and QLinearConv, which need no float. Channels that come last are
+ * moved to axis 1 on the way in and back on the way out. */
 #include "ops/contrib.h"
 #include "ops/contrib_q8.h"
+#include "ops/conv.h"
 #include "ops/pool.h"
 #include "ops/softmax.h"
 #include "ops/sums.h"
@@ -211,6 +212,64 @@ static enum tmk_status run_softmax(struct tmk_run *run) {
     return TMK_OK;
 }
 
+/* ---- QLinearConv, whose weights are [out, in, places...] with channels last, too ---- */
+
+static enum tmk_status infer_conv_last(struct tmk_infer *infer) {
+    const struct tmk_tensor *in[TMK_MAX_INPUTS];
+    struct tmk_infer_result y = {0};
+    struct tmk_infer first = *infer;
+    struct tmk_tensor x = {0};
+    struct tmk_shape planes;
+    TMK_TRY(planes_of(infer->node, &infer->in[0]->shape, &planes, infer->diag));
+    tmk_tensor_borrow(&x, infer->in[0]->dtype, &planes, NULL);
+    for (uint32_t i = 0; i < infer->n_in; i++)
+        in[i] = i ? infer->in[i] : &x;
+    first.in = in;
+    first.n_out = 1;
+    first.out = &y;
+    TMK_TRY(tmk_infer_qlinear_conv(&first));
+    if (is_last(infer->node))
+        y.shape = channels_last(&y.shape);
+    return tmk_infer_set(infer, 0, y.dtype, &y.shape);
+}
+
+/* Bytes of an element a byte, channels moved from last to first or back. `planes` has them first.
+ */
+static void move_channels(const struct tmk_shape *planes, bool to_last, const uint8_t *from,
+                          uint8_t *to) {
+    const size_t channels = (size_t)planes->dim[1],
+                 area = tmk_shape_product(planes, 2, planes->rank);
+    for (size_t n = 0; n < (size_t)planes->dim[0]; n++)
+        for (size_t c = 0; c < channels; c++)
+            for (size_t i = 0; i < area; i++)
+                to[element_index(to_last, n, channels, area, c, i)] =
+                    from[element_index(!to_last, n, channels, area, c, i)];
+}
+
+static enum tmk_status run_conv_last(struct tmk_run *run) {
+    const struct tmk_tensor *in[TMK_MAX_INPUTS];
+    struct tmk_tensor x = {0}, y = {0}, *out[] = {&y};
+    struct tmk_run first = *run;
+    if (!is_last(run->node))
+        return tmk_run_qlinear_conv(run);
+    const struct tmk_shape planes = channels_first(&run->in[0]->shape),
+                           shape = channels_first(&run->out[0]->shape);
+    uint8_t *from = tmk_scratch(run, tmk_tensor_count(run->in[0]), 1),
+            *to = tmk_scratch(run, tmk_tensor_count(run->out[0]), 1);
+    TMK_TRY_ALLOC(from && to, run->diag);
+    move_channels(&planes, false, run->in[0]->data, from);
+    tmk_tensor_borrow(&x, run->in[0]->dtype, &planes, from);
+    tmk_tensor_borrow(&y, run->out[0]->dtype, &shape, to);
+    for (uint32_t i = 0; i < run->n_in; i++)
+        in[i] = i ? run->in[i] : &x;
+    first.in = in;
+    first.n_out = 1;
+    first.out = out;
+    TMK_TRY(tmk_run_qlinear_conv(&first));
+    move_channels(&shape, true, to, run->out[0]->data);
+    return TMK_OK;
+}
+
 /* ---- rows ---- */
 
 #define TMK_WINDOW_ATTRS "auto_pad:string ceil_mode:int kernel_shape:ints! pads:ints strides:ints"
@@ -226,4 +285,7 @@ const struct tmk_op tmk_ops_contrib_qpool[] = {
     {TMK_OP_CONTRIB("NhwcMaxPool"), TMK_OP_COUNTS(1, 1, 1, 1), .channel = TMK_CHANNEL_LAST,
      .attrs = TMK_WINDOW_ATTRS " dilations:ints", .infer = infer_max, .run = run_max,
      .cost = tmk_cost_window},
+    {TMK_OP_CONTRIB("QLinearConv"), TMK_OP_COUNTS(8, 9, 1, 1),
+     .attrs = TMK_CONV_ATTRS " channels_last:int", .infer = infer_conv_last, .run = run_conv_last,
+     .cost = tmk_cost_conv_quantized},
     {NULL}};

@@ -309,13 +309,13 @@ static enum tmk_status find_qlinear(const struct tmk_node *node, const struct tm
     return tmk_conv_check_bias(bias, in[3]->shape.dim[0], diag);
 }
 
-static enum tmk_status infer_qlinear_conv(struct tmk_infer *infer) {
+enum tmk_status tmk_infer_qlinear_conv(struct tmk_infer *infer) {
     struct operands o;
     TMK_TRY(find_qlinear(infer->node, infer->in, tmk_infer_in(infer, 8), &o, infer->diag));
     return tmk_infer_set(infer, 0, infer->in[7]->dtype, &o.shape);
 }
 
-static enum tmk_status run_qlinear_conv(struct tmk_run *run) {
+enum tmk_status tmk_run_qlinear_conv(struct tmk_run *run) {
     struct operands o;
     const struct tmk_tensor *bias = tmk_run_in(run, 8), *w_scale = run->in[4];
     struct tmk_tensor *y = run->out[0];
@@ -476,8 +476,8 @@ const struct tmk_op tmk_ops_conv[] = {
      .channel = TMK_CHANNEL_AXIS1, .attrs = TMK_CONV_ATTRS, .infer = infer_conv_integer,
      .run = run_conv_integer, .cost = tmk_cost_conv},
     {TMK_OP_ONNX("QLinearConv", 10, INT32_MAX), TMK_OP_COUNTS(8, 9, 1, 1),
-     .channel = TMK_CHANNEL_AXIS1, .attrs = TMK_CONV_ATTRS, .infer = infer_qlinear_conv,
-     .run = run_qlinear_conv, .cost = tmk_cost_conv_quantized},
+     .channel = TMK_CHANNEL_AXIS1, .attrs = TMK_CONV_ATTRS, .infer = tmk_infer_qlinear_conv,
+     .run = tmk_run_qlinear_conv, .cost = tmk_cost_conv_quantized},
     {TMK_OP_ONNX("CausalConvWithState", 27, INT32_MAX), TMK_OP_COUNTS(2, 4, 1, 2),
      .channel = TMK_CHANNEL_AXIS1, .attrs = "activation:string", .infer = infer_causal,
      .run = run_causal, .cost = tmk_cost_conv},

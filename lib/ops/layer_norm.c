@@ -8,6 +8,7 @@
 #include "ops/elementwise.h"
 #include "ops/kernel.h"
 #include "ops/ops.h"
+#include "ops/quantized.h"
 #include "ops/vmath.h"
 
 struct layer_norm {
@@ -258,7 +259,8 @@ static enum tmk_status run_skip(struct tmk_run *run) {
     return layer_norm(run, &norm);
 }
 
-/* ---- EmbedLayerNormalization: of the sum of two or three embeddings ---- */
+/* ---- EmbedLayerNormalization: of the sum of two or three embeddings; with Q, all weights are in
+ * codes ---- */
 
 enum {
     IN_IDS,
@@ -269,20 +271,84 @@ enum {
     IN_GAMMA,
     IN_BETA,
     IN_MASK,
-    IN_POSITION_IDS
+    IN_POSITION_IDS,
+    /* in codes, without position_ids: scales of words, positions, segments, gamma, beta; then
+     * their zero points */
+    IN_SCALES = IN_POSITION_IDS,
+    CODED = 5,
+    IN_ZEROS = IN_SCALES + CODED
 };
 enum { OUT_EMBEDDED, OUT_MASK_INDEX, OUT_EMBEDDING_SUM };
 
 /* An embedding's rows, and which of them each token takes. */
 struct table {
     const char *what;
-    const struct tmk_tensor *rows, *ids; /* rows: NULL, no such table; ids: NULL, by position */
+    const struct tmk_tensor *rows, *ids;   /* rows: NULL, no such table; ids: NULL, by position */
+    const struct tmk_tensor *scale, *zero; /* of the rows' codes; NULL: they are floats */
 };
 
-static void list_tables(const struct tmk_tensor *const *in, uint32_t n, struct table out[3]) {
-    out[0] = (struct table){"input_ids", in[IN_WORDS], in[IN_IDS]};
-    out[1] = (struct table){"position_ids", in[IN_POSITIONS], tmk_operand(in, n, IN_POSITION_IDS)};
-    out[2] = (struct table){"segment_ids", in[IN_SEGMENT_TABLE], in[IN_SEGMENTS]};
+/* Weights are in codes. */
+static bool is_coded(const struct tmk_node *node) {
+    return node->row->table != NULL;
+}
+
+static void list_tables(const struct tmk_node *node, const struct tmk_tensor *const *in, uint32_t n,
+                        struct table out[3]) {
+    const bool coded = is_coded(node);
+    out[0] = (struct table){"input_ids", in[IN_WORDS], in[IN_IDS], NULL, NULL};
+    out[1] = (struct table){"position_ids", in[IN_POSITIONS],
+                            coded ? NULL : tmk_operand(in, n, IN_POSITION_IDS), NULL, NULL};
+    out[2] = (struct table){"segment_ids", in[IN_SEGMENT_TABLE], in[IN_SEGMENTS], NULL, NULL};
+    for (uint32_t i = 0; i < 3 && coded; i++) {
+        out[i].scale = tmk_operand(in, n, IN_SCALES + i);
+        out[i].zero = tmk_operand(in, n, IN_ZEROS + i);
+    }
+}
+
+/* TMK_GRAPH, TMK_TYPE or TMK_SHAPE unless each weight that is there is of 8 bits, with a scale and
+ * a zero point. */
+static enum tmk_status check_codes(const struct tmk_infer *infer) {
+    for (uint32_t i = 0; i < CODED; i++) {
+        const struct tmk_tensor *codes = infer->in[IN_WORDS + i],
+                                *zero = tmk_infer_in(infer, IN_ZEROS + i);
+        if (!codes)
+            continue;
+        TMK_TRY(tmk_contrib_need(infer, IN_SCALES + i, "a scale"));
+        TMK_TRY(tmk_contrib_need(infer, IN_ZEROS + i, "a zero point"));
+        TMK_TRY(tmk_want_quantized(codes, zero, "a weight", infer->diag));
+        TMK_TRY(tmk_want_scalar(infer->in[IN_SCALES + i], TMK_FLOAT32, "a scale", infer->diag));
+        TMK_TRY(tmk_want_scalar(zero, TMK_UNDEFINED, "a zero point", infer->diag));
+    }
+    return TMK_OK;
+}
+
+/* y (+)= n elements of a weight from `first` on. */
+static void add_elements(const struct table *t, size_t first, size_t n, float *y) {
+    if (!t->scale) {
+        add_row(n, y, true, (const float *)t->rows->data + first, true, y);
+        return;
+    }
+    const float scale = *(const float *)t->scale->data;
+    const int32_t zero = tmk_quantized_at(t->zero, 0);
+    for (size_t j = 0; j < n; j++)
+        y[j] += (float)(tmk_quantized_at(t->rows, first + j) - zero) * scale;
+}
+
+/* Gamma or beta as floats. */
+static enum tmk_status take_vector(struct tmk_run *run, uint32_t input, struct tmk_tensor *out) {
+    const struct tmk_tensor *given = run->in[input];
+    const size_t n = tmk_tensor_count(given);
+    tmk_tensor_borrow(out, TMK_FLOAT32, &given->shape, given->data);
+    if (!is_coded(run->node))
+        return TMK_OK;
+    const uint32_t i = input - IN_WORDS;
+    const struct table codes = {"", given, NULL, run->in[IN_SCALES + i], run->in[IN_ZEROS + i]};
+    float *values = tmk_scratch(run, n, sizeof *values);
+    TMK_TRY_ALLOC(values, run->diag);
+    memset(values, 0, n * sizeof *values);
+    add_elements(&codes, 0, n, values);
+    tmk_tensor_borrow(out, TMK_FLOAT32, &given->shape, values);
+    return TMK_OK;
 }
 
 static enum tmk_status want_tokens(const struct tmk_tensor *ids, const struct tmk_shape *shape,
@@ -305,6 +371,9 @@ static enum tmk_status infer_embed(struct tmk_infer *infer) {
     TMK_TRY(tmk_contrib_need(infer, IN_POSITIONS, "position_embedding"));
     TMK_TRY(tmk_contrib_need(infer, IN_GAMMA, "gamma"));
     TMK_TRY(tmk_contrib_need(infer, IN_BETA, "beta"));
+    const bool coded = is_coded(infer->node);
+    if (coded)
+        TMK_TRY(check_codes(infer));
     const struct tmk_tensor *words = infer->in[IN_WORDS];
     if (ids->rank != 2 || words->shape.rank != 2)
         return tmk_fail(infer->diag, TMK_SHAPE, "input_ids and word_embedding have rank %d and %d",
@@ -313,20 +382,23 @@ static enum tmk_status infer_embed(struct tmk_infer *infer) {
         return tmk_fail(infer->diag, TMK_GRAPH,
                         "one of segment_ids and segment_embedding without the other");
     int64_t width = words->shape.dim[1];
-    list_tables(infer->in, infer->n_in, tables);
+    list_tables(infer->node, infer->in, infer->n_in, tables);
     for (size_t i = 0; i < TMK_COUNT(tables); i++) {
         const struct tmk_tensor *rows = tables[i].rows;
         TMK_TRY(want_tokens(tables[i].ids, ids, i == 1, tables[i].what, infer->diag));
         if (!rows)
             continue;
-        TMK_TRY(tmk_want_dtype(rows, TMK_FLOAT32, "an embedding", infer->diag));
+        if (!coded)
+            TMK_TRY(tmk_want_dtype(rows, TMK_FLOAT32, "an embedding", infer->diag));
         if (rows->shape.rank != 2 || rows->shape.dim[1] != width)
             return tmk_fail(infer->diag, TMK_SHAPE, "the embedding of %s is not [rows,%lld]",
                             tables[i].what, (long long)width);
     }
     TMK_TRY(want_tokens(tmk_infer_in(infer, IN_MASK), ids, false, "mask", infer->diag));
-    TMK_TRY(want_vector(infer->in[IN_GAMMA], width, "gamma", infer->diag));
-    TMK_TRY(want_vector(infer->in[IN_BETA], width, "beta", infer->diag));
+    for (uint32_t i = IN_GAMMA; i <= IN_BETA; i++)
+        TMK_TRY(tmk_want_shape(infer->in[i], coded ? infer->in[i]->dtype : TMK_FLOAT32,
+                               i == IN_GAMMA ? "gamma" : "beta", &(struct tmk_shape){1, {width}},
+                               infer->diag));
     struct tmk_shape y = {3, {ids->dim[0], ids->dim[1], width}}, lengths = {1, {ids->dim[0]}};
     tmk_infer_set(infer, OUT_EMBEDDED, TMK_FLOAT32, &y);
     tmk_infer_set(infer, OUT_MASK_INDEX, TMK_INT32, &lengths);
@@ -353,7 +425,7 @@ static enum tmk_status run_embed(struct tmk_run *run) {
     struct table tables[3];
     if (counts)
         count_tokens(run, batch, length, counts->data);
-    list_tables(run->in, run->n_in, tables);
+    list_tables(run->node, run->in, run->n_in, tables);
     float *sum = sums ? sums->data : tmk_scratch(run, batch * length, width * sizeof(float));
     TMK_TRY_ALLOC(sum, run->diag);
     memset(sum, 0, batch * length * width * sizeof *sum);
@@ -369,18 +441,19 @@ static enum tmk_status run_embed(struct tmk_run *run) {
             if (row < 0 || row >= rows)
                 return tmk_fail(run->diag, TMK_RANGE, "%s has %lld of %lld rows", table->what,
                                 (long long)row, (long long)rows);
-            const float *from = (const float *)table->rows->data + (size_t)row * width;
-            for (size_t j = 0; j < width; j++)
-                sum[i * width + j] += from[j];
+            add_elements(table, (size_t)row * width, width, sum + i * width);
         }
     if (batch * length * width == 0)
         return TMK_OK;
+    struct tmk_tensor gamma = {0}, beta = {0};
+    TMK_TRY(take_vector(run, IN_GAMMA, &gamma));
+    TMK_TRY(take_vector(run, IN_BETA, &beta));
     struct tmk_shape shape = {3, {ids->dim[0], ids->dim[1], (int64_t)width}};
     struct layer_norm norm = {.shape = &shape,
                               .axis = 2,
                               .x = sum,
-                              .scale = run->in[IN_GAMMA],
-                              .bias = run->in[IN_BETA],
+                              .scale = &gamma,
+                              .bias = &beta,
                               .epsilon = epsilon_of(run->node, 1e-12f),
                               .centred = true,
                               .y = y ? y->data : NULL};
@@ -390,6 +463,7 @@ static enum tmk_status run_embed(struct tmk_run *run) {
 /* ---- rows ---- */
 
 static const char simplified_attrs[] = "axis:int epsilon:float stash_type:int";
+static const bool in_codes = true;
 static const char skip_attrs[] = "epsilon:float";
 
 const struct tmk_op tmk_ops_layer_norm[] = {
@@ -418,4 +492,7 @@ const struct tmk_op tmk_ops_layer_norm[] = {
     {TMK_OP_CONTRIB("EmbedLayerNormalization"), TMK_OP_COUNTS(1, 9, 1, 3), .flags = TMK_OP_CHECKS,
      .channel = TMK_CHANNEL_LAST, .attrs = "epsilon:float mask_index_type:int",
      .inner = "embedding_sum:2", .infer = infer_embed, .run = run_embed},
+    {TMK_OP_CONTRIB("QEmbedLayerNormalization"), TMK_OP_COUNTS(1, 18, 1, 2), .flags = TMK_OP_CHECKS,
+     .channel = TMK_CHANNEL_LAST, .attrs = "epsilon:float", .table = &in_codes,
+     .infer = infer_embed, .run = run_embed},
     {NULL}};

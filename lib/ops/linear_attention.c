@@ -11,14 +11,9 @@
 
 #include "ops/contrib.h"
 #include "ops/exp.h"
+#include "ops/linear_attention.h"
 
 enum { QUERY, KEY, VALUE, PAST, DECAY, BETA, INPUTS };
-
-struct recurrence {
-    bool gated, delta, decay_by_key;
-    double scale;
-    size_t batch, tokens, query_heads, key_heads, heads, keys, values, beta_heads;
-};
 
 /* What may share: states a query head (inverse grouping). */
 static const bool inverse = true;
@@ -47,13 +42,14 @@ static enum tmk_status want_gate(const struct tmk_tensor *tensor, bool wanted, c
 
 /* `in` has INPUTS entries. */
 static enum tmk_status read_recurrence(const struct tmk_node *node,
-                                       const struct tmk_tensor *const *in, struct recurrence *out,
-                                       struct tmk_diag *diag) {
+                                       const struct tmk_tensor *const *in,
+                                       struct tmk_recurrent_heads *out, struct tmk_diag *diag) {
     const char *rule = tmk_node_string(node, "update_rule", "gated_delta");
     int64_t query_heads = tmk_node_int(node, "q_num_heads", 0),
             heads = tmk_node_int(node, "kv_num_heads", 0);
-    struct recurrence r = {.gated = strncmp(rule, "gated", 5) == 0,
-                           .delta = strcmp(rule, "delta") == 0 || strcmp(rule, "gated_delta") == 0};
+    struct tmk_recurrent_heads r = {.gated = strncmp(rule, "gated", 5) == 0,
+                                    .delta = strcmp(rule, "delta") == 0 ||
+                                             strcmp(rule, "gated_delta") == 0};
     if (strcmp(rule, "linear") != 0 && strcmp(rule, "gated") != 0 && !r.delta)
         return tmk_fail(diag, TMK_RANGE,
                         "update_rule '%s' is not linear, gated, delta or gated_delta", rule);
@@ -105,7 +101,7 @@ static enum tmk_status read_recurrence(const struct tmk_node *node,
 
 static enum tmk_status infer_attention(struct tmk_infer *infer) {
     const struct tmk_tensor *in[INPUTS];
-    struct recurrence r;
+    struct tmk_recurrent_heads r;
     int64_t width;
     for (uint32_t i = 0; i < INPUTS; i++)
         in[i] = tmk_infer_in(infer, i);
@@ -127,7 +123,7 @@ static enum tmk_status infer_attention(struct tmk_infer *infer) {
 }
 
 /* One token of one head. `decay` and `beta` may be NULL; `v` is scratch for `values`. */
-static void update_state(const struct recurrence *r, const float *key, const float *value,
+static void update_state(const struct tmk_recurrent_heads *r, const float *key, const float *value,
                          const float *decay, const float *beta, double *state, double *v) {
     for (size_t i = 0; i < r->keys && decay; i++) {
         double fade = exp((double)decay[r->decay_by_key ? i : 0]);
@@ -148,8 +144,8 @@ static void update_state(const struct recurrence *r, const float *key, const flo
             state[i * r->values + j] += (double)key[i] * v[j];
 }
 
-static void answer_query(const struct recurrence *r, const float *query, const double *state,
-                         double *v, float *out) {
+static void answer_query(const struct tmk_recurrent_heads *r, const float *query,
+                         const double *state, double *v, float *out) {
     memset(v, 0, r->values * sizeof *v);
     for (size_t i = 0; i < r->keys; i++)
         for (size_t j = 0; j < r->values; j++)
@@ -162,23 +158,21 @@ static const float *float_data(const struct tmk_tensor *tensor) {
     return tensor ? tensor->data : NULL;
 }
 
-/* All tokens of head h of batch b. */
-static void run_head(const struct recurrence *r, const struct tmk_tensor *const *in, size_t b,
-                     size_t h, double *state, double *v, float *out) {
-    const float *q = float_data(in[QUERY]), *k = float_data(in[KEY]), *x = float_data(in[VALUE]),
-                *decay = float_data(in[DECAY]), *beta = float_data(in[BETA]);
+void tmk_linear_head(const struct tmk_recurrent_heads *r, const struct tmk_linear_inputs *in,
+                     size_t first, size_t h, double *state, double *v, float *out) {
     const size_t fades = r->decay_by_key ? r->keys : 1,
                  readers = r->query_heads > r->heads ? r->query_heads : r->heads,
                  share = readers / r->heads, /* outputs of a state */
         queries = readers / r->query_heads;  /* outputs of a query head */
-    for (size_t t = 0; t < r->tokens; t++) {
-        size_t token = b * r->tokens + t, head = token * r->heads + h,
+    for (size_t token = first; token < first + r->tokens; token++) {
+        size_t head = token * r->heads + h,
                key = token * r->key_heads + h / (r->heads / r->key_heads);
         size_t rate = token * r->beta_heads + (r->beta_heads > 1 ? h : 0);
-        update_state(r, k + key * r->keys, x + head * r->values,
-                     decay ? decay + head * fades : NULL, beta ? beta + rate : NULL, state, v);
+        update_state(r, in->key + key * r->keys, in->value + head * r->values,
+                     in->decay ? in->decay + head * fades : NULL, in->beta ? in->beta + rate : NULL,
+                     state, v);
         for (size_t g = h * share; g < (h + 1) * share && out; g++)
-            answer_query(r, q + (token * r->query_heads + g / queries) * r->keys, state, v,
+            answer_query(r, in->query + (token * r->query_heads + g / queries) * r->keys, state, v,
                          out + (token * readers + g) * r->values);
     }
 }
@@ -186,7 +180,7 @@ static void run_head(const struct recurrence *r, const struct tmk_tensor *const 
 static enum tmk_status run_attention(struct tmk_run *run) {
     const struct tmk_tensor *in[INPUTS];
     struct tmk_tensor *y = tmk_run_out(run, 0), *present = tmk_run_out(run, 1);
-    struct recurrence r;
+    struct tmk_recurrent_heads r;
     size_t bytes;
     for (uint32_t i = 0; i < INPUTS; i++)
         in[i] = tmk_run_in(run, i);
@@ -197,13 +191,16 @@ static enum tmk_status run_attention(struct tmk_run *run) {
         tmk_mul_size(r.keys + 1, r.values, &bytes) && tmk_mul_size(bytes, sizeof(double), &bytes);
     double *state = fits ? run->scratch(run->context, bytes) : NULL;
     TMK_TRY_ALLOC(state, run->diag);
+    const struct tmk_linear_inputs inputs = {float_data(in[QUERY]), float_data(in[KEY]),
+                                             float_data(in[VALUE]), float_data(in[DECAY]),
+                                             float_data(in[BETA])};
     size_t size = r.keys * r.values;
     for (size_t b = 0; b < r.batch; b++)
         for (size_t h = 0; h < r.heads; h++) {
             size_t at = (b * r.heads + h) * size;
             for (size_t i = 0; i < size; i++)
                 state[i] = in[PAST] ? (double)((const float *)in[PAST]->data)[at + i] : 0;
-            run_head(&r, in, b, h, state, state + size, y ? y->data : NULL);
+            tmk_linear_head(&r, &inputs, b * r.tokens, h, state, state + size, y ? y->data : NULL);
             for (size_t i = 0; i < size && present; i++)
                 ((float *)present->data)[at + i] = (float)state[i];
         }

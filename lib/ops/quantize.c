@@ -12,11 +12,6 @@
 #include "ops/ops.h"
 #include "ops/quantized.h"
 
-struct tmk_dynamic {
-    float scale;
-    int32_t zero; /* 0 to 255 */
-};
-
 struct layout {
     size_t outer, n, inner;
     size_t block;  /* indices of the axis that share a scale; 0: not blocked */
@@ -300,8 +295,7 @@ static enum tmk_status infer_dynamic(struct tmk_infer *infer) {
     return tmk_infer_set(infer, 2, TMK_UINT8, &scalar);
 }
 
-/* DynamicQuantizeLinear: the range with 0 in it, to uint8; y may be NULL. */
-static struct tmk_dynamic quantize_dynamic(size_t n, const float *v, uint8_t *y) {
+struct tmk_dynamic tmk_quantize_dynamic(size_t n, const float *v, uint8_t *y) {
     float low = 0, high = 0;
     for (size_t i = 0; i < n; i++) {
         low = v[i] < low ? v[i] : low;
@@ -317,7 +311,7 @@ static struct tmk_dynamic quantize_dynamic(size_t n, const float *v, uint8_t *y)
 static enum tmk_status run_dynamic(struct tmk_run *run) {
     const struct tmk_tensor *x = run->in[0];
     struct tmk_tensor *y = tmk_run_out(run, 0);
-    struct tmk_dynamic d = quantize_dynamic(tmk_tensor_count(x), x->data, y ? y->data : NULL);
+    struct tmk_dynamic d = tmk_quantize_dynamic(tmk_tensor_count(x), x->data, y ? y->data : NULL);
     if (tmk_run_out(run, 1))
         *(float *)run->out[1]->data = d.scale;
     if (tmk_run_out(run, 2))
@@ -446,7 +440,7 @@ static enum tmk_status run_dynamic_contrib(struct tmk_run *run) {
     size_t n = tmk_tensor_count(x);
     uint8_t *quantized = run->scratch(run->context, n + 1);
     TMK_TRY_ALLOC(quantized, run->diag);
-    struct tmk_dynamic d = quantize_dynamic(n, x->data, quantized);
+    struct tmk_dynamic d = tmk_quantize_dynamic(n, x->data, quantized);
     uint8_t zero = (uint8_t)d.zero;
     tmk_tensor_borrow(&a, TMK_UINT8, &x->shape, quantized);
     tmk_tensor_borrow(&a_zero, TMK_UINT8, &(struct tmk_shape){0}, &zero);

@@ -27,6 +27,13 @@ void tmk_quantized_narrow(const int32_t *from, size_t n, struct tmk_tensor *tens
  * low. */
 void tmk_quantized_put(struct tmk_tensor *y, size_t i, int32_t sum, float scale, int32_t zero);
 
+/* DynamicQuantizeLinear: codes of uint8 for the range with 0 in it; y may be NULL. */
+struct tmk_dynamic {
+    float scale;
+    int32_t zero; /* 0 to 255 */
+};
+struct tmk_dynamic tmk_quantize_dynamic(size_t n, const float *v, uint8_t *y);
+
 /* c[i * c_step + j] (+)= sum over k of a[i * depth + k] * b[k * b_step + j], wrapping. */
 void tmk_quantized_product(size_t rows, size_t columns, size_t depth, const int32_t *a,
                            size_t a_step, const int32_t *b, size_t b_step, int32_t *c,

@@ -1,33 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* RNN, GRU, LSTM, and DynamicQuantizeLSTM of ONNX Runtime. */
 #include <math.h>
 #include <string.h>
-#include <strings.h>
 
-#include "ops/cost.h"
+#include "ops/contrib.h"
 #include "ops/exp.h"
-#include "ops/kernel.h"
-#include "ops/ops.h"
+#include "ops/quantized.h"
+#include "ops/recurrent.h"
 #include "ops/vmath.h"
 
-enum { TMK_RECURRENT_FUNCTIONS = 3 }; /* most activation functions of one direction */
-
-enum tmk_activation_kind {
-    TMK_ACTIVATION_AFFINE,
-    TMK_ACTIVATION_ELU,
-    TMK_ACTIVATION_HARD_SIGMOID,
-    TMK_ACTIVATION_LEAKY_RELU,
-    TMK_ACTIVATION_RELU,
-    TMK_ACTIVATION_SCALED_TANH,
-    TMK_ACTIVATION_SIGMOID,
-    TMK_ACTIVATION_SOFTPLUS,
-    TMK_ACTIVATION_SOFTSIGN,
-    TMK_ACTIVATION_TANH,
-    TMK_ACTIVATION_THRESHOLDED_RELU
-};
-
-struct tmk_activation {
-    enum tmk_activation_kind kind;
-    float alpha, beta;
+/* Weights in codes: what a matrix of one direction stands for is codes * scale. */
+struct coded {
+    const int32_t *codes; /* [depth, columns], less the zero points */
+    const float *scale;   /* of column j: scale[j * step] */
+    size_t step;
+    uint8_t *quantized;  /* scratch: all elements of the other operand */
+    int32_t *row, *sums; /* scratch: one row of it, and of the product */
 };
 
 /* One direction, at one step. G gates of H units; vectors of G * H floats hold the gates in the
@@ -47,129 +35,34 @@ struct tmk_recurrence {
     const float *recurrent_bias; /* G * H */
     const float *peephole;       /* LSTM: 3 * H, or NULL */
     float *sums;                 /* batch x G * H */
-    const float *weights;        /* R: gate by gate, H x H */
+    const float *weights;        /* R: gate by gate, H x H; not with codes */
+    const struct coded *codes;   /* R in codes; NULL: in floats */
 };
 
 struct tmk_cell {
     size_t gates;
     bool has_cell; /* a cell state besides the hidden state, and peepholes: LSTM */
+    bool coded;    /* W and R are in codes, transposed: DynamicQuantizeLSTM */
     size_t n_functions;
     enum tmk_activation_kind defaults[TMK_RECURRENT_FUNCTIONS];
     /* One step for every row of the batch. */
     void (*step)(struct tmk_recurrence *r);
 };
 
-/* ---- activation functions ---- */
-
-/* alpha and beta: what they are when the node does not set them. */
-static const struct {
-    const char *name;
-    bool takes_alpha, takes_beta;
-    float alpha, beta;
-} activations[] = {
-    [TMK_ACTIVATION_AFFINE] = {"Affine", true, true, 1, 0},
-    [TMK_ACTIVATION_ELU] = {"Elu", true, false, 1, 0},
-    [TMK_ACTIVATION_HARD_SIGMOID] = {"HardSigmoid", true, true, 0.2f, 0.5f},
-    [TMK_ACTIVATION_LEAKY_RELU] = {"LeakyRelu", true, false, 0.01f, 0},
-    [TMK_ACTIVATION_RELU] = {"Relu", false, false, 0, 0},
-    [TMK_ACTIVATION_SCALED_TANH] = {"ScaledTanh", true, true, 1, 1},
-    [TMK_ACTIVATION_SIGMOID] = {"Sigmoid", false, false, 0, 0},
-    [TMK_ACTIVATION_SOFTPLUS] = {"Softplus", false, false, 0, 0},
-    [TMK_ACTIVATION_SOFTSIGN] = {"Softsign", false, false, 0, 0},
-    [TMK_ACTIVATION_TANH] = {"Tanh", false, false, 0, 0},
-    [TMK_ACTIVATION_THRESHOLDED_RELU] = {"ThresholdedRelu", true, false, 1, 0},
-};
-
-/* Names are compared without regard to case: the first operator sets spell them either way. */
-static enum tmk_status find_activation(const char *name, enum tmk_activation_kind *out,
-                                       struct tmk_diag *diag) {
-    for (size_t i = 0; i < TMK_COUNT(activations); i++)
-        if (strcasecmp(name, activations[i].name) == 0) {
-            *out = (enum tmk_activation_kind)i;
-            return TMK_OK;
-        }
-    return tmk_fail(diag, TMK_RANGE, "attribute 'activations' names '%s', which is no function",
-                    name);
-}
-
-/* The functions of every direction; alphas and betas go to those that take one, in order. */
-static enum tmk_status read_functions(const struct tmk_node *node, const struct tmk_cell *cell,
-                                      size_t directions,
-                                      struct tmk_activation out[2][TMK_RECURRENT_FUNCTIONS],
-                                      struct tmk_diag *diag) {
-    const struct tmk_attr *names = tmk_node_attr(node, "activations");
-    size_t n_alpha, n_beta, alpha = 0, beta = 0;
-    const float *alphas = tmk_node_floats(node, "activation_alpha", &n_alpha),
-                *betas = tmk_node_floats(node, "activation_beta", &n_beta);
-    if (names && names->n != directions * cell->n_functions)
-        return tmk_fail(diag, TMK_RANGE, "attribute 'activations' has %zu entries, not %zu",
-                        names->n, directions * cell->n_functions);
-    for (size_t i = 0; i < directions * cell->n_functions; i++) {
-        struct tmk_activation *f = &out[i / cell->n_functions][i % cell->n_functions];
-        f->kind = cell->defaults[i % cell->n_functions];
-        if (names)
-            TMK_TRY(find_activation(names->strings[i], &f->kind, diag));
-        f->alpha = activations[f->kind].alpha;
-        f->beta = activations[f->kind].beta;
-        if (activations[f->kind].takes_alpha && alpha < n_alpha)
-            f->alpha = alphas[alpha++];
-        if (activations[f->kind].takes_beta && beta < n_beta)
-            f->beta = betas[beta++];
-    }
-    return TMK_OK;
-}
-
-/* Cut to [0, 1]; NaN stays. */
-static float to_unit(float x) {
-    return x < 0 ? 0 : x > 1 ? 1 : x;
-}
-
 /* v = function(v, clipped to +-clip), n elements. */
 static void recurrent_activate(const struct tmk_recurrence *r, size_t function, size_t n,
                                float *v) {
-    const struct tmk_activation *f = &r->function[function];
-    float alpha = f->alpha, beta = f->beta;
     for (size_t i = 0; i < n && r->clipped; i++)
         v[i] = tmk_limit(v[i], r->clip);
-#define TMK_EACH(expression)                                                                       \
-    for (size_t i = 0; i < n; i++) {                                                               \
-        float x = v[i];                                                                            \
-        v[i] = expression;                                                                         \
-    }                                                                                              \
-    return
-    switch (f->kind) {
-    case TMK_ACTIVATION_AFFINE:
-        TMK_EACH(alpha * x + beta);
-    case TMK_ACTIVATION_ELU:
-        TMK_EACH(x >= 0 ? x : alpha * tmk_expm1f(x));
-    case TMK_ACTIVATION_HARD_SIGMOID:
-        TMK_EACH(to_unit(alpha * x + beta));
-    case TMK_ACTIVATION_LEAKY_RELU:
-        TMK_EACH(x >= 0 ? x : alpha * x);
-    case TMK_ACTIVATION_RELU:
-        TMK_EACH(x <= 0 ? 0 : x);
-    case TMK_ACTIVATION_SCALED_TANH:
-        TMK_EACH(alpha * tmk_tanhf(beta * x));
-    case TMK_ACTIVATION_SIGMOID:
-        tmk_vsigmoid(v, v, n);
-        return;
-    case TMK_ACTIVATION_SOFTPLUS:
-        TMK_EACH(x > 0 ? x + log1pf(tmk_expf(-x)) : log1pf(tmk_expf(x)));
-    case TMK_ACTIVATION_SOFTSIGN:
-        TMK_EACH(x / (1 + fabsf(x)));
-    case TMK_ACTIVATION_TANH:
-        tmk_vtanh(v, v, n);
-        return;
-    case TMK_ACTIVATION_THRESHOLDED_RELU:
-        TMK_EACH(x <= alpha ? 0 : x);
-    }
-#undef TMK_EACH
+    tmk_recurrent_activate(&r->function[function], n, v);
 }
 
 /* ---- shapes ---- */
 
 /* In the order of the inputs. */
 enum { IN_X, IN_W, IN_R, IN_B, IN_LENGTHS, IN_HIDDEN, IN_CELL, IN_PEEPHOLE, INPUTS };
+/* Of weights in codes, and their zero points behind each. */
+enum { IN_W_SCALE = INPUTS, IN_R_SCALE = IN_W_SCALE + 2 };
 static const char *const input_names[INPUTS] = {"X",         "W",         "R", "B", "sequence_lens",
                                                 "initial_h", "initial_c", "P"};
 
@@ -196,12 +89,51 @@ static enum tmk_status want_rank3(const struct tmk_tensor *tensor, size_t input,
     return TMK_OK;
 }
 
+/* Weights W or R in codes; their scale and zero point are one a direction, or one a column too. */
+static enum tmk_status want_coded(const struct tmk_tensor *const *in, size_t input,
+                                  struct tmk_diag *diag) {
+    const size_t scale = input == IN_W ? IN_W_SCALE : IN_R_SCALE;
+    const struct tmk_tensor *weights = in[input];
+    TMK_TRY(tmk_want_quantized(weights, in[scale + 1], input_names[input], diag));
+    TMK_TRY(tmk_want_dtype(in[scale], TMK_FLOAT32, "a scale", diag));
+    if (weights->shape.rank != 3)
+        return tmk_fail(diag, TMK_SHAPE, "input '%s' has rank %d, not 3", input_names[input],
+                        (int)weights->shape.rank);
+    for (size_t i = scale; i < scale + 2; i++) {
+        const struct tmk_shape *s = &in[i]->shape;
+        if (s->rank < 1 || s->rank > 2 || s->dim[0] != weights->shape.dim[0] ||
+            (s->rank == 2 && s->dim[1] != weights->shape.dim[2]))
+            return tmk_fail(
+                diag, TMK_SHAPE, "the %s of '%s' is %s, neither one a direction nor one a column",
+                i == scale ? "scale" : "zero point", input_names[input], TMK_SHAPE_TEXT(s));
+    }
+    return TMK_OK;
+}
+
+/* W and R of so many directions. */
+static enum tmk_status want_weights(const struct tmk_infer *infer, const struct tmk_cell *cell,
+                                    const struct sizes *s) {
+    const int64_t d = (int64_t)s->directions, h = (int64_t)s->hidden, gh = (int64_t)cell->gates * h,
+                  x = (int64_t)s->in;
+    const struct tmk_shape w = {3, {d, cell->coded ? x : gh, cell->coded ? gh : x}},
+                           r = {3, {d, cell->coded ? h : gh, cell->coded ? gh : h}};
+    for (size_t i = IN_W; i <= IN_R; i++) {
+        const struct tmk_tensor *given = infer->in[i];
+        if (cell->coded)
+            TMK_TRY(want_coded(infer->in, i, infer->diag));
+        TMK_TRY(tmk_want_shape(given, cell->coded ? given->dtype : TMK_FLOAT32, input_names[i],
+                               i == IN_W ? &w : &r, infer->diag));
+    }
+    return TMK_OK;
+}
+
 /* Attributes and the shapes of X and R. */
 static enum tmk_status read_sizes(const struct tmk_node *node, const struct tmk_tensor *const *in,
                                   struct sizes *s, struct tmk_diag *diag) {
     const char *direction = tmk_node_string(node, "direction", "forward");
     int64_t layout = tmk_node_int(node, "layout", 0);
-    bool both = strcmp(direction, "bidirectional") == 0;
+    bool both = strcmp(direction, "bidirectional") == 0,
+         coded = ((const struct tmk_cell *)node->row->table)->coded;
     s->first_reversed = strcmp(direction, "reverse") == 0;
     s->directions = both ? 2 : 1;
     if (!both && !s->first_reversed && strcmp(direction, "forward") != 0)
@@ -212,11 +144,11 @@ static enum tmk_status read_sizes(const struct tmk_node *node, const struct tmk_
                         (long long)layout);
     s->batch_first = layout == 1;
     TMK_TRY(want_rank3(in[IN_X], IN_X, diag));
-    TMK_TRY(want_rank3(in[IN_R], IN_R, diag));
+    TMK_TRY(coded ? want_coded(in, IN_R, diag) : want_rank3(in[IN_R], IN_R, diag));
     s->steps = (size_t)in[IN_X]->shape.dim[layout];
     s->batch = (size_t)in[IN_X]->shape.dim[1 - layout];
     s->in = (size_t)in[IN_X]->shape.dim[2];
-    s->hidden = (size_t)in[IN_R]->shape.dim[2];
+    s->hidden = (size_t)in[IN_R]->shape.dim[coded ? 1 : 2];
     return TMK_OK;
 }
 
@@ -233,9 +165,12 @@ static enum tmk_status recurrent_infer(struct tmk_infer *infer) {
     struct tmk_activation functions[2][TMK_RECURRENT_FUNCTIONS];
     struct sizes s;
     struct tmk_diag *diag = infer->diag;
+    for (uint32_t i = IN_W_SCALE; cell->coded && i < IN_R_SCALE + 2; i++)
+        TMK_TRY(tmk_contrib_need(infer, i, "scales and zero points of W and R"));
     TMK_TRY(read_sizes(infer->node, infer->in, &s, diag));
     TMK_TRY(check_clip(infer->node, diag));
-    TMK_TRY(read_functions(infer->node, cell, s.directions, functions, diag));
+    TMK_TRY(tmk_recurrent_functions(infer->node, cell->defaults, cell->n_functions, s.directions,
+                                    functions, diag));
     int64_t d = (int64_t)s.directions, h = (int64_t)s.hidden, b = (int64_t)s.batch,
             t = (int64_t)s.steps, most;
     int64_t asked = tmk_node_int(infer->node, "hidden_size", h);
@@ -245,11 +180,9 @@ static enum tmk_status recurrent_infer(struct tmk_infer *infer) {
     if (!tmk_mul_i64(8, h, &most)) /* the widest: B of LSTM */
         return tmk_fail(diag, TMK_RANGE, "%lld hidden units are too many", (long long)h);
     int64_t gh = (int64_t)cell->gates * h, wide = 2 * gh;
-    const int64_t w[] = {d, gh, (int64_t)s.in}, r[] = {d, gh, h}, bias[] = {d, wide},
-                  peephole[] = {d, 3 * h},
+    const int64_t bias[] = {d, wide}, peephole[] = {d, 3 * h},
                   state[] = {s.batch_first ? b : d, s.batch_first ? d : b, h};
-    TMK_TRY(want_shape(infer->in[IN_W], IN_W, 3, w, diag));
-    TMK_TRY(want_shape(infer->in[IN_R], IN_R, 3, r, diag));
+    TMK_TRY(want_weights(infer, cell, &s));
     TMK_TRY(want_shape(tmk_infer_in(infer, IN_B), IN_B, 2, bias, diag));
     TMK_TRY(want_shape(tmk_infer_in(infer, IN_LENGTHS), IN_LENGTHS, 1, &b, diag));
     TMK_TRY(want_shape(tmk_infer_in(infer, IN_HIDDEN), IN_HIDDEN, 3, state, diag));
@@ -279,6 +212,30 @@ static void recurrent_multiply(struct tmk_recurrence *r, size_t gate, const floa
     tmk_vdots(&dots);
 }
 
+/* y [rows, columns] = x [rows, depth], quantized as a whole, times the weights. */
+static void multiply_codes(const struct coded *c, size_t rows, size_t depth, size_t columns,
+                           const float *x, float *y) {
+    const struct tmk_dynamic d = tmk_quantize_dynamic(rows * depth, x, c->quantized);
+    for (size_t i = 0; i < rows; i++) {
+        for (size_t k = 0; k < depth; k++)
+            c->row[k] = c->quantized[i * depth + k] - d.zero;
+        tmk_quantized_product(1, columns, depth, c->row, depth, c->codes, columns, c->sums, columns,
+                              false);
+        for (size_t j = 0; j < columns; j++)
+            y[i * columns + j] = (float)c->sums[j] * (d.scale * c->scale[j * c->step]);
+    }
+}
+
+/* products = the hidden state times R, of every gate. */
+static void multiply_gates(struct tmk_recurrence *r) {
+    if (r->codes)
+        multiply_codes(r->codes, r->batch, r->hidden, r->gates * r->hidden, r->hidden_state,
+                       r->products);
+    else
+        for (size_t g = 0; g < r->gates; g++)
+            recurrent_multiply(r, g, r->hidden_state);
+}
+
 static enum tmk_status read_lengths(const struct tmk_tensor *lengths, const struct sizes *s,
                                     struct tmk_diag *diag) {
     for (size_t b = 0; lengths && b < s->batch; b++) {
@@ -302,6 +259,7 @@ struct walk {
     struct sizes s;
     struct tmk_recurrence r;
     float *input, *bias; /* input: steps x batch (in X's order) x G * H */
+    struct coded w_codes, r_codes;
 };
 
 static enum tmk_status prepare_walk(struct walk *w) {
@@ -346,22 +304,62 @@ static void store_state(const struct walk *w, size_t d, uint32_t output, const f
     }
 }
 
+/* The codes of W or R in one direction, and scratch for products of [rows, depth] with them. */
+static enum tmk_status load_codes(const struct walk *w, size_t input, size_t d, size_t rows,
+                                  struct coded *c) {
+    const size_t scale = input == IN_W ? IN_W_SCALE : IN_R_SCALE;
+    const struct tmk_tensor *given = w->run->in[input], *zero = w->run->in[scale + 1];
+    const size_t depth = (size_t)given->shape.dim[1], columns = (size_t)given->shape.dim[2],
+                 size = depth * columns;
+    size_t elements;
+    TMK_TRY_ALLOC(tmk_mul_size(rows, depth, &elements), w->run->diag);
+    int32_t *codes = tmk_scratch(w->run, size, sizeof *codes);
+    c->quantized = tmk_scratch(w->run, elements, 1);
+    c->row = tmk_scratch(w->run, depth, sizeof *c->row);
+    c->sums = tmk_scratch(w->run, columns, sizeof *c->sums);
+    TMK_TRY_ALLOC(codes && c->quantized && c->row && c->sums, w->run->diag);
+    c->step = w->run->in[scale]->shape.rank == 2;
+    c->scale = (const float *)w->run->in[scale]->data + d * (c->step ? columns : 1);
+    const bool each = zero->shape.rank == 2;
+    tmk_quantized_widen(given, d * size, size, each ? 0 : tmk_quantized_at(zero, d), codes);
+    for (size_t i = 0; each && i < size; i++)
+        codes[i] -= tmk_quantized_at(zero, d * columns + i % columns);
+    c->codes = codes;
+    return TMK_OK;
+}
+
+/* Input times W. */
+static enum tmk_status multiply_input(struct walk *w, size_t d) {
+    const struct tmk_tensor *x = w->run->in[IN_X], *weights = w->run->in[IN_W];
+    const size_t wide = w->cell->gates * w->s.hidden, rows = w->s.steps * w->s.batch;
+    if (w->cell->coded) {
+        TMK_TRY(load_codes(w, IN_W, d, rows, &w->w_codes));
+        TMK_TRY(load_codes(w, IN_R, d, w->s.batch, &w->r_codes));
+        w->r.codes = &w->r_codes;
+        multiply_codes(&w->w_codes, rows, w->s.in, wide, x->data, w->input);
+        return TMK_OK;
+    }
+    const struct tmk_vdots dots = {.rows = rows,
+                                   .columns = wide,
+                                   .depth = w->s.in,
+                                   .a = x->data,
+                                   .b = (const float *)weights->data + d * wide * w->s.in,
+                                   .a_step = w->s.in,
+                                   .b_step = w->s.in,
+                                   .c = w->input,
+                                   .c_step = wide};
+    tmk_vdots(&dots);
+    w->r.weights = (const float *)w->run->in[IN_R]->data + d * wide * w->s.hidden;
+    return TMK_OK;
+}
+
 /* Input times W, biases, R, initial states. */
-static void begin_direction(struct walk *w, size_t d) {
+static enum tmk_status begin_direction(struct walk *w, size_t d) {
     struct tmk_run *run = w->run;
     const struct sizes *s = &w->s;
     const struct tmk_tensor *b = tmk_run_in(run, IN_B), *p = tmk_run_in(run, IN_PEEPHOLE);
     size_t wide = w->cell->gates * s->hidden, rows = s->steps * s->batch;
-    const struct tmk_vdots dots = {.rows = rows,
-                                   .columns = wide,
-                                   .depth = s->in,
-                                   .a = run->in[IN_X]->data,
-                                   .b = (const float *)run->in[IN_W]->data + d * wide * s->in,
-                                   .a_step = s->in,
-                                   .b_step = s->in,
-                                   .c = w->input,
-                                   .c_step = wide};
-    tmk_vdots(&dots);
+    TMK_TRY(multiply_input(w, d));
     if (b) {
         const float *bias = (const float *)b->data + d * 2 * wide;
         for (size_t i = 0; i < rows; i++)
@@ -369,11 +367,11 @@ static void begin_direction(struct walk *w, size_t d) {
                 w->input[i * wide + j] += bias[j];
         memcpy(w->bias, bias + wide, wide * sizeof *bias);
     }
-    w->r.weights = (const float *)run->in[IN_R]->data + d * wide * s->hidden;
     w->r.recurrent_bias = w->bias;
     w->r.peephole = p ? (const float *)p->data + d * 3 * s->hidden : NULL;
     load_state(w, d, IN_HIDDEN, w->r.hidden_state);
     load_state(w, d, IN_CELL, w->r.cell_state);
+    return TMK_OK;
 }
 
 static void walk_direction(struct walk *w, size_t d) {
@@ -407,7 +405,8 @@ static enum tmk_status recurrent_run(struct tmk_run *run) {
     struct walk w = {.run = run, .cell = cell};
     struct tmk_tensor *y = tmk_run_out(run, 0);
     TMK_TRY(read_sizes(run->node, run->in, &w.s, run->diag));
-    TMK_TRY(read_functions(run->node, cell, w.s.directions, functions, run->diag));
+    TMK_TRY(tmk_recurrent_functions(run->node, cell->defaults, cell->n_functions, w.s.directions,
+                                    functions, run->diag));
     TMK_TRY(read_lengths(tmk_run_in(run, IN_LENGTHS), &w.s, run->diag));
     if (w.s.batch == 0 || w.s.hidden == 0)
         return TMK_OK;
@@ -422,7 +421,7 @@ static enum tmk_status recurrent_run(struct tmk_run *run) {
     TMK_TRY(prepare_walk(&w));
     for (size_t d = 0; d < w.s.directions; d++) {
         memcpy(w.r.function, functions[d], sizeof w.r.function);
-        begin_direction(&w, d);
+        TMK_TRY(begin_direction(&w, d));
         walk_direction(&w, d);
         store_state(&w, d, 1, w.r.hidden_state);
         store_state(&w, d, 2, w.r.cell_state);
@@ -552,19 +551,18 @@ static void step_row(const struct tmk_recurrence *r, size_t b, bool coupled) {
 
 static void step_lstm(struct tmk_recurrence *r) {
     bool coupled = tmk_node_int(r->node, "input_forget", 0) != 0;
-    for (size_t g = 0; g < GATES; g++)
-        recurrent_multiply(r, g, r->hidden_state);
+    multiply_gates(r);
     for (size_t b = 0; b < r->batch; b++)
         if (r->x[b])
             step_row(r, b, coupled);
 }
 
-static const struct tmk_cell lstm_cell = {
-    .gates = GATES,
-    .has_cell = true,
-    .n_functions = 3,
-    .defaults = {TMK_ACTIVATION_SIGMOID, TMK_ACTIVATION_TANH, TMK_ACTIVATION_TANH},
-    .step = step_lstm};
+#define TMK_LSTM_CELL                                                                              \
+    .gates = GATES, .has_cell = true, .n_functions = 3,                                            \
+    .defaults = {TMK_ACTIVATION_SIGMOID, TMK_ACTIVATION_TANH, TMK_ACTIVATION_TANH},                \
+    .step = step_lstm
+static const struct tmk_cell lstm_cell = {TMK_LSTM_CELL};
+static const struct tmk_cell coded_lstm_cell = {TMK_LSTM_CELL, .coded = true};
 
 #define TMK_LSTM_ATTRS                                                                             \
     "activation_alpha:floats activation_beta:floats activations:strings clip:float "               \
@@ -587,4 +585,7 @@ const struct tmk_op tmk_ops_recurrent[] = {
               &gru_cell),
     RECURRENT("LSTM", 1, 13, 8, 3, TMK_LSTM_ATTRS " output_sequence:int", &lstm_cell),
     RECURRENT("LSTM", 14, INT32_MAX, 8, 3, TMK_LSTM_ATTRS " layout:int", &lstm_cell),
+    {TMK_OP_CONTRIB("DynamicQuantizeLSTM"), TMK_OP_COUNTS(3, 12, 0, 3), .flags = TMK_OP_CHECKS,
+     .channel = TMK_CHANNEL_LAST, .attrs = TMK_LSTM_ATTRS, .table = &coded_lstm_cell,
+     .infer = recurrent_infer, .run = recurrent_run, .cost = tmk_cost_recurrent},
     {NULL}};

@@ -3,7 +3,7 @@
 
 usage: test_contrib.py PROGRAM LIST_OPS SOURCE_ROOT [REGEX]
 
-Each case of contrib_cases.py and ml_cases.py is a model of one node with random inputs, run by ONNX Runtime without optimisations and by
+Each case of contrib_cases.py, ml_cases.py and written_cases.py is a model of one node with random inputs, run by ONNX Runtime without optimisations and by
 `tidemark run`, and must survive `tidemark instrument`. Real models are taken from the folder that TIDEMARK_SHARED names, or
 from ../shared next to the source, without which they are left out, and from the files that TIDEMARK_EXTRA_MODELS lists with
 colons between. REGEX narrows cases and models by name. Exit status 77, with the reason, where the Python packages are missing.
@@ -26,6 +26,7 @@ try:
     import onnxruntime
     from contrib_cases import cases
     from ml_cases import ml_cases
+    from written_cases import written_cases
 except ImportError as missing:
     print(f"skipped: {missing} (TIDEMARK_TEST_PYTHON names the interpreter that has it)")
     sys.exit(77)
@@ -153,7 +154,7 @@ def check_model(path, folder):
 def main():
     problems, counts = [], [0, 0, 0]
     check_attributes()
-    for case in chain(cases(), ml_cases()):
+    for case in chain(cases(), ml_cases(), written_cases()):
         if not PATTERN.search(case.name):
             continue
         counts[0] += 1

@@ -11,7 +11,7 @@
 #include "test.h"
 #include "tools/op_rows.h"
 
-enum { MOST_INPUTS = 12 };
+enum { MOST_INPUTS = 18 };
 
 static inline uint64_t next(uint64_t *state) {
     *state ^= *state << 13;

@@ -14,7 +14,7 @@
 #include "tensor/list.h"
 #include "tools/op_rows.h"
 
-enum { MAX_VALUES = 256, MOST_INPUTS = 16 };
+enum { MAX_VALUES = 256, MOST_INPUTS = 18 };
 
 /* ---- samples ---- */
 
