@@ -197,6 +197,29 @@ static enum tmk_status check_attrs(const struct tmk_node *node, struct tmk_diag 
     return TMK_OK;
 }
 
+/* What the user of a model with the operator may do; "": nothing but without it. */
+static const char *remedy_of(const struct tmk_node *node) {
+    static const struct {
+        const char *domain, *op; /* op NULL: every other one of the domain */
+        const char *remedy;
+    } known[] = {
+        {"com.microsoft.nchwc", NULL,
+         "; the model was optimized for one processor and its weights are in that one's blocks: "
+         "save it with ONNX Runtime's optimizations up to ORT_ENABLE_EXTENDED"},
+        {"com.microsoft", "BeamSearch", "; profile the decoder in its attribute 'decoder' alone"},
+        {"com.microsoft", "GreedySearch", "; profile the decoder in its attribute 'decoder' alone"},
+        {"com.microsoft", "Sampling", "; profile the decoder in its attribute 'decoder' alone"},
+        {"com.microsoft", "WhisperBeamSearch",
+         "; profile the decoder in its attribute 'decoder' alone"},
+        {"com.microsoft", "Tokenizer", "; feed the model token ids and cut the operator off"},
+    };
+    for (size_t i = 0; i < TMK_COUNT(known); i++)
+        if (strcmp(node->domain, known[i].domain) == 0 &&
+            (!known[i].op || strcmp(node->op, known[i].op) == 0))
+            return known[i].remedy;
+    return "";
+}
+
 struct binding {
     struct tmk_diag *diag;
     enum tmk_status status;
@@ -204,6 +227,7 @@ struct binding {
     size_t n_unknown, n_named; /* nodes; operators of the graph at hand */
     struct tmk_map named;      /* of the graph at hand: "domain::op" */
     struct tmk_arena keys;
+    const char *remedy; /* of the first operator that has one; NULL: none yet */
 };
 
 /* Was the operator named for an earlier node of the graph? From now on it was. */
@@ -222,6 +246,8 @@ static bool was_named(struct binding *b, const struct tmk_node *node) {
 static void name_unknown(struct binding *b, const struct tmk_node *node) {
     enum { MOST_NODES = 4, MOST_OPERATORS = 32 };
     b->n_unknown++;
+    if (!b->remedy || !b->remedy[0])
+        b->remedy = remedy_of(node);
     if (b->n_named > MOST_OPERATORS || was_named(b, node))
         return;
     if (++b->n_named > MOST_OPERATORS) {
@@ -288,10 +314,10 @@ enum tmk_status tmk_ops_bind(struct tmk_graph *graph, struct tmk_diag *diag) {
     }
     tmk_map_finish(&first);
     if (b.status == TMK_OK && b.n_unknown)
-        b.status = b.unknown.failed
-                       ? tmk_nomem(diag)
-                       : tmk_fail(diag, TMK_UNSUPPORTED, "%zu nodes use unsupported operators: %s",
-                                  b.n_unknown, b.unknown.data);
+        b.status = b.unknown.failed ? tmk_nomem(diag)
+                                    : tmk_fail(diag, TMK_UNSUPPORTED,
+                                               "%zu nodes use unsupported operators: %s%s",
+                                               b.n_unknown, b.unknown.data, b.remedy);
     tmk_text_finish(&b.unknown);
     tmk_map_finish(&b.named);
     tmk_arena_finish(&b.keys);

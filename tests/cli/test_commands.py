@@ -426,6 +426,17 @@ def test_graph_and_instrument_accept_unknown_operators(path):
     tidemark("graph", path / "i.onnx", "--ops").expect(DONE, "EdgeObserver", "1 unsupported")
 
 
+def test_refused_operators_come_with_a_remedy_where_there_is_one(path):
+    model = path / "m.onnx"
+    for domain, op, remedy in (("com.microsoft.nchwc", "ReorderInput", "ORT_ENABLE_EXTENDED"),
+                               ("com.microsoft", "BeamSearch", "profile the decoder"), ("com.microsoft", "Nothing", None)):
+        model.write_bytes(onnx.model([onnx.node(op, ["x"], ["y"], "n", domain)], [onnx.value("x", [2])], [onnx.value("y", [2])],
+                                     opsets=[("", 17), (domain, 1)]))
+        refused = tidemark("profile", model, "--data", path / "none.npy", "-o", path / "p.json")
+        refused.refuses(BAD_INPUT, f"{domain}::{op} (operator set 1)", *([remedy] if remedy else []))
+        assert remedy or refused.err.endswith("Nothing 'n'\n"), refused.err
+
+
 def test_instrument_writes_a_model_that_is_profiled_like_the_original(path):
     done = tidemark("instrument", DIGITS, "-o", path / "i.onnx").expect(DONE, "observers in")
     assert not done.out and files(path) == ["i.onnx"]
