@@ -137,6 +137,11 @@ double tmk_error_cosine(const struct tmk_error_sums *errors) {
 
 enum { MOST_LABELS = 1 << 28 };
 
+/* Whose elements class_at gives. */
+static bool is_class_type(enum tmk_dtype dtype) {
+    return tmk_dtype_is_integer(dtype) && tmk_dtype_size(dtype) && dtype != TMK_UINT64;
+}
+
 static int64_t class_at(const struct tmk_tensor *t, size_t i) {
     switch (t->dtype) {
     case TMK_UINT8:
@@ -168,8 +173,7 @@ static enum tmk_status read_array(struct tmk_source *source, uint32_t array, con
     int64_t *classes = malloc((count + 1) * sizeof *classes);
     if (!classes)
         status = tmk_nomem(diag);
-    else if (!tmk_dtype_is_integer(t.dtype) || tmk_dtype_size(t.dtype) == 0 ||
-             t.dtype == TMK_UINT64 || !t.shape.rank || t.shape.dim[0] <= 0)
+    else if (!is_class_type(t.dtype) || !t.shape.rank || t.shape.dim[0] <= 0)
         status = tmk_fail(diag, TMK_TYPE, "%s: labels are integers, and these are %s", what,
                           tmk_dtype_name(t.dtype));
     if (status == TMK_OK) {
@@ -187,8 +191,7 @@ static enum tmk_status read_array(struct tmk_source *source, uint32_t array, con
 
 /* Of integers, one entry a sample. */
 static bool is_labels(const struct tmk_source_array *a) {
-    return !a->whole && a->n_entries && a->n_entries <= MOST_LABELS &&
-           tmk_dtype_is_integer(a->dtype) && a->dtype != TMK_UINT64;
+    return !a->whole && a->n_entries && a->n_entries <= MOST_LABELS && is_class_type(a->dtype);
 }
 
 /* The array of this name in a source of the data; *found: there was one. One that was not asked for
@@ -247,41 +250,71 @@ static size_t index_of_max(const float *x, size_t n) {
     return best;
 }
 
-enum tmk_status tmk_predictions_add(struct tmk_predictions *sum, const struct tmk_labels *labels,
-                                    uint64_t sample, uint64_t samples,
-                                    const struct tmk_tensor *left, const struct tmk_tensor *right,
-                                    struct tmk_diag *diag) {
-    int32_t axis = left->shape.rank - 1;
-    while (axis > 0 && left->shape.dim[axis] == 1)
+/* How many numbers there are for each class that an output predicts: 1 where it is the class itself
+ * (integers, as behind ArgMax); the length of the last axis that is not 1, of whose elements the
+ * largest is the class. 0: it predicts none. */
+static size_t class_width(const struct tmk_tensor *output) {
+    int32_t axis = output->shape.rank - 1;
+    if (is_class_type(output->dtype))
+        return output->shape.rank > 0;
+    while (axis > 0 && output->shape.dim[axis] == 1)
         axis--;
-    const size_t count = tmk_tensor_count(left);
-    const size_t classes = axis > 0 ? (size_t)left->shape.dim[axis] : 0;
-    if (classes < 2 || !count || left->dtype != TMK_FLOAT32 || right->dtype != TMK_FLOAT32 ||
-        !tmk_shape_equal(&left->shape, &right->shape))
+    return axis > 0 && output->dtype == TMK_FLOAT32 && output->shape.dim[axis] > 1
+               ? (size_t)output->shape.dim[axis]
+               : 0;
+}
+
+static int64_t predicted_class(const struct tmk_tensor *output, size_t i, size_t width) {
+    return output->dtype == TMK_FLOAT32
+               ? (int64_t)index_of_max((const float *)output->data + i * width, width)
+               : class_at(output, i);
+}
+
+/* TMK_MISMATCH: labels that were asked for cannot be compared with the output. */
+static enum tmk_status check_labels(const struct tmk_labels *labels,
+                                    const struct tmk_tensor *output, size_t width,
+                                    uint64_t positions, uint64_t sample, uint64_t samples,
+                                    struct tmk_diag *diag) {
+    if (!labels->asked || !tmk_tensor_count(output))
         return TMK_OK;
-    const uint64_t positions = count / classes, each = positions / samples;
-    const bool each_fits = positions % samples == 0 && each == labels->each;
-    const bool fits = labels->n && each_fits && sample + samples <= labels->n;
-    if (labels->asked && !each_fits)
+    if (!width)
+        return tmk_fail(diag, TMK_MISMATCH,
+                        "the first output, %s%s, has no classes that labels could be compared with",
+                        tmk_dtype_name(output->dtype), TMK_SHAPE_TEXT(&output->shape));
+    if (positions % samples || positions / samples != labels->each)
         return tmk_fail(diag, TMK_MISMATCH,
                         "there are %llu labels a sample, and %llu predictions for %llu samples",
                         (unsigned long long)labels->each, (unsigned long long)positions,
                         (unsigned long long)samples);
-    if (labels->asked && !fits)
+    if (sample + samples > labels->n)
         return tmk_fail(diag, TMK_MISMATCH, "there are labels for %llu samples only",
                         (unsigned long long)labels->n);
+    return TMK_OK;
+}
+
+enum tmk_status tmk_predictions_add(struct tmk_predictions *sum, const struct tmk_labels *labels,
+                                    uint64_t sample, uint64_t samples,
+                                    const struct tmk_tensor *left, const struct tmk_tensor *right,
+                                    struct tmk_diag *diag) {
+    const size_t width = class_width(left);
+    const uint64_t positions = width ? tmk_tensor_count(left) / width : 0,
+                   each = positions / samples;
+    const bool fits = labels->n && positions % samples == 0 && each == labels->each &&
+                      sample + samples <= labels->n;
+    TMK_TRY(check_labels(labels, left, width, positions, sample, samples, diag));
+    if (left->dtype != right->dtype || !tmk_shape_equal(&left->shape, &right->shape))
+        return TMK_OK;
     for (uint64_t i = 0; i < positions; i++) {
-        const size_t a = index_of_max((const float *)left->data + i * classes, classes),
-                     b = index_of_max((const float *)right->data + i * classes, classes);
+        const int64_t a = predicted_class(left, i, width), b = predicted_class(right, i, width);
         sum->n++;
         sum->agree += a == b;
         if (!fits)
             continue;
         sum->labelled++;
         const int64_t right_one = labels->classes[sample * each + i];
-        sum->right_left += right_one == (int64_t)a;
-        sum->right_right += right_one == (int64_t)b;
-        sum->one_right += (right_one == (int64_t)a) != (right_one == (int64_t)b);
+        sum->right_left += right_one == a;
+        sum->right_right += right_one == b;
+        sum->one_right += (right_one == a) != (right_one == b);
     }
     return TMK_OK;
 }

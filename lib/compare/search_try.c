@@ -213,9 +213,6 @@ enum tmk_status tmk_search_losses(struct tmk_search *s,
                                   struct tmk_search_loss *out) {
     struct tmk_loss losses[MOST_AT_ONCE];
     TMK_TRY(tmk_losses(&s->judge, encodings, n, losses, s->diag));
-    if (s->judge.labels && n && !losses->classes[0].labelled && !losses->classes[1].labelled)
-        return tmk_fail(s->diag, TMK_MISMATCH,
-                        "the first output has no classes that labels could be compared with");
     for (uint32_t i = 0; i < (s->judge.crossed ? 1 : n); i++)
         out[i] = search_loss(s, &losses[i]);
     return TMK_OK;

@@ -63,6 +63,35 @@ def test_shares_have_intervals(path):
     assert low < answer["accuracy_quantized"] - answer["accuracy_float"] < high and high - low > 0.02, answer["accuracy_interval"]
 
 
+def test_integer_outputs_are_classes(path):
+    """As a classifier of scikit-learn has them: classes first, which ArgMax and Gather make of probabilities."""
+    weights = [1, 0, 0, 0, 1, 0, 0, 0, 1]
+    nodes = [onnx.node("MatMul", ["x", "w"], ["p"], "product"), onnx.node("ArgMax", ["p"], ["i"], "best", axis=1, keepdims=0),
+             onnx.node("Gather", ["names", "i"], ["label"], "name")]
+    weights = [onnx.tensor("w", [3, 3], weights), onnx.tensor("names", [3], [5, 7, 9], onnx.INT64)]
+    x, label, p = onnx.value("x", ["N", 3]), onnx.value("label", ["N"], onnx.INT64), onnx.value("p", ["N", 3])
+    (path / "m.onnx").write_bytes(onnx.model(nodes, [x], [label, p], weights))
+    (path / "x.npy").write_bytes(npy_bytes([8, 3], [1, 0, 0, 0, 1, 0, 0, 0, 1, 3, 1, 2] * 2))
+    write_npy(path / "labels.npy", [5, 7, 9, 9, 5, 7, 9, 5])
+    words = ["--data", path / "x.npy", "--labels", path / "labels.npy"]
+    tidemark("profile", path / "m.onnx", "--data", path / "x.npy", "-q", "-o", path / "p.json").expect(DONE)
+    tidemark("calibrate", path / "p.json", "-q", "-o", path / "enc.json").expect(DONE)
+    answer = json.loads(tidemark("simulate", path / "m.onnx", path / "enc.json", *words, "--json").expect(DONE).out)
+    assert answer["accuracy_float"] == answer["accuracy_quantized"] == 7 / 8 and answer["agreement"] == 1, answer
+    tidemark("quantize", path / "m.onnx", *words, "-o", path / "q.onnx").expect(DONE, "accuracy")
+    # Labels that nothing can be compared with are an error.
+    last = onnx.node("ReduceSum", ["p", "last"], ["y"], "sum", keepdims=0)
+    weights.append(onnx.tensor("last", [1], [1], onnx.INT64))
+    (path / "m.onnx").write_bytes(onnx.model([nodes[0], last], [x], [onnx.value("y", ["N"])], weights))
+    tidemark("profile", path / "m.onnx", "--data", path / "x.npy", "-q", "-o", path / "p.json").expect(DONE)
+    tidemark("calibrate", path / "p.json", "-q", "-o", path / "enc.json").expect(DONE)
+    for command in (["simulate", path / "m.onnx", path / "enc.json"], ["quantize", path / "m.onnx", "-o", path / "r.onnx"]):
+        tidemark(*command, *words).refuses(BAD_INPUT, "float32[1]", "has no classes that labels could be compared with")
+    assert not (path / "r.onnx").exists()
+    simulate_search = ["--search", "--profile", path / "p.json", "-o", path / "better.json"]
+    tidemark("simulate", path / "m.onnx", path / "enc.json", *words, *simulate_search).refuses(BAD_INPUT, "has no classes")
+
+
 def test_biases_of_products_with_three_axes_are_compared(path):
     """QDQ files give them the rank of the product."""
     numbers = [0.5, -1, 2, 0.25, 1, -2, 3, -0.5, 1]
