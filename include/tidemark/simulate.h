@@ -52,7 +52,9 @@ struct tmk_simulation {
     double seconds;
     struct tmk_simulated *values; /* ascending by id */
     uint32_t n_values;
-    /* The largest element of the first output (along its last axis that is not 1) is a class. */
+    /* The largest element of the first output is a class (along its last axis that is not 1, or
+     * along axis 1 where labels fit that), or each of its integers. Pictures without labels have
+     * none. */
     uint64_t predictions; /* 0: no output is of that kind */
     uint64_t agree;       /* both networks predict the same */
     bool labelled;

@@ -242,49 +242,79 @@ void tmk_labels_finish(struct tmk_labels *labels) {
 
 /* ---- predictions ---- */
 
-static size_t index_of_max(const float *x, size_t n) {
-    size_t best = 0;
-    for (size_t i = 1; i < n; i++)
-        if (x[i] > x[best])
-            best = i;
-    return best;
+/* Where the classes of an output are. */
+struct class_form {
+    size_t classes; /* numbers of which the largest is the class; 1: the class itself; 0: none */
+    size_t stride;  /* from one of them to the next */
+    uint64_t positions;
+};
+
+static struct class_form form_along(const struct tmk_tensor *output, int32_t axis) {
+    const size_t classes = (size_t)output->shape.dim[axis], count = tmk_tensor_count(output);
+    struct class_form form = {classes, 1, classes ? count / classes : 0};
+    for (int32_t i = axis + 1; i < output->shape.rank; i++)
+        form.stride *= (size_t)output->shape.dim[i];
+    return form;
 }
 
-/* How many numbers there are for each class that an output predicts: 1 where it is the class itself
- * (integers, as behind ArgMax); the length of the last axis that is not 1, of whose elements the
- * largest is the class. 0: it predicts none. */
-static size_t class_width(const struct tmk_tensor *output) {
-    int32_t axis = output->shape.rank - 1;
-    if (is_class_type(output->dtype))
-        return output->shape.rank > 0;
-    while (axis > 0 && output->shape.dim[axis] == 1)
+static bool fits_labels(const struct tmk_labels *labels, uint64_t samples,
+                        const struct class_form *form) {
+    return labels->n && form->positions == labels->each * samples;
+}
+
+/* Integers are classes, as behind ArgMax. Floats have them along the last axis that is not 1, or,
+ * where that many labels there are, along axis 1, as networks that classify pixels have them. Of
+ * pictures only labels tell which axis is meant. */
+static struct class_form find_classes(const struct tmk_tensor *output,
+                                      const struct tmk_labels *labels, uint64_t samples) {
+    const struct tmk_shape *shape = &output->shape;
+    if (is_class_type(output->dtype) && shape->rank > 0)
+        return (struct class_form){1, 1, tmk_tensor_count(output)};
+    int32_t axis = shape->rank - 1, wide = 0;
+    while (axis > 0 && shape->dim[axis] == 1)
         axis--;
-    return axis > 0 && output->dtype == TMK_FLOAT32 && output->shape.dim[axis] > 1
-               ? (size_t)output->shape.dim[axis]
-               : 0;
+    for (int32_t i = 1; i < shape->rank; i++)
+        wide += shape->dim[i] > 1;
+    if (axis <= 0 || output->dtype != TMK_FLOAT32)
+        return (struct class_form){0};
+    const struct class_form last = form_along(output, axis), first = form_along(output, 1);
+    if (last.classes > 1 && fits_labels(labels, samples, &last))
+        return last;
+    if (first.classes > 1 && fits_labels(labels, samples, &first))
+        return first;
+    return (shape->rank > 3 && wide > 1) || last.classes < 2 ? (struct class_form){0} : last;
 }
 
-static int64_t predicted_class(const struct tmk_tensor *output, size_t i, size_t width) {
-    return output->dtype == TMK_FLOAT32
-               ? (int64_t)index_of_max((const float *)output->data + i * width, width)
-               : class_at(output, i);
+static int64_t predicted_class(const struct tmk_tensor *output, uint64_t position,
+                               const struct class_form *form) {
+    if (form->classes == 1)
+        return class_at(output, position);
+    const float *x = (const float *)output->data +
+                     position / form->stride * form->stride * form->classes +
+                     position % form->stride;
+    size_t best = 0;
+    for (size_t i = 1; i < form->classes; i++)
+        if (x[i * form->stride] > x[best * form->stride])
+            best = i;
+    return (int64_t)best;
 }
 
 /* TMK_MISMATCH: labels that were asked for cannot be compared with the output. */
 static enum tmk_status check_labels(const struct tmk_labels *labels,
-                                    const struct tmk_tensor *output, size_t width,
-                                    uint64_t positions, uint64_t sample, uint64_t samples,
-                                    struct tmk_diag *diag) {
+                                    const struct tmk_tensor *output, const struct class_form *form,
+                                    uint64_t sample, uint64_t samples, struct tmk_diag *diag) {
     if (!labels->asked || !tmk_tensor_count(output))
         return TMK_OK;
-    if (!width)
+    if (!form->classes)
         return tmk_fail(diag, TMK_MISMATCH,
-                        "the first output, %s%s, has no classes that labels could be compared with",
-                        tmk_dtype_name(output->dtype), TMK_SHAPE_TEXT(&output->shape));
-    if (positions % samples || positions / samples != labels->each)
+                        "the first output, %s%s, has no classes that labels could be compared with "
+                        "(%llu a sample)",
+                        tmk_dtype_name(output->dtype), TMK_SHAPE_TEXT(&output->shape),
+                        (unsigned long long)labels->each);
+    if (!fits_labels(labels, samples, form))
         return tmk_fail(diag, TMK_MISMATCH,
                         "there are %llu labels a sample, and %llu predictions for %llu samples",
-                        (unsigned long long)labels->each, (unsigned long long)positions,
+                        (unsigned long long)labels->each, (unsigned long long)form->positions,
                         (unsigned long long)samples);
     if (sample + samples > labels->n)
         return tmk_fail(diag, TMK_MISMATCH, "there are labels for %llu samples only",
@@ -296,22 +326,20 @@ enum tmk_status tmk_predictions_add(struct tmk_predictions *sum, const struct tm
                                     uint64_t sample, uint64_t samples,
                                     const struct tmk_tensor *left, const struct tmk_tensor *right,
                                     struct tmk_diag *diag) {
-    const size_t width = class_width(left);
-    const uint64_t positions = width ? tmk_tensor_count(left) / width : 0,
-                   each = positions / samples;
-    const bool fits = labels->n && positions % samples == 0 && each == labels->each &&
-                      sample + samples <= labels->n;
-    TMK_TRY(check_labels(labels, left, width, positions, sample, samples, diag));
-    if (left->dtype != right->dtype || !tmk_shape_equal(&left->shape, &right->shape))
+    const struct class_form form = find_classes(left, labels, samples);
+    const bool fits = fits_labels(labels, samples, &form) && sample + samples <= labels->n;
+    TMK_TRY(check_labels(labels, left, &form, sample, samples, diag));
+    if (!form.classes || left->dtype != right->dtype ||
+        !tmk_shape_equal(&left->shape, &right->shape))
         return TMK_OK;
-    for (uint64_t i = 0; i < positions; i++) {
-        const int64_t a = predicted_class(left, i, width), b = predicted_class(right, i, width);
+    for (uint64_t i = 0; i < form.positions; i++) {
+        const int64_t a = predicted_class(left, i, &form), b = predicted_class(right, i, &form);
         sum->n++;
         sum->agree += a == b;
         if (!fits)
             continue;
         sum->labelled++;
-        const int64_t right_one = labels->classes[sample * each + i];
+        const int64_t right_one = labels->classes[sample * labels->each + i];
         sum->right_left += right_one == a;
         sum->right_right += right_one == b;
         sum->one_right += (right_one == a) != (right_one == b);

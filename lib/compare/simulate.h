@@ -26,9 +26,9 @@ struct tmk_predictions {
     uint64_t n, agree, labelled, right_left, right_right, one_right; /* of the two */
 };
 /* Of a batch that begins at `sample`: integers are classes; of floats the class of each position is
- * its largest element along the last axis that is not 1. TMK_MISMATCH: the labels were asked for,
- * and there are no classes, or labels are fewer than the samples, or not as many a sample as there
- * are positions. */
+ * its largest element along the last axis that is not 1, or along axis 1 where labels fit that.
+ * TMK_MISMATCH: the labels were asked for, and there are no classes, or labels are fewer than the
+ * samples, or not as many a sample as there are positions. */
 TMK_NODISCARD enum tmk_status tmk_predictions_add(struct tmk_predictions *sum,
                                                   const struct tmk_labels *labels, uint64_t sample,
                                                   uint64_t samples, const struct tmk_tensor *left,

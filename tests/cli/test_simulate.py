@@ -92,6 +92,29 @@ def test_integer_outputs_are_classes(path):
     tidemark("simulate", path / "m.onnx", path / "enc.json", *words, *simulate_search).refuses(BAD_INPUT, "has no classes")
 
 
+def test_pixels_have_classes_where_labels_say_so(path):
+    """[N, classes, height, width], as networks that classify pixels answer; of [N, 1, height, width] and the like there are none."""
+    def prepare(name, channels, weights):
+        node = onnx.node("Conv", ["x", "w"], ["y"], "classify")
+        (path / f"{name}.onnx").write_bytes(onnx.model([node], [onnx.value("x", ["N", 2, 2, 3])], [onnx.value("y", ["N", channels, 2, 3])],
+                                                       [onnx.tensor("w", [channels, 2, 1, 1], weights)]))
+        tidemark("profile", path / f"{name}.onnx", "--data", path / "x.npy", "-q", "-o", path / "p.json").expect(DONE)
+        tidemark("calibrate", path / "p.json", "-q", "-o", path / f"{name}.json").expect(DONE)
+        return ["simulate", path / f"{name}.onnx", path / f"{name}.json", "--data", path / "x.npy", "--json"]
+    first, second = [9, 1, 2, 8, 3, 4], [1, 5, 6, 2, 7, 7]
+    (path / "x.npy").write_bytes(npy_bytes([2, 2, 2, 3], first + second + second + first))
+    pixels = prepare("pixels", 2, [1, 0, 0, 1])
+    best = [int(b > a) for a, b in [*zip(first, second), *zip(second, first)]]
+    (path / "labels.npy").write_bytes(npy_bytes([2, 2, 3], [1 - best[0], *best[1:]], kind="<i4"))
+    answer = json.loads(tidemark(*pixels, "--labels", path / "labels.npy").expect(DONE).out)
+    assert round(answer["accuracy_float"] * 12, 6) == round(answer["accuracy_quantized"] * 12, 6) == 11 and answer["agreement"] == 1, answer
+    assert json.loads(tidemark(*pixels).expect(DONE).out)["agreement"] is None
+    mask = prepare("mask", 1, [1, -1])
+    assert json.loads(tidemark(*mask).expect(DONE).out)["agreement"] is None
+    (path / "few.npy").write_bytes(npy_bytes([2, 5], [0] * 10, kind="<i4"))
+    tidemark(*pixels, "--labels", path / "few.npy").refuses(BAD_INPUT, "float32[1,2,2,3]", "(5 a sample)")
+
+
 def test_biases_of_products_with_three_axes_are_compared(path):
     """QDQ files give them the rank of the product."""
     numbers = [0.5, -1, 2, 0.25, 1, -2, 3, -0.5, 1]
