@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "relay/lower.h"
 #include "tensor/shape.h"
 
@@ -117,14 +118,18 @@ const double *tmk_rl_numbers(struct tmk_relay_call *call, const struct tmk_value
 
 /* One attribute of a row. */
 struct spec {
-    const char *name, *value; /* value NULL: the call must have it */
+    const char *name, *type, *value; /* value NULL: the call must have it; type "": by the value */
     size_t name_len, value_len;
 };
 
 /* The attribute at *at, which moves behind it; false behind the last. */
 static bool next_spec(const char **at, struct spec *out) {
-    const size_t len = strcspn(*at, ";"), name = strcspn(*at, "=;");
-    *out = (struct spec){*at, name < len ? *at + name + 1 : NULL, name, len - name - (name < len)};
+    const size_t len = strcspn(*at, ";"), name = strcspn(*at, ":=;"), value = strcspn(*at, "=;");
+    *out = (struct spec){.name = *at,
+                         .type = (*at)[name] == ':' ? *at + name + 1 : "",
+                         .value = value < len ? *at + value + 1 : NULL,
+                         .name_len = name,
+                         .value_len = value < len ? len - value - 1 : 0};
     *at += len + strspn(*at + len, "; ");
     return len > 0;
 }
@@ -133,18 +138,40 @@ static bool is_named(const struct spec *spec, const char *name) {
     return strlen(name) == spec->name_len && memcmp(spec->name, name, spec->name_len) == 0;
 }
 
-static bool find_spec(const struct tmk_relay_call *call, const char *name, struct spec *out) {
-    for (const char *at = call->op->attrs; next_spec(&at, out);)
+static bool find_spec(const struct tmk_relay_op *op, const char *name, struct spec *out) {
+    for (const char *at = op->attrs; next_spec(&at, out);)
         if (is_named(out, name))
             return true;
     return false;
+}
+
+/* How the default is spelled. */
+static enum tmk_relay_attr_kind spelled_kind(const char *value, size_t len) {
+    if (*value == '-' || tmk_is_digit(*value))
+        return memchr(value, '.', len) || memchr(value, 'e', len) ? TMK_RELAY_REAL : TMK_RELAY_INT;
+    return *value == '\''                   ? TMK_RELAY_STRING
+           : *value == '['                  ? TMK_RELAY_LIST
+           : *value == 'T' || *value == 'F' ? TMK_RELAY_BOOL
+                                            : TMK_RELAY_NONE;
+}
+
+bool tmk_relay_op_attr_is(const struct tmk_relay_op *op, const char *name,
+                          enum tmk_relay_attr_kind kind) {
+    static const char *const types[] = {
+        [TMK_RELAY_INT] = "int", [TMK_RELAY_REAL] = "real", [TMK_RELAY_BOOL] = "bool"};
+    struct spec spec;
+    if (!find_spec(op, name, &spec))
+        return false;
+    if (*spec.type)
+        return strncmp(spec.type, types[kind], strlen(types[kind])) == 0;
+    return spec.value && spelled_kind(spec.value, spec.value_len) == kind;
 }
 
 /* The row's attribute that attribute i of the call is; those without a name go by position. */
 static bool find_spec_at(const struct tmk_relay_call *call, uint32_t i, struct spec *out) {
     const struct tmk_relay_attr *attrs = call->expr->attrs;
     if (attrs[i].name[0])
-        return find_spec(call, attrs[i].name, out);
+        return find_spec(call->op, attrs[i].name, out);
     const char *at = call->op->attrs;
     bool found = next_spec(&at, out);
     for (uint32_t k = 0; k < i && found; k++)
@@ -155,7 +182,7 @@ static bool find_spec_at(const struct tmk_relay_call *call, uint32_t i, struct s
 
 bool tmk_rl_has_attr(const struct tmk_relay_call *call, const char *name) {
     struct spec spec;
-    return find_spec(call, name, &spec);
+    return find_spec(call->op, name, &spec);
 }
 
 static const struct tmk_relay_value *find_given(const struct tmk_relay_call *call,
@@ -180,71 +207,84 @@ bool tmk_rl_given(const struct tmk_relay_call *call, const char *name) {
     return value && !is_none(value);
 }
 
-/* The default, without quotes, in scratch memory; NULL: there is none, or it is None. */
-static const char *default_of(struct tmk_relay_call *call, const char *name) {
+/* "[1, 1]", which has fewer numbers than letters. */
+static void parse_ints(struct tmk_relay_call *call, const char *text, struct tmk_relay_value *out) {
+    out->items = tmk_arena_array(&call->to->scratch, strlen(text), sizeof *out->items);
+    if (!out->items)
+        tmk_rl_nomem(call);
+    while (out->items && *(text += strcspn(text, "-0123456789"))) {
+        char *end;
+        out->items[out->n++] =
+            (struct tmk_relay_value){.kind = TMK_RELAY_INT, .i = strtoll(text, &end, 10)};
+        text = end;
+    }
+}
+
+/* The row's default, in scratch memory; NULL, and a failure, where there is none. */
+static const struct tmk_relay_value *find_default(struct tmk_relay_call *call, const char *name) {
     struct spec spec;
-    if (!find_spec(call, name, &spec) || !spec.value || strncmp(spec.value, "None", 4) == 0)
-        return NULL;
-    const size_t quotes = spec.value[0] == '\'';
-    const char *text =
-        tmk_rl_text(call->to, "%.*s", (int)(spec.value_len - 2 * quotes), spec.value + quotes);
-    return text ? text : tmk_rl_nomem(call);
+    struct tmk_relay_value *value = tmk_arena_alloc(&call->to->scratch, sizeof *value);
+    if (!find_spec(call->op, name, &spec) || !spec.value)
+        return tmk_rl_fail(call, TMK_GRAPH, "needs the attribute '%s'", name);
+    char *text = tmk_arena_strndup(&call->to->scratch, spec.value, spec.value_len);
+    if (!value || !text)
+        return tmk_rl_nomem(call);
+    *value = (struct tmk_relay_value){.kind = spelled_kind(text, spec.value_len),
+                                      .i = strcmp(text, "True") == 0,
+                                      .real = strtod(text, NULL),
+                                      .s = text};
+    if (value->kind == TMK_RELAY_INT) {
+        value->i = strtoll(text, NULL, 10);
+    } else if (value->kind == TMK_RELAY_STRING) { /* without its quotes */
+        text[spec.value_len - 1] = '\0';
+        value->s = text + 1;
+    } else if (value->kind == TMK_RELAY_LIST) {
+        parse_ints(call, text, value);
+    }
+    return value;
 }
 
-/* The same; NULL is a failure. */
-static const char *need_default(struct tmk_relay_call *call, const char *name) {
-    const char *text = default_of(call, name);
-    return text ? text : tmk_rl_fail(call, TMK_GRAPH, "needs the attribute '%s'", name);
+/* Given, or by default; NULL after a failure. */
+static const struct tmk_relay_value *need_value(struct tmk_relay_call *call, const char *name) {
+    const struct tmk_relay_value *value = find_given(call, name);
+    if (!value || is_none(value))
+        value = find_default(call, name);
+    return value && is_none(value) ? tmk_rl_fail(call, TMK_GRAPH, "needs the attribute '%s'", name)
+                                   : value;
 }
 
-static void wrong_kind(struct tmk_relay_call *call, const char *name, const char *wanted) {
-    tmk_rl_fail(call, TMK_TYPE, "the attribute '%s' is not %s", name, wanted);
+static void *wrong_kind(struct tmk_relay_call *call, const char *name, const char *wanted) {
+    return tmk_rl_fail(call, TMK_TYPE, "the attribute '%s' is not %s", name, wanted);
 }
 
 int64_t tmk_rl_int(struct tmk_relay_call *call, const char *name) {
-    const struct tmk_relay_value *value = find_given(call, name);
-    if (!value || is_none(value)) {
-        const char *text = need_default(call, name);
-        return text ? strtoll(text, NULL, 10) : 0;
-    }
-    if (value->kind != TMK_RELAY_INT && value->kind != TMK_RELAY_BOOL)
-        wrong_kind(call, name, "an integer");
-    return value->i;
+    const struct tmk_relay_value *value = need_value(call, name);
+    if (value && value->kind != TMK_RELAY_INT && value->kind != TMK_RELAY_BOOL)
+        value = wrong_kind(call, name, "an integer");
+    return value ? value->i : 0;
 }
 
 double tmk_rl_real(struct tmk_relay_call *call, const char *name) {
-    const struct tmk_relay_value *value = find_given(call, name);
-    if (!value || is_none(value)) {
-        const char *text = need_default(call, name);
-        return text ? strtod(text, NULL) : 0;
-    }
-    if (value->kind == TMK_RELAY_INT)
+    const struct tmk_relay_value *value = need_value(call, name);
+    if (value && value->kind == TMK_RELAY_INT)
         return (double)value->i;
-    if (value->kind != TMK_RELAY_REAL)
-        wrong_kind(call, name, "a number");
-    return value->real;
+    if (value && value->kind != TMK_RELAY_REAL)
+        value = wrong_kind(call, name, "a number");
+    return value ? value->real : 0;
 }
 
 bool tmk_rl_bool(struct tmk_relay_call *call, const char *name) {
-    const struct tmk_relay_value *value = find_given(call, name);
-    if (!value || is_none(value)) {
-        const char *text = need_default(call, name);
-        return text && strcmp(text, "True") == 0;
-    }
-    if (value->kind != TMK_RELAY_BOOL && value->kind != TMK_RELAY_INT)
-        wrong_kind(call, name, "True or False");
-    return value->i != 0;
+    const struct tmk_relay_value *value = need_value(call, name);
+    if (value && value->kind != TMK_RELAY_BOOL && value->kind != TMK_RELAY_INT)
+        value = wrong_kind(call, name, "True or False");
+    return value && value->i != 0;
 }
 
 const char *tmk_rl_string(struct tmk_relay_call *call, const char *name) {
-    const struct tmk_relay_value *value = find_given(call, name);
-    const char *text = value && !is_none(value) ? value->s : need_default(call, name);
-    if (value && !is_none(value) && value->kind != TMK_RELAY_STRING &&
-        value->kind != TMK_RELAY_NAME) {
-        wrong_kind(call, name, "a text");
-        text = NULL;
-    }
-    return text ? text : "";
+    const struct tmk_relay_value *value = need_value(call, name);
+    if (value && value->kind != TMK_RELAY_STRING && value->kind != TMK_RELAY_NAME)
+        value = wrong_kind(call, name, "a text");
+    return value ? value->s : "";
 }
 
 static int64_t *new_ints(struct tmk_relay_call *call, size_t n) {
@@ -255,38 +295,19 @@ static int64_t *new_ints(struct tmk_relay_call *call, size_t n) {
     return ints ? ints : tmk_rl_nomem(call);
 }
 
-/* "[1, 1]" */
-static const int64_t *parse_ints(struct tmk_relay_call *call, const char *text, size_t *n) {
-    int64_t *ints = new_ints(call, strlen(text));
-    *n = 0;
-    while (ints && *(text += strcspn(text, "-0123456789"))) {
-        char *end;
-        ints[(*n)++] = strtoll(text, &end, 10);
-        text = end;
-    }
-    return ints;
-}
-
 const int64_t *tmk_rl_ints(struct tmk_relay_call *call, const char *name, size_t *n) {
     const struct tmk_relay_value *value = find_given(call, name);
-    struct spec spec;
     *n = 0;
-    if (value ? is_none(value)
-              : find_spec(call, name, &spec) && spec.value && strncmp(spec.value, "None", 4) == 0)
-        return new_ints(call, 0);
-    if (!value) {
-        const char *text = need_default(call, name);
-        return text ? parse_ints(call, text, n) : NULL;
-    }
-    bool list = is_list(value);
-    size_t count = list ? value->n : 1;
+    value = value ? value : find_default(call, name);
+    if (!value)
+        return NULL;
+    const bool list = is_list(value);
+    const size_t count = list ? value->n : !is_none(value);
     int64_t *ints = new_ints(call, count);
     for (size_t i = 0; ints && i < count; i++) {
         const struct tmk_relay_value *item = list ? &value->items[i] : value;
-        if (item->kind != TMK_RELAY_INT) {
-            wrong_kind(call, name, "a list of integers");
-            return NULL;
-        }
+        if (item->kind != TMK_RELAY_INT)
+            return wrong_kind(call, name, "a list of integers");
         ints[i] = item->i;
     }
     *n = ints ? count : 0;
@@ -307,18 +328,14 @@ bool tmk_rl_exactly(struct tmk_relay_call *call, const char *name, int64_t *out,
 const int64_t (*tmk_rl_pairs(struct tmk_relay_call *call, const char *name, size_t *n))[2] {
     const struct tmk_relay_value *value = find_given(call, name);
     *n = 0;
-    if (!value || !is_list(value)) {
-        tmk_rl_fail(call, TMK_GRAPH, "needs the attribute '%s', a list of pairs", name);
-        return NULL;
-    }
+    if (!value || !is_list(value))
+        return tmk_rl_fail(call, TMK_GRAPH, "needs the attribute '%s', a list of pairs", name);
     int64_t *ints = new_ints(call, 2 * (size_t)value->n);
     for (uint32_t i = 0; ints && i < value->n; i++) {
         const struct tmk_relay_value *pair = &value->items[i];
         if (!is_list(pair) || pair->n != 2 || pair->items[0].kind != TMK_RELAY_INT ||
-            pair->items[1].kind != TMK_RELAY_INT) {
-            wrong_kind(call, name, "a list of pairs");
-            return NULL;
-        }
+            pair->items[1].kind != TMK_RELAY_INT)
+            return wrong_kind(call, name, "a list of pairs");
         ints[2 * i] = pair->items[0].i;
         ints[2 * i + 1] = pair->items[1].i;
     }

@@ -15,20 +15,6 @@ static const char tidemark_prefix[] = TMK_DOMAIN_TIDEMARK "::";
 
 /* ---- texts and names ---- */
 
-const char *tmk_rl_text(struct tmk_relay_lowering *l, const char *fmt, ...) {
-    char small[256];
-    va_list args, again;
-    va_start(args, fmt);
-    va_copy(again, args);
-    int len = vsnprintf(small, sizeof small, fmt, args);
-    char *text = len < 0 ? NULL : tmk_arena_alloc(&l->scratch, (size_t)len + 1);
-    if (text)
-        vsnprintf(text, (size_t)len + 1, fmt, again);
-    va_end(again);
-    va_end(args);
-    return text;
-}
-
 const char *tmk_rl_unique(struct tmk_relay_lowering *l, const char *want) {
     const char *name = tmk_rl_text(l, "%s", want);
     for (uint32_t i = 2; name && tmk_map_get(&l->names, name); i++)
@@ -371,25 +357,14 @@ bool tmk_rl_is_code(enum tmk_dtype dtype) {
 }
 
 bool tmk_rl_limits(enum tmk_dtype dtype, double *low, double *high) {
-    switch (dtype) {
-#define LIMITS(name, min, most)                                                                    \
-    case TMK_##name:                                                                               \
-        *low = min;                                                                                \
-        *high = most;                                                                              \
-        return true;
-        LIMITS(BOOL, 0, 1)
-        LIMITS(INT8, INT8_MIN, INT8_MAX)
-        LIMITS(INT16, INT16_MIN, INT16_MAX)
-        LIMITS(INT32, INT32_MIN, INT32_MAX)
-        LIMITS(INT64, -0x1p63, 0x1.fffffffffffffp62)
-        LIMITS(UINT8, 0, UINT8_MAX)
-        LIMITS(UINT16, 0, UINT16_MAX)
-        LIMITS(UINT32, 0, UINT32_MAX)
-        LIMITS(UINT64, 0, 0x1.fffffffffffffp63)
-#undef LIMITS
-    default:
+    const unsigned bits = tmk_dtype_bits(dtype);
+    const bool is_signed = tmk_dtype_name(dtype)[0] == 'i';
+    if (dtype != TMK_BOOL && (!tmk_dtype_is_integer(dtype) || bits < 8))
         return false;
-    }
+    const double end = dtype == TMK_BOOL ? 2 : ldexp(1, (int)bits - is_signed);
+    *low = is_signed ? -end : 0;
+    *high = bits == 64 ? nextafter(end, 0) : end - 1;
+    return true;
 }
 
 struct tmk_value *tmk_rl_array(struct tmk_relay_call *call, const char *part, enum tmk_dtype dtype,
@@ -406,38 +381,15 @@ struct tmk_value *tmk_rl_array(struct tmk_relay_call *call, const char *part, en
     call->status = tmk_tensor_init(&tensor, dtype, shape, call->to->diag);
     if (call->status != TMK_OK)
         return NULL;
+    const size_t size = tmk_dtype_size(dtype);
     for (size_t i = 0, n = tmk_tensor_count(&tensor); i < n; i++) {
         double v = values[i];
         if (integer) /* towards zero, into the type's range; NaN is 0 */
             v = isnan(v) ? 0 : v < low ? low : v > high ? high : trunc(v);
-        switch (tensor.dtype) {
-        case TMK_FLOAT32:
-            ((float *)tensor.data)[i] = (float)v;
-            break;
-        case TMK_INT8:
-            ((int8_t *)tensor.data)[i] = (int8_t)v;
-            break;
-        case TMK_INT16:
-            ((int16_t *)tensor.data)[i] = (int16_t)v;
-            break;
-        case TMK_INT32:
-            ((int32_t *)tensor.data)[i] = (int32_t)v;
-            break;
-        case TMK_INT64:
-            ((int64_t *)tensor.data)[i] = (int64_t)v;
-            break;
-        case TMK_UINT16:
-            ((uint16_t *)tensor.data)[i] = (uint16_t)v;
-            break;
-        case TMK_UINT32:
-            ((uint32_t *)tensor.data)[i] = (uint32_t)v;
-            break;
-        case TMK_UINT64:
-            ((uint64_t *)tensor.data)[i] = (uint64_t)v;
-            break;
-        default: /* uint8 and bool: the only others with limits */
-            ((uint8_t *)tensor.data)[i] = (uint8_t)v;
-        }
+        const float real = (float)v;
+        const uint64_t whole = !integer ? 0 : v < 0 ? (uint64_t)(int64_t)v : (uint64_t)v;
+        /* the low bytes: machines here are little-endian */
+        memcpy((char *)tensor.data + i * size, integer ? (const void *)&whole : &real, size);
     }
     return add_constant(call, part, &tensor);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A graph as a Relay module: the nodes that the outputs need, one by one, with the numbers that are
  * certain (shapes that were computed) in their place. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -121,17 +120,11 @@ static bool makes_needed(const struct tmk_relay_emitter *r, const struct tmk_nod
 
 /* The escaped name, made one of its own where two are alike. */
 static const char *free_name(struct tmk_relay_emitter *r, const char *name) {
-    const char *escaped = tmk_relay_escape(r->build.arena, name);
-    const size_t size = escaped ? strlen(escaped) + 16 : 0;
-    for (unsigned i = 1; escaped && tmk_map_get(&r->names, escaped); i++) {
-        char *another = tmk_arena_alloc(r->build.arena, size);
-        if (another)
-            snprintf(another, size, "%.*s_%u", (int)(size - 16),
-                     tmk_relay_escape(r->build.arena, name), i);
-        escaped = another;
-    }
-    if (escaped && tmk_map_put(&r->names, escaped, r))
-        return escaped;
+    const char *escaped = tmk_relay_escape(r->build.arena, name), *own = escaped;
+    for (unsigned i = 1; own && tmk_map_get(&r->names, own); i++)
+        own = tmk_arena_printf(r->build.arena, "%s_%u", escaped, i);
+    if (own && tmk_map_put(&r->names, own, r))
+        return own;
     r->build.nomem = true;
     return NULL;
 }
@@ -324,12 +317,8 @@ struct tmk_relay_expr *tmk_re_same(struct tmk_relay_emit *e) {
 
 struct tmk_relay_expr *tmk_re_constant(struct tmk_relay_emit *e, const char *what,
                                        const struct tmk_tensor *tensor) {
-    const size_t size = strlen(e->node->outputs[0]->name) + strlen(what) + 2;
-    char *name = tmk_arena_alloc(e->b->arena, size);
-    if (!name)
-        return tmk_re_nomem(e);
-    snprintf(name, size, "%s_%s", e->node->outputs[0]->name, what);
-    return add_weight(e->to, name, tensor);
+    const char *name = tmk_arena_printf(e->b->arena, "%s_%s", e->node->outputs[0]->name, what);
+    return name ? add_weight(e->to, name, tensor) : tmk_re_nomem(e);
 }
 
 /* ---- for the rows: results ---- */
@@ -340,12 +329,11 @@ bool tmk_re_wanted(const struct tmk_relay_emit *e, uint32_t i) {
 
 /* The name as a source of the text's spans: no blank, and nothing that ends a comment. */
 static const char *span_of(struct tmk_relay_emitter *r, const char *name) {
-    char *text = tmk_arena_alloc(r->build.arena, strlen(name) + 8);
-    r->build.nomem |= !text;
-    if (!text || !*name)
+    if (!*name)
         return NULL;
-    sprintf(text, "%s:0:0", name);
-    for (char *at = text; *at; at++)
+    char *text = tmk_arena_printf(r->build.arena, "%s:0:0", name);
+    r->build.nomem |= !text;
+    for (char *at = text; at && *at; at++)
         if ((unsigned char)*at <= ' ' || *at == '*' || *at == 127)
             *at = '_';
     return text;

@@ -5,14 +5,25 @@
 #include "base/diag.h"
 #include "relay/read.h"
 
-static enum tmk_status new_expr(struct tmk_relay_reader *in, enum tmk_relay_expr_kind kind,
-                                struct tmk_relay_place place, struct tmk_relay_expr **out) {
+enum tmk_status tmk_relay_new_expr(struct tmk_relay_reader *in, enum tmk_relay_expr_kind kind,
+                                   struct tmk_relay_place place, struct tmk_relay_expr **out) {
+    struct tmk_relay_expr *expr;
     TMK_TRY(tmk_relay_part(in));
-    struct tmk_relay_expr *expr = tmk_arena_alloc(&in->module->arena, sizeof *expr);
-    TMK_TRY_ALLOC(expr, in->diag);
+    TMK_RELAY_NEW(in, expr);
     expr->kind = kind;
     expr->place = place;
     *out = expr;
+    return TMK_OK;
+}
+
+enum tmk_status tmk_relay_new_inner(struct tmk_relay_reader *in, struct tmk_relay_place place,
+                                    struct tmk_relay_expr **out) {
+    struct tmk_relay_function *fn;
+    TMK_TRY(tmk_relay_new_expr(in, TMK_RELAY_FN, place, out));
+    TMK_RELAY_NEW(in, fn);
+    fn->name = "";
+    fn->place = place;
+    (*out)->fn = fn;
     return TMK_OK;
 }
 
@@ -64,7 +75,7 @@ static enum tmk_status one_arg(struct tmk_relay_reader *in, struct tmk_relay_exp
 static enum tmk_status parse_constant(struct tmk_relay_reader *in, struct tmk_relay_expr **out) {
     struct tmk_relay_place place = in->token.place;
     struct tmk_relay_expr *expr;
-    TMK_TRY(new_expr(in, TMK_RELAY_CONSTANT, place, &expr));
+    TMK_TRY(tmk_relay_new_expr(in, TMK_RELAY_CONSTANT, place, &expr));
     if (in->token.kind == RELAY_WORD && !tmk_relay_at_number(in)) {
         uint8_t truth = tmk_relay_is(in, "True");
         expr->text = truth ? "True" : "False";
@@ -114,7 +125,7 @@ static enum tmk_status find_local(struct tmk_relay_reader *in, struct tmk_relay_
 static enum tmk_status parse_named(struct tmk_relay_reader *in, enum tmk_relay_expr_kind kind,
                                    struct tmk_relay_expr **out) {
     struct tmk_relay_expr *expr;
-    TMK_TRY(new_expr(in, kind, in->token.place, &expr));
+    TMK_TRY(tmk_relay_new_expr(in, kind, in->token.place, &expr));
     TMK_TRY(tmk_relay_name(in, in->token.at, in->token.len, &expr->text));
     TMK_TRY(tmk_relay_next(in));
     *out = expr;
@@ -123,11 +134,9 @@ static enum tmk_status parse_named(struct tmk_relay_reader *in, enum tmk_relay_e
 
 static enum tmk_status parse_branch(struct tmk_relay_reader *in, struct tmk_relay_expr *expr,
                                     struct tmk_relay_body **out) {
-    struct tmk_relay_body *body = tmk_arena_alloc(&in->module->arena, sizeof *body);
-    TMK_TRY_ALLOC(body, in->diag);
     uint32_t height;
-    TMK_TRY(tmk_relay_parse_block(in, body, &height));
-    *out = body;
+    TMK_RELAY_NEW(in, *out);
+    TMK_TRY(tmk_relay_parse_block(in, *out, &height));
     return set_height(in, expr, height);
 }
 
@@ -137,12 +146,8 @@ static enum tmk_status parse_scope(struct tmk_relay_reader *in, struct tmk_relay
                                    struct tmk_relay_expr **out) {
     struct tmk_relay_expr *call, *callee;
     uint32_t height;
-    TMK_TRY(new_expr(in, TMK_RELAY_CALL, place, &call));
-    TMK_TRY(new_expr(in, TMK_RELAY_FN, place, &callee));
-    callee->fn = tmk_arena_alloc(&in->module->arena, sizeof *callee->fn);
-    TMK_TRY_ALLOC(callee->fn, in->diag);
-    callee->fn->name = "";
-    callee->fn->place = place;
+    TMK_TRY(tmk_relay_new_expr(in, TMK_RELAY_CALL, place, &call));
+    TMK_TRY(tmk_relay_new_inner(in, place, &callee));
     TMK_TRY(tmk_relay_parse_body(in, &callee->fn->body, &height));
     TMK_TRY(set_height(in, callee, height));
     call->callee = callee;
@@ -180,7 +185,7 @@ static enum tmk_status parse_brackets(struct tmk_relay_reader *in, struct tmk_re
         return TMK_OK;
     }
     struct tmk_relay_expr *expr;
-    TMK_TRY(new_expr(in, TMK_RELAY_ITEMS, place, &expr));
+    TMK_TRY(tmk_relay_new_expr(in, TMK_RELAY_ITEMS, place, &expr));
     TMK_TRY(take_args(in, expr, base));
     *out = expr;
     return TMK_OK;
@@ -193,22 +198,15 @@ static enum tmk_status parse_word(struct tmk_relay_reader *in, struct tmk_relay_
             return tmk_relay_fail(in, in->token.place,
                                   "%s is not read: only what computes tensors is", unread[i]);
     if (tmk_relay_is(in, "fn")) {
-        struct tmk_relay_expr *expr;
-        TMK_TRY(new_expr(in, TMK_RELAY_FN, in->token.place, &expr));
-        expr->fn = tmk_arena_alloc(&in->module->arena, sizeof *expr->fn);
-        TMK_TRY_ALLOC(expr->fn, in->diag);
-        expr->fn->name = "";
-        expr->fn->place = in->token.place;
         uint32_t height;
+        TMK_TRY(tmk_relay_new_inner(in, in->token.place, out));
         TMK_TRY(tmk_relay_next(in));
-        TMK_TRY(tmk_relay_parse_function(in, expr->fn, &height));
-        TMK_TRY(set_height(in, expr, height));
-        *out = expr;
-        return TMK_OK;
+        TMK_TRY(tmk_relay_parse_function(in, (*out)->fn, &height));
+        return set_height(in, *out, height);
     }
     if (tmk_relay_is(in, "if")) {
         struct tmk_relay_expr *expr, *condition;
-        TMK_TRY(new_expr(in, TMK_RELAY_IF, in->token.place, &expr));
+        TMK_TRY(tmk_relay_new_expr(in, TMK_RELAY_IF, in->token.place, &expr));
         TMK_TRY(tmk_relay_next(in));
         TMK_TRY(tmk_relay_need(in, '(', "'(' behind if"));
         TMK_TRY(tmk_relay_parse_expr(in, &condition));
@@ -235,7 +233,7 @@ static enum tmk_status parse_atom(struct tmk_relay_reader *in, struct tmk_relay_
     case RELAY_NUMBERED:
     case RELAY_LOCAL: {
         struct tmk_relay_expr *expr;
-        TMK_TRY(new_expr(in, TMK_RELAY_USE, in->token.place, &expr));
+        TMK_TRY(tmk_relay_new_expr(in, TMK_RELAY_USE, in->token.place, &expr));
         if (in->token.kind == RELAY_NUMBERED) {
             struct tmk_relay_word *word;
             TMK_TRY(tmk_relay_word(in, in->token.at, in->token.len, &word));
@@ -253,7 +251,7 @@ static enum tmk_status parse_atom(struct tmk_relay_reader *in, struct tmk_relay_
         return parse_named(in, TMK_RELAY_GLOBAL, out);
     case RELAY_META: {
         struct tmk_relay_expr *expr;
-        TMK_TRY(new_expr(in, TMK_RELAY_METADATA, in->token.place, &expr));
+        TMK_TRY(tmk_relay_new_expr(in, TMK_RELAY_METADATA, in->token.place, &expr));
         TMK_TRY(tmk_relay_name(in, in->token.at, in->token.len, &expr->text));
         expr->index = in->token.index;
         TMK_TRY(tmk_relay_push(in, &in->metadata, &expr));
@@ -304,7 +302,7 @@ static enum tmk_status parse_call(struct tmk_relay_reader *in, struct tmk_relay_
                                   struct tmk_relay_expr **out) {
     struct tmk_relay_expr *expr;
     size_t base = in->pointers.used, attrs = in->attrs.used;
-    TMK_TRY(new_expr(in, TMK_RELAY_CALL, callee->place, &expr));
+    TMK_TRY(tmk_relay_new_expr(in, TMK_RELAY_CALL, callee->place, &expr));
     expr->callee = callee;
     TMK_TRY(tmk_relay_next(in));
     TMK_TRY(take_comments_inside(in, expr));
@@ -328,7 +326,7 @@ static enum tmk_status parse_call(struct tmk_relay_reader *in, struct tmk_relay_
 static enum tmk_status parse_projection(struct tmk_relay_reader *in, struct tmk_relay_expr *of,
                                         struct tmk_relay_expr **out) {
     struct tmk_relay_expr *expr;
-    TMK_TRY(new_expr(in, TMK_RELAY_PROJECT, of->place, &expr));
+    TMK_TRY(tmk_relay_new_expr(in, TMK_RELAY_PROJECT, of->place, &expr));
     const char *at = in->at;
     uint64_t index = 0;
     for (; at < in->end && *at >= '0' && *at <= '9' && index <= UINT32_MAX; at++)
@@ -388,8 +386,8 @@ static enum tmk_status parse_infix(struct tmk_relay_reader *in, int binds,
         const struct infix *infix = find_infix(in->token.kind);
         if (!infix || infix->binds < binds)
             break;
-        TMK_TRY(new_expr(in, TMK_RELAY_CALL, left->place, &expr));
-        TMK_TRY(new_expr(in, TMK_RELAY_OPERATOR, in->token.place, &expr->callee));
+        TMK_TRY(tmk_relay_new_expr(in, TMK_RELAY_CALL, left->place, &expr));
+        TMK_TRY(tmk_relay_new_expr(in, TMK_RELAY_OPERATOR, in->token.place, &expr->callee));
         expr->callee->text = infix->name;
         TMK_TRY(tmk_relay_next(in));
         TMK_TRY(parse_infix(in, infix->binds + 1, &right));

@@ -9,17 +9,13 @@
 
 #include "base/diag.h"
 #include "base/memory.h"
+#include "base/size.h"
 
 /* ---- expressions ---- */
 
 static enum tmk_status new_json_expr(struct tmk_relay_json *from, enum tmk_relay_expr_kind kind,
                                      struct tmk_relay_expr **out) {
-    TMK_TRY(tmk_relay_part(from->nodes.in));
-    struct tmk_relay_expr *expr = tmk_arena_alloc(&from->nodes.in->module->arena, sizeof *expr);
-    TMK_TRY_ALLOC(expr, from->nodes.in->diag);
-    expr->kind = kind;
-    *out = expr;
-    return TMK_OK;
+    return tmk_relay_new_expr(from->nodes.in, kind, (struct tmk_relay_place){0}, out);
 }
 
 static enum tmk_status set_json_expr(struct tmk_relay_json *from, int64_t index,
@@ -46,14 +42,14 @@ static enum tmk_status copy_json_expr(struct tmk_relay_json *from, int64_t index
 }
 
 /* `%N = expr`; node `index` is a use of it from here on. */
-static enum tmk_status bind_number(struct tmk_relay_json *from, int64_t index, const cJSON *node,
-                                   struct tmk_relay_expr *expr) {
+static enum tmk_status bind_number(struct tmk_relay_json *from, int64_t index,
+                                   const struct tmk_relay_node *node, struct tmk_relay_expr *expr) {
     struct tmk_relay_reader *in = from->nodes.in;
-    struct tmk_relay_binding *binding = tmk_arena_alloc(&in->module->arena, sizeof *binding);
+    struct tmk_relay_binding *binding;
     struct tmk_relay_expr *use;
     char name[16];
-    TMK_TRY_ALLOC(binding, in->diag);
-    TMK_TRY(tmk_relay_json_type(from, tmk_relay_json_ref(node, "_checked_type_"), &expr->type));
+    TMK_RELAY_NEW(in, binding);
+    TMK_TRY(tmk_relay_json_type(from, tmk_relay_node_ref(node, "_checked_type_"), &expr->type));
     TMK_TRY(tmk_relay_json_span(from, node, &expr->span));
     snprintf(name, sizeof name, "%" PRIu32, from->next++);
     TMK_TRY(tmk_relay_json_string(from, name, &binding->name));
@@ -68,65 +64,93 @@ static enum tmk_status bind_number(struct tmk_relay_json *from, int64_t index, c
 static enum tmk_status read_function(struct tmk_relay_json *from, int64_t index,
                                      struct tmk_relay_function *fn);
 
-/* What has no operands. *out NULL: `node` has. */
-static enum tmk_status read_leaf(struct tmk_relay_json *from, int64_t index, const cJSON *node,
-                                 struct tmk_relay_expr **out) {
-    const char *key = tmk_relay_json_text(node, "type_key");
+static enum tmk_status read_constant(struct tmk_relay_json *from, int64_t index,
+                                     const struct tmk_relay_node *node,
+                                     struct tmk_relay_expr *expr) {
+    struct tmk_relay_reader *in = from->nodes.in;
+    const struct tmk_tensor *tensor = NULL;
+    const char *dtype = NULL;
+    TMK_TRY(tmk_relay_nodes_tensor(&from->nodes, index, tmk_relay_node_attr(node, "data"), &tensor,
+                                   &dtype));
+    TMK_TRY_ALLOC(TMK_GROW(from->constants, from->n_constants, from->constants_size), in->diag);
+    TMK_TRY_ALLOC(TMK_GROW(from->dtypes, from->n_constants, from->dtypes_size), in->diag);
+    expr->kind = TMK_RELAY_METADATA;
+    expr->text = "relay.Constant";
+    expr->index = (uint32_t)from->n_constants;
+    expr->data = *tensor;
+    expr->dtype = dtype;
+    from->dtypes[from->n_constants] = dtype;
+    tmk_tensor_share(&from->constants[from->n_constants++], tensor);
+    return tmk_relay_json_type(from, tmk_relay_node_ref(node, "_checked_type_"), &expr->type);
+}
+
+/* What has no operands. */
+static enum tmk_status read_leaf(struct tmk_relay_json *from, int64_t index,
+                                 const struct tmk_relay_node *node) {
+    const char *key = node->type + (strncmp(node->type, "relay.", 6) ? 0 : 6);
     struct tmk_relay_expr *expr;
-    *out = NULL;
-    if (!strcmp(key, "relay.Var"))
-        return tmk_relay_node_fail(&from->nodes, index, "a variable that nothing declares");
     TMK_TRY(new_json_expr(from, TMK_RELAY_OPERATOR, &expr));
-    if (!strcmp(key, "Op") || !strcmp(key, "relay.Op")) {
-        TMK_TRY(tmk_relay_json_string(from, tmk_relay_json_text(node, "repr_str"), &expr->text));
-    } else if (!strcmp(key, "GlobalVar") || !strcmp(key, "relay.GlobalVar")) {
+    if (!strcmp(node->type, "relay.Var"))
+        return tmk_relay_node_fail(&from->nodes, index, "a variable that nothing declares");
+    if (!strcmp(key, "Op")) {
+        TMK_TRY(tmk_relay_json_string(from, node->text, &expr->text));
+    } else if (!strcmp(key, "GlobalVar")) {
         expr->kind = TMK_RELAY_GLOBAL;
         TMK_TRY(tmk_relay_json_name(from, node, "name_hint", &expr->text));
-    } else if (!strcmp(key, "relay.Constant")) {
-        struct tmk_relay_reader *in = from->nodes.in;
-        const struct tmk_tensor *tensor = NULL;
-        const char *dtype = NULL;
-        TMK_TRY(tmk_relay_nodes_tensor(&from->nodes, index, tmk_relay_json_attr(node, "data"),
-                                       &tensor, &dtype));
-        TMK_TRY_ALLOC(TMK_GROW(from->constants, from->n_constants, from->constants_size), in->diag);
-        TMK_TRY_ALLOC(TMK_GROW(from->dtypes, from->n_constants, from->dtypes_size), in->diag);
-        expr->kind = TMK_RELAY_METADATA;
-        expr->text = "relay.Constant";
-        expr->index = (uint32_t)from->n_constants;
-        expr->data = *tensor;
-        expr->dtype = dtype;
-        TMK_TRY(tmk_relay_json_type(from, tmk_relay_json_ref(node, "_checked_type_"), &expr->type));
-        from->dtypes[from->n_constants] = dtype;
-        tmk_tensor_share(&from->constants[from->n_constants++], tensor);
+    } else if (!strcmp(node->type, "relay.Constant")) {
+        TMK_TRY(read_constant(from, index, node, expr));
     } else {
-        return TMK_OK;
+        return tmk_relay_node_fail(&from->nodes, index, "%.100s is not read as an expression",
+                                   node->type);
     }
-    *out = expr;
     return set_json_expr(from, index, expr);
 }
 
-/* The nodes that must be known before this one, pushed onto `dims`. */
-static enum tmk_status push_operands(struct tmk_relay_json *from, int64_t index,
-                                     const cJSON *node) {
-    static const struct {
-        const char *key, *operand, *list;
-    } kinds[] = {{"relay.Call", "op", "args"},
-                 {"relay.Tuple", NULL, "fields"},
-                 {"relay.TupleGetItem", "tuple_value", NULL},
-                 {"relay.If", "cond", NULL},
-                 {"relay.Function", NULL, NULL}};
-    const char *key = tmk_relay_json_text(node, "type_key");
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-        if (!strcmp(key, kinds[i].key)) {
-            if (kinds[i].operand) {
-                int64_t operand = tmk_relay_json_ref(node, kinds[i].operand);
-                TMK_TRY(tmk_relay_push(from->nodes.in, &from->nodes.in->dims, &operand));
-            }
-            return kinds[i].list
-                       ? tmk_relay_json_list(from, tmk_relay_json_ref(node, kinds[i].list))
-                       : TMK_OK;
-        }
-    return tmk_relay_node_fail(&from->nodes, index, "%.100s is not read as an expression", key);
+/* Expressions with operands: in an attribute, and in a list that one names. */
+struct node_kind {
+    const char *type;
+    enum tmk_relay_expr_kind kind;
+    const char *operand, *list;
+};
+
+static const struct node_kind *find_node_kind(const struct tmk_relay_node *node) {
+    static const struct node_kind kinds[] = {
+        {"relay.Call", TMK_RELAY_CALL, "op", "args"},
+        {"relay.Tuple", TMK_RELAY_ITEMS, NULL, "fields"},
+        {"relay.TupleGetItem", TMK_RELAY_PROJECT, "tuple_value", NULL},
+        {"relay.If", TMK_RELAY_IF, "cond", NULL},
+        {"relay.Function", TMK_RELAY_FN, NULL, NULL}};
+    for (size_t i = 0; i < TMK_COUNT(kinds); i++)
+        if (!strcmp(node->type, kinds[i].type))
+            return &kinds[i];
+    return NULL;
+}
+
+/* The nodes that must be known before this one. */
+struct node_operands {
+    int64_t single;
+    const int64_t *rest;
+    uint32_t n, n_single; /* of all; 1: there is a single one, which comes first */
+};
+
+static enum tmk_status find_operands(struct tmk_relay_json *from, const struct node_kind *kind,
+                                     const struct tmk_relay_node *node, struct node_operands *out) {
+    const struct tmk_relay_node *list;
+    struct node_operands all = {.n_single = kind->operand != NULL};
+    if (kind->operand)
+        all.single = tmk_relay_node_ref(node, kind->operand);
+    all.n = all.n_single;
+    if (kind->list) {
+        TMK_TRY(tmk_relay_node(&from->nodes, tmk_relay_node_ref(node, kind->list), &list));
+        all.rest = list->data;
+        all.n += list->n_data;
+    }
+    *out = all;
+    return TMK_OK;
+}
+
+static int64_t operand_at(const struct node_operands *all, uint32_t i) {
+    return i < all->n_single ? all->single : all->rest[i - all->n_single];
 }
 
 static enum tmk_status read_body(struct tmk_relay_json *from, int64_t index,
@@ -134,39 +158,36 @@ static enum tmk_status read_body(struct tmk_relay_json *from, int64_t index,
 
 static enum tmk_status read_branch(struct tmk_relay_json *from, int64_t index,
                                    struct tmk_relay_body **out) {
-    *out = tmk_arena_alloc(&from->nodes.in->module->arena, sizeof **out);
-    return *out ? read_body(from, index, *out) : tmk_nomem(from->nodes.in->diag);
+    TMK_RELAY_NEW(from->nodes.in, *out);
+    return read_body(from, index, *out);
 }
 
-/* The node's expression, now that its operands (above `base`) are known. */
-static enum tmk_status build_expr(struct tmk_relay_json *from, int64_t index, const cJSON *node,
-                                  size_t base) {
+/* The node's expression, now that its operands are known. */
+static enum tmk_status build_expr(struct tmk_relay_json *from, int64_t index,
+                                  const struct node_kind *kind, const struct tmk_relay_node *node,
+                                  const struct node_operands *all) {
     struct tmk_relay_reader *in = from->nodes.in;
-    const char *key = tmk_relay_json_text(node, "type_key");
     struct tmk_relay_expr *expr, *operand;
-    size_t n = tmk_relay_json_listed_count(from, base), args = in->pointers.used, first = 0;
-    TMK_TRY(new_json_expr(from, TMK_RELAY_ITEMS, &expr));
-    if (!strcmp(key, "relay.Call")) {
-        expr->kind = TMK_RELAY_CALL;
-        TMK_TRY(copy_json_expr(from, tmk_relay_json_listed(from, base, first++), &expr->callee));
-        TMK_TRY(tmk_relay_json_attrs(from, tmk_relay_json_ref(node, "attrs"), &expr->attrs,
+    size_t args = in->pointers.used;
+    const bool call = kind->kind == TMK_RELAY_CALL;
+    TMK_TRY(new_json_expr(from, kind->kind, &expr));
+    if (call) {
+        TMK_TRY(copy_json_expr(from, all->single, &expr->callee));
+        TMK_TRY(tmk_relay_json_attrs(from, tmk_relay_node_ref(node, "attrs"),
+                                     expr->callee->text ? expr->callee->text : "", &expr->attrs,
                                      &expr->n_attrs));
-    } else if (!strcmp(key, "relay.TupleGetItem")) {
-        expr->kind = TMK_RELAY_PROJECT;
-        expr->index = (uint32_t)tmk_relay_json_ref(node, "index");
-    } else if (!strcmp(key, "relay.If")) {
-        expr->kind = TMK_RELAY_IF;
-        TMK_TRY(read_branch(from, tmk_relay_json_ref(node, "true_branch"), &expr->body));
-        TMK_TRY(read_branch(from, tmk_relay_json_ref(node, "false_branch"), &expr->otherwise));
-    } else if (!strcmp(key, "relay.Function")) {
-        expr->kind = TMK_RELAY_FN;
-        expr->fn = tmk_arena_alloc(&in->module->arena, sizeof *expr->fn);
-        TMK_TRY_ALLOC(expr->fn, in->diag);
+    } else if (kind->kind == TMK_RELAY_PROJECT) {
+        expr->index = (uint32_t)tmk_relay_node_ref(node, "index");
+    } else if (kind->kind == TMK_RELAY_IF) {
+        TMK_TRY(read_branch(from, tmk_relay_node_ref(node, "true_branch"), &expr->body));
+        TMK_TRY(read_branch(from, tmk_relay_node_ref(node, "false_branch"), &expr->otherwise));
+    } else if (kind->kind == TMK_RELAY_FN) {
+        TMK_RELAY_NEW(in, expr->fn);
         expr->fn->name = "";
         TMK_TRY(read_function(from, index, expr->fn));
     }
-    for (size_t i = first; i < n; i++) {
-        TMK_TRY(copy_json_expr(from, tmk_relay_json_listed(from, base, i), &operand));
+    for (uint32_t i = call; i < all->n; i++) {
+        TMK_TRY(copy_json_expr(from, operand_at(all, i), &operand));
         TMK_TRY(tmk_relay_push(in, &in->pointers, &operand));
     }
     TMK_TRY(tmk_relay_pop(in, &in->pointers, args, &expr->args, &expr->n_args));
@@ -180,34 +201,27 @@ static enum tmk_status push_todo(struct tmk_relay_json *from, int64_t index) {
 }
 
 /* Builds the node on top of the list, or puts there what it needs first. */
-static enum tmk_status build_top(struct tmk_relay_json *from, int64_t index, const cJSON *node) {
-    struct tmk_relay_reader *in = from->nodes.in;
-    struct tmk_relay_expr *leaf;
-    const char *key = tmk_relay_json_text(node, "type_key");
-    if (strcmp(key, "relay.Call") != 0 && strcmp(key, "relay.Tuple") != 0 &&
-        strcmp(key, "relay.TupleGetItem") != 0 && strcmp(key, "relay.If") != 0 &&
-        strcmp(key, "relay.Function") != 0) {
-        TMK_TRY(read_leaf(from, index, node, &leaf));
-        if (leaf)
-            return TMK_OK;
-    }
-    size_t base = in->dims.used, missing = 0;
-    TMK_TRY(push_operands(from, index, node));
-    for (size_t i = tmk_relay_json_listed_count(from, base); i-- > 0;) {
-        int64_t operand = tmk_relay_json_listed(from, base, i);
+static enum tmk_status build_top(struct tmk_relay_json *from, int64_t index,
+                                 const struct tmk_relay_node *node) {
+    const struct node_kind *kind = find_node_kind(node);
+    struct node_operands all;
+    bool missing = false;
+    if (!kind)
+        return read_leaf(from, index, node);
+    TMK_TRY(find_operands(from, kind, node, &all));
+    for (uint32_t i = all.n; i-- > 0;) {
+        int64_t operand = operand_at(&all, i);
         if (operand < 0 || (uint64_t)operand >= from->nodes.items.n)
             return tmk_relay_node_fail(&from->nodes, index, "an operand that there is not");
         if (!from->exprs[operand]) {
-            missing++;
+            missing = true;
             TMK_TRY(push_todo(from, operand));
         }
     }
     if (missing && from->open[index])
         return tmk_relay_node_fail(&from->nodes, index, "it needs itself");
-    from->open[index] = missing > 0;
-    enum tmk_status status = missing ? TMK_OK : build_expr(from, index, node, base);
-    in->dims.used = base;
-    return status;
+    from->open[index] = missing;
+    return missing ? TMK_OK : build_expr(from, index, kind, node, &all);
 }
 
 static enum tmk_status read_expr(struct tmk_relay_json *from, int64_t index,
@@ -216,98 +230,80 @@ static enum tmk_status read_expr(struct tmk_relay_json *from, int64_t index,
     TMK_TRY(push_todo(from, index));
     while (from->n_todo > base) {
         int64_t top = from->todo[from->n_todo - 1];
-        cJSON *node;
+        const struct tmk_relay_node *node;
         TMK_TRY(tmk_relay_node(&from->nodes, top, &node));
-        enum tmk_status status = TMK_OK;
         if (from->exprs[top])
             from->n_todo--;
         else
-            status = build_top(from, top, node);
-        cJSON_Delete(node);
-        TMK_TRY(status);
+            TMK_TRY(build_top(from, top, node));
     }
     return copy_json_expr(from, index, out);
 }
 
 /* ---- variables, bodies, functions ---- */
 
-static enum tmk_status make_variable(struct tmk_relay_json *from, int64_t index, const cJSON *node,
-                                     struct tmk_relay_binding *binding) {
-    struct tmk_relay_expr *use;
-    const char *hint = "";
-    cJSON *id;
-    if (strcmp(tmk_relay_json_text(node, "type_key"), "relay.Var") != 0)
-        return tmk_relay_node_fail(&from->nodes, index, "expected a variable");
-    TMK_TRY(tmk_relay_node(&from->nodes, tmk_relay_json_ref(node, "vid"), &id));
-    enum tmk_status status = tmk_relay_json_name(from, id, "name_hint", &hint);
-    cJSON_Delete(id);
-    TMK_TRY(status);
-    /* Names differ within a definition: a counter goes behind those that were there before. */
-    const char **out = &binding->name;
-    struct tmk_relay_reader *in = from->nodes.in;
+/* Names differ within a definition: a counter goes behind those that were there before. */
+static enum tmk_status own_name(struct tmk_relay_json *from, const char *hint, const char **out) {
     struct tmk_relay_word *word, *made;
-    TMK_TRY(tmk_relay_word(in, hint, strlen(hint), &word));
+    TMK_TRY(tmk_relay_word(from->nodes.in, hint, strlen(hint), &word));
     made = word;
     while (made->bound == from->definition) {
         char name[RELAY_MAX_NAME + 16];
         snprintf(name, sizeof name, "%s%" PRIu32, word->text, ++word->copies);
-        TMK_TRY(tmk_relay_word(in, name, strlen(name), &made));
+        TMK_TRY(tmk_relay_word(from->nodes.in, name, strlen(name), &made));
     }
     made->bound = from->definition;
     *out = made->text;
-    TMK_TRY(tmk_relay_json_type(from, tmk_relay_json_ref(node, "type_annotation"), &binding->type));
-    TMK_TRY(
-        tmk_relay_json_type(from, tmk_relay_json_ref(node, "_checked_type_"), &binding->checked));
-    TMK_TRY(tmk_relay_json_span(from, node, &binding->span));
-    TMK_TRY(new_json_expr(from, TMK_RELAY_USE, &use));
-    use->binding = binding;
-    return set_json_expr(from, index, use);
+    return TMK_OK;
 }
 
 static enum tmk_status read_variable(struct tmk_relay_json *from, int64_t index,
                                      enum tmk_relay_binding_kind kind,
                                      struct tmk_relay_binding **out) {
-    cJSON *node;
-    *out = tmk_arena_alloc(&from->nodes.in->module->arena, sizeof **out);
-    TMK_TRY_ALLOC(*out, from->nodes.in->diag);
-    (*out)->kind = kind;
+    struct tmk_relay_binding *binding;
+    const struct tmk_relay_node *node, *id;
+    struct tmk_relay_expr *use;
+    const char *hint;
+    TMK_RELAY_NEW(from->nodes.in, binding);
     TMK_TRY(tmk_relay_node(&from->nodes, index, &node));
-    enum tmk_status status = from->exprs[index]
-                                 ? tmk_relay_node_fail(&from->nodes, index, "declared twice")
-                                 : make_variable(from, index, node, *out);
-    cJSON_Delete(node);
-    return status;
+    if (from->exprs[index])
+        return tmk_relay_node_fail(&from->nodes, index, "declared twice");
+    if (strcmp(node->type, "relay.Var") != 0)
+        return tmk_relay_node_fail(&from->nodes, index, "expected a variable");
+    TMK_TRY(tmk_relay_node(&from->nodes, tmk_relay_node_ref(node, "vid"), &id));
+    TMK_TRY(tmk_relay_json_name(from, id, "name_hint", &hint));
+    TMK_TRY(own_name(from, hint, &binding->name));
+    TMK_TRY(tmk_relay_json_type(from, tmk_relay_node_ref(node, "type_annotation"), &binding->type));
+    TMK_TRY(
+        tmk_relay_json_type(from, tmk_relay_node_ref(node, "_checked_type_"), &binding->checked));
+    TMK_TRY(tmk_relay_json_span(from, node, &binding->span));
+    binding->kind = kind;
+    *out = binding;
+    TMK_TRY(new_json_expr(from, TMK_RELAY_USE, &use));
+    use->binding = binding;
+    return set_json_expr(from, index, use);
 }
 
-/* `let var = value` of node `index`; *rest is its body. *rest 0: it is no let. */
-static enum tmk_status read_let(struct tmk_relay_json *from, int64_t index, int64_t *rest) {
-    struct tmk_relay_reader *in = from->nodes.in;
+/* `let var = value` of a node. */
+static enum tmk_status read_let(struct tmk_relay_json *from, const struct tmk_relay_node *node) {
     struct tmk_relay_binding *binding;
-    cJSON *node;
-    TMK_TRY(tmk_relay_node(&from->nodes, index, &node));
-    bool let = !strcmp(tmk_relay_json_text(node, "type_key"), "relay.Let");
-    int64_t var = tmk_relay_json_ref(node, "var"), value = tmk_relay_json_ref(node, "value");
-    *rest = let ? tmk_relay_json_ref(node, "body") : 0;
-    cJSON_Delete(node);
-    if (!let)
-        return TMK_OK;
-    TMK_TRY(read_variable(from, var, TMK_RELAY_LET, &binding));
-    TMK_TRY(read_expr(from, value, &binding->expr));
-    return tmk_relay_push(in, &in->pointers, &binding);
+    TMK_TRY(read_variable(from, tmk_relay_node_ref(node, "var"), TMK_RELAY_LET, &binding));
+    TMK_TRY(read_expr(from, tmk_relay_node_ref(node, "value"), &binding->expr));
+    return tmk_relay_push(from->nodes.in, &from->nodes.in->pointers, &binding);
 }
 
 static enum tmk_status read_body(struct tmk_relay_json *from, int64_t index,
                                  struct tmk_relay_body *body) {
     struct tmk_relay_reader *in = from->nodes.in;
     size_t base = in->pointers.used, known = from->known.used;
-    int64_t rest;
+    const struct tmk_relay_node *node;
     TMK_TRY(tmk_relay_enter(in));
-    for (;;) {
+    for (;; index = tmk_relay_node_ref(node, "body")) {
         TMK_TRY(tmk_relay_part(in));
-        TMK_TRY(read_let(from, index, &rest));
-        if (!rest)
+        TMK_TRY(tmk_relay_node(&from->nodes, index, &node));
+        if (strcmp(node->type, "relay.Let") != 0)
             break;
-        index = rest;
+        TMK_TRY(read_let(from, node));
     }
     TMK_TRY(read_expr(from, index, &body->result));
     TMK_TRY(tmk_relay_pop(in, &in->pointers, base, &body->bindings, &body->n));
@@ -321,41 +317,33 @@ static enum tmk_status read_body(struct tmk_relay_json *from, int64_t index,
     return TMK_OK;
 }
 
-static enum tmk_status read_parts(struct tmk_relay_json *from, const cJSON *node,
-                                  struct tmk_relay_function *fn) {
-    struct tmk_relay_reader *in = from->nodes.in;
-    size_t base = in->dims.used, params = in->pointers.used, known = from->known.used;
-    TMK_TRY(tmk_relay_json_list(from, tmk_relay_json_ref(node, "params")));
-    for (size_t i = 0; i < tmk_relay_json_listed_count(from, base); i++) {
-        struct tmk_relay_binding *param;
-        TMK_TRY(read_variable(from, tmk_relay_json_listed(from, base, i), TMK_RELAY_PARAM, &param));
-        TMK_TRY(tmk_relay_push(in, &in->pointers, &param));
-    }
-    in->dims.used = base;
-    TMK_TRY(tmk_relay_pop(in, &in->pointers, params, &fn->params, &fn->n_params));
-    TMK_TRY(tmk_relay_json_dict(from, tmk_relay_json_ref(node, "attrs"), &fn->attrs, &fn->n_attrs));
-    TMK_TRY(tmk_relay_json_type(from, tmk_relay_json_ref(node, "ret_type"), &fn->result));
-    TMK_TRY(read_body(from, tmk_relay_json_ref(node, "body"), &fn->body));
-    clear_exprs(from, known);
-    return TMK_OK;
-}
-
 static enum tmk_status read_function(struct tmk_relay_json *from, int64_t index,
                                      struct tmk_relay_function *fn) {
-    cJSON *node;
+    struct tmk_relay_reader *in = from->nodes.in;
+    const struct tmk_relay_node *node, *list;
+    size_t params = in->pointers.used, known = from->known.used;
     TMK_TRY(tmk_relay_node(&from->nodes, index, &node));
-    enum tmk_status status = strcmp(tmk_relay_json_text(node, "type_key"), "relay.Function")
-                                 ? tmk_relay_node_fail(&from->nodes, index, "expected a function")
-                                 : read_parts(from, node, fn);
-    cJSON_Delete(node);
-    return status;
+    if (strcmp(node->type, "relay.Function") != 0)
+        return tmk_relay_node_fail(&from->nodes, index, "expected a function");
+    TMK_TRY(tmk_relay_node(&from->nodes, tmk_relay_node_ref(node, "params"), &list));
+    for (uint32_t i = 0; i < list->n_data; i++) {
+        struct tmk_relay_binding *param;
+        TMK_TRY(read_variable(from, list->data[i], TMK_RELAY_PARAM, &param));
+        TMK_TRY(tmk_relay_push(in, &in->pointers, &param));
+    }
+    TMK_TRY(tmk_relay_pop(in, &in->pointers, params, &fn->params, &fn->n_params));
+    TMK_TRY(tmk_relay_json_dict(from, tmk_relay_node_ref(node, "attrs"), &fn->attrs, &fn->n_attrs));
+    TMK_TRY(tmk_relay_json_type(from, tmk_relay_node_ref(node, "ret_type"), &fn->result));
+    TMK_TRY(read_body(from, tmk_relay_node_ref(node, "body"), &fn->body));
+    clear_exprs(from, known);
+    return TMK_OK;
 }
 
 static enum tmk_status read_definition(struct tmk_relay_json *from, const char *name,
                                        int64_t index) {
     struct tmk_relay_reader *in = from->nodes.in;
-    struct tmk_relay_function *fn = tmk_arena_alloc(&in->module->arena, sizeof *fn);
-    TMK_TRY_ALLOC(fn, in->diag);
+    struct tmk_relay_function *fn;
+    TMK_RELAY_NEW(in, fn);
     fn->form = TMK_RELAY_DEF_FORM;
     fn->name = name;
     from->definition++;
@@ -372,32 +360,24 @@ static int by_name(const void *a, const void *b) {
 }
 
 static enum tmk_status read_functions(struct tmk_relay_json *from, int64_t map) {
-    struct tmk_relay_reader *in = from->nodes.in;
-    size_t base = in->dims.used;
-    TMK_TRY(tmk_relay_json_list(from, map));
-    for (size_t i = 0; i + 1 < tmk_relay_json_listed_count(from, base); i += 2) {
+    const struct tmk_relay_node *pairs, *global;
+    TMK_TRY(tmk_relay_node(&from->nodes, map, &pairs));
+    for (uint32_t i = 0; i + 1 < pairs->n_data; i += 2) {
         const char *name;
-        cJSON *global;
-        TMK_TRY(tmk_relay_node(&from->nodes, tmk_relay_json_listed(from, base, i), &global));
-        enum tmk_status status = tmk_relay_json_name(from, global, "name_hint", &name);
-        cJSON_Delete(global);
-        TMK_TRY(status);
-        TMK_TRY(read_definition(from, name, tmk_relay_json_listed(from, base, i + 1)));
+        TMK_TRY(tmk_relay_node(&from->nodes, pairs->data[i], &global));
+        TMK_TRY(tmk_relay_json_name(from, global, "name_hint", &name));
+        TMK_TRY(read_definition(from, name, pairs->data[i + 1]));
     }
-    in->dims.used = base;
     return TMK_OK;
 }
 
 static enum tmk_status read_module(struct tmk_relay_json *from) {
     struct tmk_relay_reader *in = from->nodes.in;
     struct tmk_relay_module *module = in->module;
-    cJSON *root;
+    const struct tmk_relay_node *root;
     TMK_TRY(tmk_relay_node(&from->nodes, from->nodes.root, &root));
-    bool whole = !strcmp(tmk_relay_json_text(root, "type_key"), "IRModule");
-    int64_t functions = tmk_relay_json_ref(root, "functions");
-    cJSON_Delete(root);
-    if (whole)
-        TMK_TRY(read_functions(from, functions));
+    if (!strcmp(root->type, "IRModule"))
+        TMK_TRY(read_functions(from, tmk_relay_node_ref(root, "functions")));
     else
         TMK_TRY(read_definition(from, "main", from->nodes.root));
     TMK_TRY(tmk_relay_pop(in, &in->pointers, 0, &module->functions, &module->n_functions));

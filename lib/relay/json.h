@@ -22,31 +22,23 @@ struct tmk_relay_json {
 
 /* ---- json_nodes.c ---- */
 
-/* Members of a node; "" and NULL where there is none. */
-const char *tmk_relay_json_text(const cJSON *node, const char *key);
-const char *tmk_relay_json_attr(const cJSON *node, const char *key);
-/* The node that an attribute names; 0: none. */
-int64_t tmk_relay_json_ref(const cJSON *node, const char *key);
 TMK_NODISCARD enum tmk_status tmk_relay_json_string(struct tmk_relay_json *from, const char *text,
                                                     const char **out);
-
 /* A text that an attribute is, or whose node it names. */
-TMK_NODISCARD enum tmk_status tmk_relay_json_name(struct tmk_relay_json *from, const cJSON *node,
+TMK_NODISCARD enum tmk_status tmk_relay_json_name(struct tmk_relay_json *from,
+                                                  const struct tmk_relay_node *node,
                                                   const char *key, const char **out);
-/* The numbers in the list "data" of node `index`, pushed onto `dims`; those above `base` there. */
-TMK_NODISCARD enum tmk_status tmk_relay_json_list(struct tmk_relay_json *from, int64_t index);
-int64_t tmk_relay_json_listed(const struct tmk_relay_json *from, size_t base, size_t i);
-size_t tmk_relay_json_listed_count(const struct tmk_relay_json *from, size_t base);
-/* *out NULL: there is none. */
+/* The type of node `index`. *out NULL: there is none. */
 TMK_NODISCARD enum tmk_status tmk_relay_json_type(struct tmk_relay_json *from, int64_t index,
                                                   struct tmk_relay_type **out);
 /* Where the node stood in the source, "file:line:column"; untouched where that is not known. */
-TMK_NODISCARD enum tmk_status tmk_relay_json_span(struct tmk_relay_json *from, const cJSON *node,
+TMK_NODISCARD enum tmk_status tmk_relay_json_span(struct tmk_relay_json *from,
+                                                  const struct tmk_relay_node *node,
                                                   const char **out);
-
-/* The attributes of a call; node 0 has none. */
+/* The attributes of a call of the operator `op`; node 0 has none. */
 TMK_NODISCARD enum tmk_status tmk_relay_json_attrs(struct tmk_relay_json *from, int64_t index,
-                                                   struct tmk_relay_attr **out, uint32_t *n);
+                                                   const char *op, struct tmk_relay_attr **out,
+                                                   uint32_t *n);
 /* Those of a function; untouched where it has none. */
 TMK_NODISCARD enum tmk_status tmk_relay_json_dict(struct tmk_relay_json *from, int64_t index,
                                                   struct tmk_relay_attr **out, uint32_t *n);

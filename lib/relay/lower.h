@@ -40,8 +40,10 @@ struct tmk_relay_op {
     const char *name; /* Relay's; "": the row is for writing only; NULL ends a table */
     uint32_t min_in, max_in;
     unsigned flags;
-    /* Relay's attributes in their order: "axis=-1; mode='clip'; begin". The default as Relay prints
-     * it, text in quotes; None: absent; nothing: the call must have it. */
+    /* Relay's attributes in their order: "axis=-1; mode='clip'; begin; eps:real". The default as
+     * Relay prints it, text in quotes; None: absent; nothing: the call must have it. Of int, real
+     * and bool TVM has C++'s own; where the default does not tell, a type does ("object": another).
+     */
     const char *attrs;
     /* ONNX's operator ("ai.tidemark::X": of that domain), then for people what else there may be:
      * "Conv; of 8-bit integers ConvInteger". */
@@ -65,6 +67,9 @@ extern const struct tmk_relay_op tmk_relay_ops_codes[], tmk_relay_ops_convolve[]
     tmk_relay_ops_qnn[], tmk_relay_ops_reduce[], tmk_relay_ops_shape[], tmk_relay_ops_tensor[];
 /* NULL: no such operator. */
 const struct tmk_relay_op *tmk_relay_op_find(const char *name);
+/* Is the attribute a plain INT, REAL or BOOL in TVM? */
+bool tmk_relay_op_attr_is(const struct tmk_relay_op *op, const char *name,
+                          enum tmk_relay_attr_kind kind);
 /* TMK_UNSUPPORTED names every operator without a row that the function and those that it calls use,
  * with places. */
 TMK_NODISCARD enum tmk_status tmk_relay_known(const struct tmk_relay_module *module,
@@ -115,7 +120,7 @@ struct tmk_relay_call {
 /* A name that no value has yet: `want`, or with a number behind it. NULL: no memory. */
 const char *tmk_rl_unique(struct tmk_relay_lowering *l, const char *want);
 /* A printed string in the scratch arena; NULL: no memory. */
-const char *tmk_rl_text(struct tmk_relay_lowering *l, const char *fmt, ...) TMK_PRINTF(2, 3);
+#define tmk_rl_text(lowering, ...) tmk_arena_printf(&(lowering)->scratch, __VA_ARGS__)
 /* A type, widened; unknown where it is no tensor. */
 TMK_NODISCARD enum tmk_status tmk_rl_type(const struct tmk_relay_type *from, struct tmk_type *out,
                                           struct tmk_diag *diag);

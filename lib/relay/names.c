@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Weights and biases as codes: under the names that they had, and in an annotated text, where the
  * params file has integers and the text dequantizes them. */
-#include <stdio.h>
 #include <string.h>
 
 #include "base/diag.h"
@@ -142,13 +141,11 @@ static struct tmk_relay_expr *by_channel(struct tmk_relay_coding *c, struct tmk_
                                          const char *name, const char *what, enum tmk_dtype dtype,
                                          const void *numbers, uint32_t n) {
     const struct tmk_shape shape = {.rank = 1, .dim = {n}};
-    const size_t size = strlen(name) + strlen(what) + 1;
-    char *text = tmk_arena_alloc(b->arena, size);
+    const char *text = tmk_arena_printf(b->arena, "%s%s", name, what);
     struct tmk_tensor tensor;
     b->nomem |= !text;
     if (!text || c->status != TMK_OK)
         return NULL;
-    snprintf(text, size, "%s%s", name, what);
     if ((c->status = tmk_tensor_init(&tensor, dtype, &shape, c->diag)) != TMK_OK)
         return NULL;
     memcpy(tensor.data, numbers, tmk_tensor_bytes(&tensor));

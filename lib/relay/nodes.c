@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "base/json.h"
 #include "base/memory.h"
 #include "relay/base64.h"
 #include "relay/record.h"
@@ -72,30 +73,102 @@ static enum tmk_status take_member(struct tmk_relay_nodes *nodes, const char *ke
     return TMK_OK;
 }
 
-/* Node `index` as a tree, to be deleted. */
-enum tmk_status tmk_relay_node(struct tmk_relay_nodes *nodes, int64_t index, cJSON **out) {
+/* ---- one node ---- */
+
+/* The text of a string; NULL: it is none. */
+static const char *copy_string(struct tmk_relay_nodes *nodes, const cJSON *item, bool *failed) {
+    const char *text = cJSON_GetStringValue(item);
+    const char *copy = text ? tmk_arena_strdup(&nodes->arena, text) : NULL;
+    *failed |= text && !copy;
+    return copy;
+}
+
+/* An array for the elements of a list or members of an object; *n: how many. */
+static void *new_elements(struct tmk_relay_nodes *nodes, const cJSON *list, size_t size,
+                          uint32_t *n, bool *failed) {
+    *n = (uint32_t)cJSON_GetArraySize(list);
+    void *elements = tmk_arena_array(&nodes->arena, *n, size);
+    *failed |= !elements;
+    return elements;
+}
+
+static bool convert_node(struct tmk_relay_nodes *nodes, const cJSON *tree,
+                         struct tmk_relay_node *out) {
+    const cJSON *attrs = tmk_json_member(tree, "attrs"), *data = tmk_json_member(tree, "data"),
+                *keys = tmk_json_member(tree, "keys"), *item;
+    bool failed = false;
+    uint32_t i;
+    const char *type = copy_string(nodes, tmk_json_member(tree, "type_key"), &failed),
+               *text = copy_string(nodes, tmk_json_member(tree, "repr_str"), &failed);
+    struct tmk_relay_node node = {.type = type ? type : "", .text = text ? text : ""};
+    node.attrs = new_elements(nodes, attrs, sizeof *node.attrs, &node.n_attrs, &failed);
+    int64_t *numbers = new_elements(nodes, data, sizeof *numbers, &node.n_data, &failed);
+    node.keys = new_elements(nodes, keys, sizeof(char *), &node.n_keys, &failed);
+    if (failed)
+        return false;
+    for (i = 0, item = attrs ? attrs->child : NULL; item; item = item->next, i++) {
+        node.attrs[i].name = item->string ? tmk_arena_strdup(&nodes->arena, item->string) : NULL;
+        node.attrs[i].text = copy_string(nodes, item, &failed);
+        failed |= item->string && !node.attrs[i].name;
+    }
+    for (i = 0, item = data ? data->child : NULL; item; item = item->next, i++)
+        numbers[i] = cJSON_IsNumber(item) && item->valuedouble >= 0 && item->valuedouble < 1e9
+                         ? (int64_t)item->valuedouble
+                         : -1;
+    for (i = 0, item = keys ? keys->child : NULL; item; item = item->next, i++)
+        node.keys[i] = copy_string(nodes, item, &failed);
+    node.data = numbers;
+    *out = node;
+    return !failed;
+}
+
+static enum tmk_status parse_node(struct tmk_relay_nodes *nodes, struct tmk_relay_extent text,
+                                  struct tmk_relay_node **out) {
+    struct tmk_relay_node *node = tmk_arena_alloc(&nodes->arena, sizeof *node);
+    struct tmk_diag why = {0};
+    cJSON *tree;
+    size_t held = 0; /* for a moment */
+    TMK_TRY_ALLOC(node, nodes->in->diag);
+    enum tmk_status status = tmk_json_parse_object(text.at, text.len, &tree, &held, &why);
+    tmk_memory_uncharge(held);
+    if (status != TMK_OK)
+        return fail_at(nodes, text.at, status, &why);
+    const bool converted = convert_node(nodes, tree, node);
+    cJSON_Delete(tree);
+    *out = node;
+    return converted ? TMK_OK : tmk_nomem(nodes->in->diag);
+}
+
+enum tmk_status tmk_relay_node(struct tmk_relay_nodes *nodes, int64_t index,
+                               const struct tmk_relay_node **out) {
     if (index < 0 || (uint64_t)index >= nodes->items.n)
         return tmk_relay_fail(nodes->in, tmk_relay_nodes_place(nodes, nodes->json),
                               "%sthere is no node %" PRId64, nodes->what, index);
-    struct tmk_diag why = {0};
-    struct tmk_relay_extent node = nodes->items.items[index];
-    nodes->read += node.len;
-    if (nodes->read > (uint64_t)nodes->len * TIMES + SLACK)
-        return tmk_relay_fail(nodes->in, tmk_relay_nodes_place(nodes, node.at),
+    struct tmk_relay_extent text = nodes->items.items[index];
+    nodes->used += text.len;
+    if (nodes->used > (uint64_t)nodes->len * TIMES + SLACK)
+        return tmk_relay_fail(nodes->in, tmk_relay_nodes_place(nodes, text.at),
                               "%snodes are used more than %d times, on average", nodes->what,
                               TIMES);
-    size_t held = 0; /* nodes come one within the other, and are small compared to all */
-    enum tmk_status status = tmk_json_parse_object(node.at, node.len, out, &held, &why);
-    tmk_memory_uncharge(held);
-    return status == TMK_OK ? TMK_OK : fail_at(nodes, node.at, status, &why);
+    if (!nodes->read[index])
+        TMK_TRY(parse_node(nodes, text, &nodes->read[index]));
+    *out = nodes->read[index];
+    return TMK_OK;
 }
 
-/* The number of a node; -1: it is none. */
-int64_t tmk_relay_node_number(const cJSON *item) {
-    return cJSON_IsNumber(item) && item->valuedouble >= 0 && item->valuedouble < 1e9
-               ? (int64_t)item->valuedouble
-               : -1;
+const char *tmk_relay_node_attr(const struct tmk_relay_node *node, const char *key) {
+    for (uint32_t i = 0; i < node->n_attrs; i++)
+        if (node->attrs[i].name && strcmp(node->attrs[i].name, key) == 0)
+            return node->attrs[i].text;
+    return NULL;
 }
+
+int64_t tmk_relay_node_ref(const struct tmk_relay_node *node, const char *key) {
+    const char *text = tmk_relay_node_attr(node, key);
+    return text ? strtoll(text, NULL, 10) : 0;
+}
+
+/* ---- all of them ---- */
 
 static enum tmk_status read_array(struct tmk_relay_nodes *nodes, size_t index) {
     struct tmk_relay_reader *in = nodes->in;
@@ -168,7 +241,8 @@ enum tmk_status tmk_relay_nodes_open(struct tmk_relay_nodes *nodes) {
                               "something stands behind the JSON");
     nodes->tensors = calloc(nodes->arrays.n + 1, sizeof *nodes->tensors);
     nodes->dtypes = calloc(nodes->arrays.n + 1, sizeof *nodes->dtypes);
-    return nodes->tensors && nodes->dtypes ? TMK_OK : tmk_nomem(nodes->in->diag);
+    nodes->read = calloc(nodes->items.n + 1, sizeof(struct tmk_relay_node *));
+    return nodes->tensors && nodes->dtypes && nodes->read ? TMK_OK : tmk_nomem(nodes->in->diag);
 }
 
 void tmk_relay_nodes_finish(struct tmk_relay_nodes *nodes) {
@@ -176,37 +250,33 @@ void tmk_relay_nodes_finish(struct tmk_relay_nodes *nodes) {
         tmk_tensor_finish(&nodes->tensors[i]);
     free(nodes->tensors);
     free(nodes->dtypes);
+    free(nodes->read);
+    tmk_arena_finish(&nodes->arena);
     free(nodes->items.items);
     free(nodes->arrays.items);
 }
 
 /* ---- the metadata section ---- */
 
-static enum tmk_status read_list(struct tmk_relay_nodes *nodes, const cJSON *list) {
+static enum tmk_status read_constants(struct tmk_relay_nodes *nodes,
+                                      const struct tmk_relay_node *list) {
     struct tmk_relay_reader *in = nodes->in;
-    size_t n = 0;
-    for (const cJSON *item = list ? list->child : NULL; item; item = item->next, n++)
+    struct tmk_relay_module *module = in->module;
+    for (uint32_t i = 0; i < list->n_data; i++)
         TMK_TRY(tmk_relay_part(in));
-    in->module->constants = tmk_arena_array(&in->module->arena, n, sizeof(struct tmk_tensor));
-    in->module->constant_dtypes = tmk_arena_array(&in->module->arena, n, sizeof(char *));
-    TMK_TRY_ALLOC(in->module->constants && in->module->constant_dtypes, in->diag);
-    for (const cJSON *item = list ? list->child : NULL; item; item = item->next) {
-        /* The constant that node `index` is. */
-        int64_t index = tmk_relay_node_number(item);
-        struct tmk_relay_module *module = nodes->in->module;
-        const struct tmk_tensor *tensor = NULL;
-        const char *dtype = NULL;
-        cJSON *node;
+    module->constants = tmk_arena_array(&module->arena, list->n_data, sizeof *module->constants);
+    module->constant_dtypes = tmk_arena_array(&module->arena, list->n_data, sizeof(char *));
+    TMK_TRY_ALLOC(module->constants && module->constant_dtypes, in->diag);
+    for (uint32_t i = 0; i < list->n_data; i++) {
+        const int64_t index = list->data[i];
+        const struct tmk_relay_node *node;
+        const struct tmk_tensor *tensor;
+        const char *dtype;
         TMK_TRY(tmk_relay_node(nodes, index, &node));
-        const char *type = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(node, "type_key"));
-        const cJSON *attrs = cJSON_GetObjectItemCaseSensitive(node, "attrs");
-        const char *data = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(attrs, "data"));
-        enum tmk_status status =
-            type && !strcmp(type, "relay.Constant")
-                ? tmk_relay_nodes_tensor(nodes, index, data, &tensor, &dtype)
-                : tmk_relay_node_fail(nodes, index, "metadata: this is no relay.Constant");
-        cJSON_Delete(node);
-        TMK_TRY(status);
+        if (strcmp(node->type, "relay.Constant") != 0)
+            return tmk_relay_node_fail(nodes, index, "metadata: this is no relay.Constant");
+        TMK_TRY(tmk_relay_nodes_tensor(nodes, index, tmk_relay_node_attr(node, "data"), &tensor,
+                                       &dtype));
         tmk_tensor_share(&module->constants[module->n_constants], tensor);
         module->constant_dtypes[module->n_constants++] = dtype;
     }
@@ -215,28 +285,21 @@ static enum tmk_status read_list(struct tmk_relay_nodes *nodes, const cJSON *lis
 
 /* The root maps keys to lists of nodes. */
 static enum tmk_status read_root(struct tmk_relay_nodes *nodes, bool *other) {
-    cJSON *root = NULL, *list = NULL;
+    const struct tmk_relay_node *root, *list;
     TMK_TRY(tmk_relay_node(nodes, nodes->root, &root));
-    const cJSON *keys = cJSON_GetObjectItemCaseSensitive(root, "keys");
-    const cJSON *data = cJSON_GetObjectItemCaseSensitive(root, "data");
     int64_t constants = -1;
-    const cJSON *item = data ? data->child : NULL;
     *other = false;
-    for (const cJSON *key = keys ? keys->child : NULL; key; key = key->next) {
-        const char *name = cJSON_GetStringValue(key);
-        if (name && !strcmp(name, "relay.Constant") && constants < 0)
-            constants = tmk_relay_node_number(item);
+    for (uint32_t i = 0; i < root->n_keys; i++) {
+        const char *key = root->keys[i];
+        if (key && strcmp(key, "relay.Constant") == 0 && constants < 0)
+            constants = i < root->n_data ? root->data[i] : -1;
         else
             *other = true;
-        item = item ? item->next : NULL;
     }
-    cJSON_Delete(root);
     if (constants < 0)
         return TMK_OK;
     TMK_TRY(tmk_relay_node(nodes, constants, &list));
-    enum tmk_status status = read_list(nodes, cJSON_GetObjectItemCaseSensitive(list, "data"));
-    cJSON_Delete(list);
-    return status;
+    return read_constants(nodes, list);
 }
 
 enum tmk_status tmk_relay_parse_section(struct tmk_relay_reader *in, const char *json, size_t len) {

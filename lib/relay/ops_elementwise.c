@@ -263,16 +263,17 @@ static struct tmk_relay_expr *emit_cast(struct tmk_relay_emit *e) {
     { "", 0, 0, 0, "", onnx, NULL, emit }
 static const struct tmk_relay_same_attr leaky_attrs[] = {
     {"alpha", "alpha", TMK_RELAY_REAL, .number = 0.01f}, {0}};
-#define ALIAS(relay)                                                                               \
-    { relay, 1, 1, TMK_RELAY_ALIAS, "", "Identity", lower_alias }
+#define ALIAS_OF(relay, attrs)                                                                     \
+    { relay, 1, 1, TMK_RELAY_ALIAS, attrs, "Identity", lower_alias }
+#define ALIAS(relay) ALIAS_OF(relay, "")
 
 const struct tmk_relay_op tmk_relay_ops_elementwise[] = {
     BOTH1("abs", "Abs"),
     BOTH1("acos", "Acos"),
     BOTH1("acosh", "Acosh"),
     BOTH2("add", "Add"),
-    ALIAS("annotation.bitpack_end"),
-    ALIAS("annotation.bitpack_start"),
+    ALIAS_OF("annotation.bitpack_end", "bits=1; pack_axis=1; bit_axis=-1"),
+    ALIAS_OF("annotation.bitpack_start", "bits=1; pack_axis=1; bit_axis=-1"),
     ALIAS("annotation.cast_hint"),
     ALIAS("annotation.checkpoint"),
     ALIAS("annotation.compiler_begin"),
@@ -290,7 +291,7 @@ const struct tmk_relay_op tmk_relay_ops_elementwise[] = {
     {"cast", 1, 1, 0, "dtype", "Cast", lower_cast, emit_cast},
     {"cast_like", 2, 2, 0, "", "Cast", lower_cast_like},
     BOTH1("ceil", "Ceil"),
-    {"clip", 1, 1, 0, "a_min; a_max", "Clip", lower_clip, emit_clip, 1u << 1 | 1u << 2},
+    {"clip", 1, 1, 0, "a_min:real; a_max:real", "Clip", lower_clip, emit_clip, 1u << 1 | 1u << 2},
     {"copy", 1, 1, TMK_RELAY_ALIAS, "", "Identity", lower_alias, tmk_re_same},
     BOTH1("cos", "Cos"),
     BOTH1("cosh", "Cosh"),
@@ -329,7 +330,7 @@ const struct tmk_relay_op tmk_relay_ops_elementwise[] = {
     {"nn.prelu", 2, 2, 0, "axis=1", "PRelu", lower_prelu, emit_prelu},
     BOTH1("nn.relu", "Relu"),
     {"not_equal", 2, 2, 0, "", "Equal, Not", lower_not_equal},
-    ALIAS("on_device"),
+    ALIAS_OF("on_device", "constrain_result=False; constrain_body=True"),
     {"power", 2, 2, 0, "", "Pow", tmk_rl_same, emit_pow},
     {"right_shift", 2, 2, 0, "", "BitShift", lower_shift},
     READ1("round", "ai.tidemark::RoundAway"),

@@ -159,7 +159,7 @@ const struct tmk_relay_op tmk_relay_ops_image[] = {
      "out_dtype=None",
      "Resize", lower_resize2d, emit_resize, TMK_RE_REST},
     {"nn.upsampling", 1, 1, 0,
-     "scale_h; scale_w; layout='NCHW'; method='nearest_neighbor'; align_corners=False", "Resize",
-     lower_upsampling},
+     "scale_h:real; scale_w:real; layout='NCHW'; method='nearest_neighbor'; align_corners=False",
+     "Resize", lower_upsampling},
     {"", 0, 0, 0, "", "Upsample", NULL, emit_resize, TMK_RE_REST},
     {0}};

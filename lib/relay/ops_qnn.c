@@ -341,8 +341,8 @@ static const char rescales[] = "ai.tidemark::FixedPointMultiply, Clip, Cast";
 static const char sums[] = "ai.tidemark::FixedPointMultiply of both, Add or Sub, Clip, Cast";
 
 const struct tmk_relay_op tmk_relay_ops_qnn[] = {
-    {"fixed_point_multiply", 1, 1, 0, "multiplier; shift", "ai.tidemark::FixedPointMultiply",
-     lower_fixed_point_multiply},
+    {"fixed_point_multiply", 1, 1, 0, "multiplier:int; shift:int",
+     "ai.tidemark::FixedPointMultiply", lower_fixed_point_multiply},
     {"fixed_point_multiply_per_axis", 4, 4, 0,
      "is_lshift_required=False; is_rshift_required=False; axes", "ai.tidemark::FixedPointMultiply",
      lower_per_axis},
@@ -368,6 +368,6 @@ const struct tmk_relay_op tmk_relay_ops_qnn[] = {
     THROUGH_REALS("qnn.sqrt", "Sqrt"),
     {"qnn.subtract", 8, 8, 0, "lhs_axis=-1; rhs_axis=-1", sums, lower_add_or_subtract},
     THROUGH_REALS("qnn.tanh", "Tanh"),
-    {"relay.op.annotation.simulated_quantize", 4, 4, 0, "kind; sign=True; rounding='round'",
+    {"relay.op.annotation.simulated_quantize", 4, 4, 0, "kind:int; sign=True; rounding='round'",
      "Div, ai.tidemark::RoundAway, Clip, Mul", lower_simulated_quantize},
     {0}};

@@ -158,7 +158,7 @@ const struct tmk_relay_op tmk_relay_ops_reduce[] = {
      "ArgMax, Cast", lower_arg, emit_arg},
     {"argmin", 1, 1, 0, "axis=None; keepdims=False; exclude=False; select_last_index=False",
      "ArgMin, Cast", lower_arg, emit_arg},
-    {"cumsum", 1, 1, 0, "axis=None; dtype=None; exclusive=False", "CumSum", lower_cumulate},
+    {"cumsum", 1, 1, 0, "axis=None; dtype=None; exclusive:object=False", "CumSum", lower_cumulate},
     {"logsumexp", 1, 1, 0, "axis=None; keepdims=False; exclude=False", "ReduceLogSumExp",
      lower_reduce},
     {"max", 1, 1, 0, "axis=None; keepdims=False; exclude=False", "ReduceMax", lower_reduce,

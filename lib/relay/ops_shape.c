@@ -396,8 +396,8 @@ const struct tmk_relay_op tmk_relay_ops_shape[] = {
      emit_concat},
     {"contrib_reverse_reshape", 1, 1, 0, "newshape; allowzero=False; reverse=False", "Reshape",
      lower_reverse_reshape},
-    {"expand_dims", 1, 1, 0, "axis; num_newaxis=1", "Unsqueeze", lower_expand_dims, emit_unsqueeze,
-     TMK_RE_REST},
+    {"expand_dims", 1, 1, 0, "axis:int; num_newaxis=1", "Unsqueeze", lower_expand_dims,
+     emit_unsqueeze, TMK_RE_REST},
     {"layout_transform", 1, 1, 0, "src_layout; dst_layout", "Transpose", lower_layout_transform},
     {"nn.batch_flatten", 1, 1, 0, "", "Flatten", lower_batch_flatten, emit_flatten},
     {"reshape", 1, 1, 0, "newshape; allowzero=False; reverse=False", "Reshape", lower_reshape,
@@ -408,6 +408,6 @@ const struct tmk_relay_op tmk_relay_ops_shape[] = {
     {"split", 1, 1, 0, "indices_or_sections; axis=0", "Split", lower_split, emit_split,
      TMK_RE_REST},
     {"squeeze", 1, 1, 0, "axis=None", "Squeeze", lower_squeeze, emit_squeeze, TMK_RE_REST},
-    {"stack", 1, 1, TMK_RELAY_TAKES_TUPLE, "axis=0", "Unsqueeze, Concat", lower_stack},
+    {"stack", 1, 1, TMK_RELAY_TAKES_TUPLE, "axis:object=0", "Unsqueeze, Concat", lower_stack},
     {"transpose", 1, 1, 0, "axes=None", "Transpose", lower_transpose, emit_transpose},
     {0}};

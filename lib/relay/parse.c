@@ -121,9 +121,9 @@ static bool bound_here(const struct tmk_relay_word *word, size_t scope) {
 /* `%name {device}: type`. */
 static enum tmk_status parse_variable(struct tmk_relay_reader *in, enum tmk_relay_binding_kind kind,
                                       struct tmk_relay_binding **out) {
+    struct tmk_relay_binding *binding;
     TMK_TRY(tmk_relay_part(in));
-    struct tmk_relay_binding *binding = tmk_arena_alloc(&in->module->arena, sizeof *binding);
-    TMK_TRY_ALLOC(binding, in->diag);
+    TMK_RELAY_NEW(in, binding);
     binding->kind = kind;
     binding->place = in->token.place;
     /* The name that is declared here, without the ':' of its type: the name itself may hold some
@@ -185,10 +185,10 @@ static enum tmk_status parse_let(struct tmk_relay_reader *in, uint32_t *height,
 
 static enum tmk_status parse_numbered(struct tmk_relay_reader *in, size_t scope, uint32_t *height,
                                       struct tmk_relay_binding **out) {
-    TMK_TRY(tmk_relay_part(in));
-    struct tmk_relay_binding *binding = tmk_arena_alloc(&in->module->arena, sizeof *binding);
-    TMK_TRY_ALLOC(binding, in->diag);
+    struct tmk_relay_binding *binding;
     struct tmk_relay_word *word;
+    TMK_TRY(tmk_relay_part(in));
+    TMK_RELAY_NEW(in, binding);
     binding->kind = TMK_RELAY_NUMBERED;
     binding->place = in->token.place;
     TMK_TRY(tmk_relay_word(in, in->token.at, in->token.len, &word));
@@ -199,17 +199,6 @@ static enum tmk_status parse_numbered(struct tmk_relay_reader *in, size_t scope,
     TMK_TRY(parse_value(in, binding, height));
     *out = binding;
     return bind_name(in, binding);
-}
-
-/* `e1; e2` is a let whose name cannot be used. */
-static enum tmk_status parse_sequence(struct tmk_relay_reader *in, struct tmk_relay_expr *expr,
-                                      struct tmk_relay_binding **out) {
-    struct tmk_relay_binding *binding = tmk_arena_alloc(&in->module->arena, sizeof *binding);
-    TMK_TRY_ALLOC(binding, in->diag);
-    *binding = (struct tmk_relay_binding){
-        .kind = TMK_RELAY_LET, .name = "_", .expr = expr, .place = expr->place};
-    *out = binding;
-    return TMK_OK;
 }
 
 /* One binding, or the result: then *out is NULL. */
@@ -231,10 +220,13 @@ static enum tmk_status parse_step(struct tmk_relay_reader *in, size_t scope,
         TMK_TRY(tmk_relay_parse_expr(in, &expr));
         if (*height < expr->height)
             *height = expr->height;
-        if (in->token.kind == ';')
-            TMK_TRY(parse_sequence(in, expr, &binding));
-        else
+        if (in->token.kind == ';') { /* `e1; e2` is a let whose name cannot be used */
+            TMK_RELAY_NEW(in, binding);
+            *binding = (struct tmk_relay_binding){
+                .kind = TMK_RELAY_LET, .name = "_", .expr = expr, .place = expr->place};
+        } else {
             body->result = expr;
+        }
     }
     if (binding) {
         if (binding->kind != TMK_RELAY_FREE || in->token.kind == ';') /* 0.0.4 leaves it out */
@@ -313,8 +305,8 @@ enum tmk_status tmk_relay_parse_function(struct tmk_relay_reader *in, struct tmk
 
 static enum tmk_status new_function(struct tmk_relay_reader *in, enum tmk_relay_form form,
                                     struct tmk_relay_function **out) {
-    struct tmk_relay_function *fn = tmk_arena_alloc(&in->module->arena, sizeof *fn);
-    TMK_TRY_ALLOC(fn, in->diag);
+    struct tmk_relay_function *fn;
+    TMK_RELAY_NEW(in, fn);
     fn->form = form;
     fn->name = "main";
     fn->place = in->token.place;

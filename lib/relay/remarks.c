@@ -27,12 +27,9 @@ static const char *find_text(const char *begin, const char *end, const char *wha
 /* As text, for a type that the grammar does not have. */
 static enum tmk_status keep_type(struct tmk_relay_reader *in, const char *begin, const char *end,
                                  struct tmk_relay_type **out) {
-    struct tmk_relay_type *type = tmk_arena_alloc(&in->module->arena, sizeof *type);
-    TMK_TRY_ALLOC(type, in->diag);
-    type->kind = TMK_RELAY_OTHER;
-    TMK_TRY(tmk_relay_copy(in, begin, (size_t)(end - begin), &type->text));
-    *out = type;
-    return TMK_OK;
+    TMK_RELAY_NEW(in, *out);
+    (*out)->kind = TMK_RELAY_OTHER;
+    return tmk_relay_copy(in, begin, (size_t)(end - begin), &(*out)->text);
 }
 
 /* The type that is the whole of a text inside the gap. A comment can be anything: what is no type

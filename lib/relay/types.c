@@ -8,10 +8,8 @@
 static enum tmk_status new_type(struct tmk_relay_reader *in, enum tmk_relay_type_kind kind,
                                 struct tmk_relay_type **out) {
     TMK_TRY(tmk_relay_part(in));
-    struct tmk_relay_type *type = tmk_arena_alloc(&in->module->arena, sizeof *type);
-    TMK_TRY_ALLOC(type, in->diag);
-    type->kind = kind;
-    *out = type;
+    TMK_RELAY_NEW(in, *out);
+    (*out)->kind = kind;
     return TMK_OK;
 }
 

@@ -21,7 +21,9 @@ The {n} operators that are read from Relay text (see [relay.md](relay.md)). A mo
 another one is rejected, with a line that names every such operator with its place. Attributes that
 are not listed are rejected, too, since they might change the result.
 
-*Attributes* without a default are required. *Becomes*: the graph's operators, ONNX's of operator
+*Attributes* without a default are required. Of those with another type than that of the default, or
+without one, the type is stated where TVM has `int`, `real` (`double`) or `bool`, or else `object`
+(`tvm.ir.save_json`). *Becomes*: the graph's operators, ONNX's of operator
 set 21 where no domain is named. The last of them gives the value its name in the text, `%5`;
 intermediate results are named `%5/...`. Where the layout is not that of ONNX, there is a Transpose
 before and behind. *Written for*: the ONNX operator that `transform -o OUT.relay` writes as this one.

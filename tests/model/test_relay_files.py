@@ -7,7 +7,9 @@ RELAY_TEXT and RELAY_DAMAGE are tests/tools/relay_text and relay_damage. The fil
 TIDEMARK_SHARED names, or from ../shared next to the source; exit status 77 without them. The other reader is that folder's
 relay/tools/relay_ref.py, and needs NumPy.
 """
+import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -55,6 +57,31 @@ def test_json_reads_back_as_text():
     assert len(JSONS) >= 28
     for path, said in zip(JSONS, run(TEXT, *JSONS), strict=True):
         assert said.startswith(f"{path}: equal, "), said
+
+
+def plain_type(attribute):
+    """The type in C++ that the page states of "name", "name:type", "name=default" or "name:type=default"; "object" for what is none."""
+    name, kind, default = re.fullmatch(r"(\w+)(?::(\w+))?(?:=(.*))?", attribute).groups()
+    if not kind and default:
+        kind = "bool" if default in ("True", "False") else "int" if re.fullmatch(r"-?\d+", default) else \
+            "real" if re.fullmatch(r"-?[\d.]+(e-?\d+)?", default) else None
+    return name, kind or "object"
+
+
+def test_plain_attributes_are_tvms():
+    schema = json.loads((SHARED / "relay" / "attr_schema.json").read_text())
+    names = {"int": "int", "int32_t": "int", "double": "real", "bool": "bool"}
+    compared = 0
+    for row in re.findall(r"^\| `([\w.]+)` \| [^|]* \| ([^|]*) \|", (SOURCE / "docs" / "relay-ops.md").read_text(), re.M):
+        key = (schema["ops"].get(row[0]) or {}).get("attrs")
+        if not key or row[1] == "any":
+            continue
+        fields = {field: names.get(kind, "object") for field, kind, _ in schema["attrs"][f"relay.attrs.{key}"]}
+        ours = dict(plain_type(attribute) for attribute in re.findall(r"`([^`]*)`", row[1]))
+        assert all(kind == "object" for field, kind in fields.items() if field not in ours), (row, fields)
+        assert all(fields.get(field, kind) == kind for field, kind in ours.items()), (row, fields)
+        compared += 1
+    assert compared > 50, compared
 
 
 def other_reader():

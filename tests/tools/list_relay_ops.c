@@ -4,8 +4,8 @@
  *
  *     name operands attributes becomes written
  *
- * `operands` is "2" or "1-2"; `attributes` are "name=default" with "; " between, "name" alone where
- * the call must give it, "any" where none is looked at, or "-".
+ * `operands` is "2" or "1-2"; `attributes` are "name=default" with "; " between, "name" alone or
+ * "name:type" where the call must give it, "any" where none is looked at, or "-".
  * `written` is the operator of ONNX that the row writes, or empty; the name is "-" where it is
  * written as several operators of Relay.
  */
@@ -15,11 +15,9 @@
 #include "relay/lower.h"
 
 static void print_attrs(const struct tmk_relay_op *op) {
-    if (op->flags & TMK_RELAY_ALIAS)
-        printf("any");
-    else if (!op->attrs[0])
-        printf("-");
-    for (const char *at = op->attrs; *at; at++)
+    if (!op->attrs[0] || op->flags & TMK_RELAY_ALIAS)
+        printf(op->flags & TMK_RELAY_ALIAS ? "any" : "-");
+    for (const char *at = op->flags & TMK_RELAY_ALIAS ? "" : op->attrs; *at; at++)
         putchar(*at == '\'' ? '"' : *at);
 }
 

@@ -73,6 +73,13 @@ TEST(test_attributes) {
                    "3") ", {\"type_key\": \"relay.attrs.LRNAttrs\", \"attrs\": {\"axis\": \"1\", "
                         "\"bias\": \"2\", \"alpha\": \"0.33333333333333331\"}}"),
                BODY("  nn.lrn(%x, axis=1, bias=2f, alpha=0.3333333333333333f)\n"));
+    json_gives(
+        FUNCTION(CALL("6", "7", "8") ", " OP("take") ", " LIST(
+            "3, 3") ", {\"type_key\": "
+                    "\"relay.attrs.TakeAttrs\", \"attrs\": {\"batch_dims\": \"9\", \"axis\": "
+                    "\"0\", \"mode\": \"wrap\"}}, {\"type_key\": \"IntImm\", \"attrs\": "
+                    "{\"dtype\": \"int32\", \"value\": \"0\"}}"),
+        BODY("  take(%x, %x, batch_dims=0, axis=None, mode=\"wrap\")\n"));
 }
 
 TEST(json_errors) {
