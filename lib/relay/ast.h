@@ -148,6 +148,11 @@ struct tmk_relay_function {
     struct tmk_relay_place place;
 };
 
+struct tmk_relay_constant {
+    struct tmk_tensor data;
+    const char *dtype; /* as spelled in the file */
+};
+
 struct tmk_relay_module {
     struct tmk_arena arena;
     uint32_t version[3]; /* 0.0.4, 0.0.5; all 0: there was no header */
@@ -156,10 +161,9 @@ struct tmk_relay_module {
     struct tmk_map by_name; /* the functions of a module that was read; else empty */
     bool has_metadata;      /* a section was there; without it METADATA expressions have no data */
     const char *section;    /* its JSON, where it holds more than constants; else NULL */
-    struct tmk_tensor *constants; /* of the section, in order; TMK_RELAY_METADATA share them. An
-                                     array in the arena, tensors finished by destroy */
-    const char **constant_dtypes;
+    struct tmk_relay_constant *constants; /* of the section, in order; METADATA share them */
     uint32_t n_constants;
+    size_t constants_size;
     struct tmk_relay_pool *pool; /* of scalars */
 };
 
@@ -172,6 +176,10 @@ TMK_NODISCARD enum tmk_status tmk_relay_parse(const char *text, size_t len, cons
 TMK_NODISCARD enum tmk_status tmk_relay_module_create(struct tmk_relay_module **out,
                                                       struct tmk_diag *diag);
 void tmk_relay_module_destroy(struct tmk_relay_module **module);
+/* Shares the tensor. `dtype` is kept as it is. */
+TMK_NODISCARD enum tmk_status tmk_relay_add_constant(struct tmk_relay_module *module,
+                                                     const struct tmk_tensor *data,
+                                                     const char *dtype, struct tmk_diag *diag);
 /* The scalar of an expression: `value` is one element of `dtype`. Kept by the module. */
 TMK_NODISCARD enum tmk_status tmk_relay_scalar(struct tmk_relay_module *module,
                                                enum tmk_dtype dtype, const void *value,

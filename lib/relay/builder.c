@@ -416,37 +416,16 @@ struct tmk_relay_expr *tmk_rb_scalar(struct tmk_relay_builder *b, enum tmk_dtype
     return direct ? expr : tmk_rb_cast(b, expr, dtype);
 }
 
-/* Space for one more constant. The arena keeps what was outgrown, so the space doubles. */
-static bool reserve_constants(struct tmk_relay_builder *b) {
-    struct tmk_relay_module *module = b->module;
-    const size_t size = 2 * (size_t)module->n_constants + 8;
-    if (module->n_constants < b->constants_size)
-        return true;
-    struct tmk_tensor *list = new_array(b, size, sizeof *list);
-    const char **dtypes = new_array(b, size, sizeof(char *));
-    if (!list || !dtypes)
-        return false;
-    if (module->n_constants) {
-        memcpy(list, module->constants, module->n_constants * sizeof *list);
-        memcpy(dtypes, module->constant_dtypes, module->n_constants * sizeof(char *));
-    }
-    module->constants = list;
-    module->constant_dtypes = dtypes;
-    b->constants_size = size;
-    return true;
-}
-
 struct tmk_relay_expr *tmk_rb_add_constant(struct tmk_relay_builder *b,
                                            const struct tmk_tensor *tensor) {
     struct tmk_relay_module *module = b->module;
     struct tmk_relay_expr *expr = make_expr(b, TMK_RELAY_METADATA);
-    if (!expr || !reserve_constants(b))
+    if (!expr)
         return NULL;
-    tmk_tensor_share(&module->constants[module->n_constants], tensor);
     expr->text = "relay.Constant";
     expr->index = module->n_constants;
     expr->dtype = tmk_dtype_name(tensor->dtype);
-    module->constant_dtypes[module->n_constants++] = expr->dtype;
+    b->nomem |= tmk_relay_add_constant(module, tensor, expr->dtype, NULL) != TMK_OK;
     tmk_tensor_borrow(&expr->data, tensor->dtype, &tensor->shape, tensor->data);
     expr->type = tmk_rb_tensor_type(b->arena, tensor->dtype, &tensor->shape);
     module->has_metadata = true;

@@ -21,7 +21,6 @@ struct tmk_relay_builder {
     struct tmk_arena *arena; /* the module's */
     struct tmk_relay_binding **params, **bindings;
     size_t n_params, params_size, n_bindings, bindings_size;
-    size_t constants_size;        /* capacity of module->constants, once one was added */
     uint32_t next;                /* number of the next "%N" */
     struct tmk_relay_attrs attrs; /* of the next call */
     bool nomem;

@@ -72,15 +72,13 @@ static enum tmk_status read_constant(struct tmk_relay_json *from, int64_t index,
     const char *dtype = NULL;
     TMK_TRY(tmk_relay_nodes_tensor(&from->nodes, index, tmk_relay_node_attr(node, "data"), &tensor,
                                    &dtype));
-    TMK_TRY_ALLOC(TMK_GROW(from->constants, from->n_constants, from->constants_size), in->diag);
-    TMK_TRY_ALLOC(TMK_GROW(from->dtypes, from->n_constants, from->dtypes_size), in->diag);
     expr->kind = TMK_RELAY_METADATA;
     expr->text = "relay.Constant";
-    expr->index = (uint32_t)from->n_constants;
+    expr->index = in->module->n_constants;
     expr->data = *tensor;
     expr->dtype = dtype;
-    from->dtypes[from->n_constants] = dtype;
-    tmk_tensor_share(&from->constants[from->n_constants++], tensor);
+    in->module->has_metadata = true;
+    TMK_TRY(tmk_relay_add_constant(in->module, tensor, dtype, in->diag));
     return tmk_relay_json_type(from, tmk_relay_node_ref(node, "_checked_type_"), &expr->type);
 }
 
@@ -388,28 +386,6 @@ static enum tmk_status read_module(struct tmk_relay_json *from) {
     return TMK_OK;
 }
 
-/* The constants become the module's, also where reading failed: destroy finishes them. */
-static enum tmk_status keep_constants(struct tmk_relay_json *from) {
-    struct tmk_relay_module *module = from->nodes.in->module;
-    size_t n = from->n_constants;
-    struct tmk_tensor *constants = tmk_arena_array(&module->arena, n, sizeof *constants);
-    const char **dtypes = tmk_arena_array(&module->arena, n, sizeof *dtypes);
-    if (!constants || !dtypes) {
-        for (size_t i = 0; i < n; i++)
-            tmk_tensor_finish(&from->constants[i]);
-        return tmk_nomem(from->nodes.in->diag);
-    }
-    if (n) {
-        memcpy(constants, from->constants, n * sizeof *constants);
-        memcpy(dtypes, from->dtypes, n * sizeof *dtypes);
-    }
-    module->constants = constants;
-    module->constant_dtypes = dtypes;
-    module->n_constants = (uint32_t)n;
-    module->has_metadata = n > 0;
-    return TMK_OK;
-}
-
 enum tmk_status tmk_relay_parse_json(struct tmk_relay_reader *in, const char *json, size_t len) {
     struct tmk_relay_json from = {.nodes = {.in = in, .json = json, .len = len, .what = ""},
                                   .known = {.element = sizeof(int64_t)}};
@@ -421,14 +397,11 @@ enum tmk_status tmk_relay_parse_json(struct tmk_relay_reader *in, const char *js
         from.open = calloc(n, sizeof(bool));
         status = from.exprs && from.types && from.open ? read_module(&from) : tmk_nomem(in->diag);
     }
-    enum tmk_status kept = keep_constants(&from);
     tmk_relay_nodes_finish(&from.nodes);
     free(from.exprs);
     free(from.types);
     free(from.open);
     free(from.todo);
     free(from.known.data);
-    free(from.constants);
-    free(from.dtypes);
-    return status == TMK_OK ? kept : status;
+    return status;
 }

@@ -13,11 +13,8 @@ struct tmk_relay_json {
     int64_t *todo; /* calls and tuples whose operands come first */
     size_t n_todo, todo_size;
     struct tmk_relay_stack known; /* nodes that have an expression, of all open scopes */
-    struct tmk_tensor *constants; /* those of the module, while it is read */
-    const char **dtypes;
-    size_t n_constants, constants_size, dtypes_size;
-    uint32_t next;     /* "%N" */
-    size_t definition; /* counts them, from 1 */
+    uint32_t next;                /* "%N" */
+    size_t definition;            /* counts them, from 1 */
 };
 
 /* ---- json_nodes.c ---- */

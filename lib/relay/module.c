@@ -35,7 +35,8 @@ void tmk_relay_module_destroy(struct tmk_relay_module **module) {
     if (!gone)
         return;
     for (uint32_t i = 0; i < gone->n_constants; i++)
-        tmk_tensor_finish(&gone->constants[i]);
+        tmk_tensor_finish(&gone->constants[i].data);
+    tmk_memory_free(gone->constants);
     for (size_t i = 0; i < gone->pool->n; i++)
         tmk_buf_unref(&gone->pool->bufs[i]);
     free(gone->pool->bufs);
@@ -44,6 +45,22 @@ void tmk_relay_module_destroy(struct tmk_relay_module **module) {
     tmk_arena_finish(&gone->arena);
     free(gone);
     *module = NULL;
+}
+
+enum tmk_status tmk_relay_add_constant(struct tmk_relay_module *module,
+                                       const struct tmk_tensor *data, const char *dtype,
+                                       struct tmk_diag *diag) {
+    if (module->n_constants == module->constants_size) {
+        const size_t size = 2 * module->constants_size + 8;
+        void *grown = tmk_memory_resized(module->constants, size * sizeof *module->constants);
+        TMK_TRY_ALLOC(grown, diag);
+        module->constants = grown;
+        module->constants_size = size;
+    }
+    struct tmk_relay_constant *constant = &module->constants[module->n_constants++];
+    constant->dtype = dtype;
+    tmk_tensor_share(&constant->data, data);
+    return TMK_OK;
 }
 
 enum tmk_status tmk_relay_scalar(struct tmk_relay_module *module, enum tmk_dtype dtype,

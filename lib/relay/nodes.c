@@ -260,25 +260,18 @@ void tmk_relay_nodes_finish(struct tmk_relay_nodes *nodes) {
 
 static enum tmk_status read_constants(struct tmk_relay_nodes *nodes,
                                       const struct tmk_relay_node *list) {
-    struct tmk_relay_reader *in = nodes->in;
-    struct tmk_relay_module *module = in->module;
-    for (uint32_t i = 0; i < list->n_data; i++)
-        TMK_TRY(tmk_relay_part(in));
-    module->constants = tmk_arena_array(&module->arena, list->n_data, sizeof *module->constants);
-    module->constant_dtypes = tmk_arena_array(&module->arena, list->n_data, sizeof(char *));
-    TMK_TRY_ALLOC(module->constants && module->constant_dtypes, in->diag);
     for (uint32_t i = 0; i < list->n_data; i++) {
         const int64_t index = list->data[i];
         const struct tmk_relay_node *node;
         const struct tmk_tensor *tensor;
         const char *dtype;
+        TMK_TRY(tmk_relay_part(nodes->in));
         TMK_TRY(tmk_relay_node(nodes, index, &node));
         if (strcmp(node->type, "relay.Constant") != 0)
             return tmk_relay_node_fail(nodes, index, "metadata: this is no relay.Constant");
         TMK_TRY(tmk_relay_nodes_tensor(nodes, index, tmk_relay_node_attr(node, "data"), &tensor,
                                        &dtype));
-        tmk_tensor_share(&module->constants[module->n_constants], tensor);
-        module->constant_dtypes[module->n_constants++] = dtype;
+        TMK_TRY(tmk_relay_add_constant(nodes->in->module, tensor, dtype, nodes->in->diag));
     }
     return TMK_OK;
 }
@@ -323,8 +316,8 @@ enum tmk_status tmk_relay_parse_section(struct tmk_relay_reader *in, const char 
         if (expr->index >= module->n_constants)
             return tmk_relay_fail(in, expr->place, "the metadata holds %" PRIu32 " constants",
                                   module->n_constants);
-        expr->data = module->constants[expr->index];
-        expr->dtype = module->constant_dtypes[expr->index];
+        expr->data = module->constants[expr->index].data;
+        expr->dtype = module->constants[expr->index].dtype;
     }
     return TMK_OK;
 }

@@ -198,7 +198,7 @@ static enum tmk_status print_section(const struct tmk_relay_module *module, bool
     tmk_text_puts(out, "\n  ], \n  \"b64ndarrays\": [");
     for (uint32_t i = 0; i < module->n_constants; i++) {
         tmk_text_puts(out, i ? ", " : "");
-        TMK_TRY(tmk_in(diag, print_array(out, &module->constants[i], diag),
+        TMK_TRY(tmk_in(diag, print_array(out, &module->constants[i].data, diag),
                        "meta[relay.Constant][%" PRIu32 "]", i));
     }
     tmk_text_printf(out, "\n  ], \n  \"attrs\": {\"tvm_version\": \"%s\"}\n}",

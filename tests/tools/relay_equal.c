@@ -181,7 +181,7 @@ static bool same_module(struct comparison *of, const struct tmk_relay_module *a,
         !same_text(a->section, b->section))
         return differ(of, "other metadata");
     for (uint32_t i = 0; i < a->n_constants; i++)
-        if (!same_data(&a->constants[i], &b->constants[i]))
+        if (!same_data(&a->constants[i].data, &b->constants[i].data))
             return differ(of, "other metadata");
     if (a->n_functions != b->n_functions)
         return differ(of, "another number of functions");

@@ -328,7 +328,7 @@ static void check_constants(const char *text) {
     assert_int_equal(items->args[0]->data.shape.rank, 2);
     assert_memory_equal(items->args[0]->data.data, ((float[]){1, -2}), 8);
     assert_int_equal(*(int8_t *)items->args[1]->data.data, 3);
-    assert_ptr_equal(module->constants[0].data, module->constants[2].data);
+    assert_ptr_equal(module->constants[0].data.data, module->constants[2].data.data);
     struct tmk_text printed = {0};
     struct tmk_diag diag = {0};
     assert_ok(tmk_relay_print(module, &printed, &diag), &diag);
