@@ -32,10 +32,9 @@ struct tmk_value *tmk_rl_laid_out(struct tmk_relay_call *call,
 
 /* ---- writing ---- */
 
-/* Sets the attributes of a window of that kernel (one size a spatial axis of input 0): strides,
- * padding, dilation where they are not Relay's defaults, ceil_mode where a pool needs it. False
- * after tmk_re_fail. */
-bool tmk_re_window(struct tmk_relay_emit *e, const int64_t *kernel, bool pool);
+/* Sets the attributes of the node's window: strides, padding, dilation where they are not Relay's
+ * defaults, ceil_mode where a pool needs it. False after tmk_re_fail. */
+bool tmk_re_window(struct tmk_relay_emit *e, bool pool);
 /* Sets all attributes of a convolution of inputs 0 and 1. The operator, by rank; NULL after
  * tmk_re_fail. */
 const char *tmk_re_conv(struct tmk_relay_emit *e);

@@ -2,6 +2,7 @@
 /* Relay's convolutions, of floats and of 8-bit integers, in any plain layout. */
 #include <string.h>
 
+#include "ops/window.h"
 #include "relay/convolve.h"
 
 /* The letters of a layout: batch and channels first, then as many axes as there are. */
@@ -166,77 +167,53 @@ static struct tmk_value *lower_conv_transpose(struct tmk_relay_call *call) {
 
 /* ---- writing: strides, padding and dilation, of pools too ---- */
 
-enum { MOST = 3 }; /* spatial axes */
-
-struct pooling {
-    size_t n;
-    const int64_t *in, *kernel; /* in[i] -1: not known */
-    int64_t stride[MOST], dilation[MOST], begin[MOST], end[MOST];
-    bool ceil;
+enum {
+    MOST = 3,         /* spatial axes */
+    MADE_UP = 1 << 30 /* the size of an axis that is not known: any window fits */
 };
 
-static bool read_ints(const struct tmk_node *node, const char *name, size_t n, int64_t otherwise,
-                      int64_t *out) {
-    size_t there;
-    const int64_t *ints = tmk_node_ints(node, name, &there);
-    for (size_t i = 0; i < n; i++)
-        out[i] = ints && there == n ? ints[i] : otherwise;
-    return !ints || there == n;
-}
-
-static int64_t reach_of(const struct pooling *w, size_t i) {
-    return (w->kernel[i] - 1) * w->dilation[i] + 1;
-}
-
-/* Products of such numbers fit. */
-static bool makes_sense(const struct pooling *w) {
-    for (size_t i = 0; i < w->n; i++)
-        if (w->stride[i] < 1 || w->stride[i] > INT32_MAX || w->dilation[i] < 1 ||
-            w->dilation[i] > INT32_MAX || w->kernel[i] < 1 || w->kernel[i] > INT32_MAX ||
-            w->in[i] > INT32_MAX)
-            return false;
+static bool find_window(struct tmk_relay_emit *e, bool pool, struct tmk_window *out) {
+    struct tmk_shape x = *tmk_re_shape(e, 0);
+    const struct tmk_shape *w = tmk_re_shape(e, 1);
+    const bool transposed = tmk_node_is(e->node, TMK_DOMAIN_ONNX, "ConvTranspose"),
+               same = strncmp(tmk_node_string(e->node, "auto_pad", ""), "SAME", 4) == 0;
+    bool made_up[MOST] = {false};
+    struct tmk_diag diag = {0};
+    if (transposed && same)
+        return tmk_re_fail(e, "its padding is automatic");
+    for (int32_t i = 2; i < x.rank; i++) {
+        made_up[i - 2] = x.dim[i] < 0;
+        x.dim[i] = made_up[i - 2] ? MADE_UP : x.dim[i];
+    }
+    if (!pool && x.dim[1] < 0 && transposed)
+        x.dim[1] = w->dim[0];
+    else if (!pool && x.dim[1] < 0 &&
+             !tmk_mul_i64(w->dim[1], tmk_node_int(e->node, "group", 1), &x.dim[1]))
+        return tmk_re_fail(e, "its group makes no sense");
+    const enum tmk_status status = pool ? tmk_window_pool(e->node, &x, out, &diag)
+                                   : transposed
+                                       ? tmk_window_conv_transpose(e->node, &x, w, out, &diag)
+                                       : tmk_window_conv(e->node, &x, w, out, &diag);
+    if (status != TMK_OK) {
+        const char *why = tmk_arena_strdup(e->b->arena, diag.text);
+        return why ? tmk_re_fail(e, why) : tmk_re_nomem(e);
+    }
+    for (int32_t i = 0; i < out->n; i++)
+        if (same && made_up[i] && out->stride[i] != 1)
+            return tmk_re_fail(e, "its padding hangs on sizes that are not known");
     return true;
-}
-
-static const char *find_padding(const struct tmk_node *node, struct pooling *w) {
-    const char *how = tmk_node_string(node, "auto_pad", "NOTSET");
-    int64_t pads[2 * MOST];
-    if (strcmp(how, "SAME_UPPER") == 0 || strcmp(how, "SAME_LOWER") == 0) {
-        /* auto_pad SAME: as many windows as strides fit into the input. */
-        bool upper = how[5] == 'U';
-        for (size_t i = 0; i < w->n; i++) {
-            if (w->in[i] < 0 && w->stride[i] != 1)
-                return "its padding hangs on sizes that are not known";
-            const int64_t out = w->in[i] < 0 ? 1 : (w->in[i] + w->stride[i] - 1) / w->stride[i];
-            const int64_t in = w->in[i] < 0 ? 1 : w->in[i];
-            int64_t total = (out - 1) * w->stride[i] + reach_of(w, i) - in;
-            total = total > 0 ? total : 0;
-            w->begin[i] = upper ? total / 2 : total - total / 2;
-            w->end[i] = total - w->begin[i];
-        }
-        return NULL;
-    }
-    if (strcmp(how, "VALID") == 0 || !read_ints(node, "pads", 2 * w->n, 0, pads))
-        memset(pads, 0, sizeof pads);
-    for (size_t i = 0; i < w->n; i++) {
-        w->begin[i] = pads[i];
-        w->end[i] = pads[w->n + i];
-        if (pads[i] < 0 || pads[w->n + i] < 0)
-            return "it has negative padding";
-        if (pads[i] > INT32_MAX || pads[w->n + i] > INT32_MAX)
-            return "its sizes make no sense";
-    }
-    return NULL;
 }
 
 /* Both round up, but only ONNX drops a window that begins behind the data. Where no window is
  * gained, or one is dropped, rounding down is the same. */
-static const char *round_up(struct pooling *w, bool includes_padding) {
+static const char *round_up(const struct tmk_window *w, const struct tmk_shape *x,
+                            bool includes_padding, bool *ceil) {
     bool gains = false, loses = false;
-    for (size_t i = 0; i < w->n; i++) {
-        if (w->in[i] < 0)
+    for (int32_t i = 0; i < w->n; i++) {
+        if (x->dim[i + 2] < 0)
             return "ceil_mode on sizes that are not known";
-        const int64_t padded = w->in[i] + w->begin[i] + w->end[i] - reach_of(w, i);
+        const int64_t reach = (w->kernel[i] - 1) * w->dilation[i] + 1,
+                      padded = w->in[i] + w->begin[i] + w->end[i] - reach;
         const int64_t up = (padded + w->stride[i] - 1) / w->stride[i];
         const bool drops = up * w->stride[i] >= w->in[i] + w->begin[i];
         const bool same = padded % w->stride[i] == 0;
@@ -247,7 +224,7 @@ static const char *round_up(struct pooling *w, bool includes_padding) {
         return "ceil_mode keeps a last window along one axis and drops it along another";
     if (gains && includes_padding)
         return "ceil_mode together with count_include_pad";
-    w->ceil = gains;
+    *ceil = gains;
     return NULL;
 }
 
@@ -258,39 +235,32 @@ static bool all_are(const int64_t *values, size_t n, int64_t what) {
     return true;
 }
 
-bool tmk_re_window(struct tmk_relay_emit *e, const int64_t *kernel, bool pool) {
+bool tmk_re_window(struct tmk_relay_emit *e, bool pool) {
     const struct tmk_shape *x = tmk_re_shape(e, 0);
-    const bool transposed = tmk_node_is(e->node, TMK_DOMAIN_ONNX, "ConvTranspose");
-    struct pooling w = {.kernel = kernel};
-    const char *why = NULL;
+    struct tmk_window w;
+    bool ceil = false;
     if (!x || x->rank < 3 || x->rank > 2 + MOST)
         return tmk_re_fail(e, "only one to three spatial axes can be written");
-    w.n = (size_t)x->rank - 2;
-    w.in = x->dim + 2;
-    read_ints(e->node, "strides", w.n, 1, w.stride);
-    read_ints(e->node, "dilations", w.n, 1, w.dilation);
-    if (!makes_sense(&w))
-        why = "its sizes make no sense";
-    else if (transposed && strncmp(tmk_re_text(e, "auto_pad", "NOTSET"), "SAME", 4) == 0)
-        why = "its padding is automatic";
-    else
-        why = find_padding(e->node, &w);
-    if (!why && pool && tmk_re_int(e, "ceil_mode", 0))
-        why = round_up(&w, tmk_re_int(e, "count_include_pad", 0) != 0);
+    if (!find_window(e, pool, &w))
+        return false;
+    const char *why =
+        pool && tmk_node_int(e->node, "ceil_mode", 0)
+            ? round_up(&w, x, tmk_node_int(e->node, "count_include_pad", 0) != 0, &ceil)
+            : NULL;
     if (why)
         return tmk_re_fail(e, why);
-    struct tmk_relay_builder *b = e->b;
+    const size_t n = (size_t)w.n;
     int64_t padding[2 * MOST];
-    memcpy(padding, w.begin, w.n * sizeof *padding);
-    memcpy(padding + w.n, w.end, w.n * sizeof *padding);
-    if (!all_are(w.stride, w.n, 1))
-        tmk_rb_set_ints(b, "strides", w.stride, w.n);
-    if (!all_are(padding, 2 * w.n, 0) || transposed)
-        tmk_rb_set_ints(b, "padding", padding, 2 * w.n);
-    if (!all_are(w.dilation, w.n, 1))
-        tmk_rb_set_ints(b, "dilation", w.dilation, w.n);
-    if (w.ceil)
-        tmk_rb_set_bool(b, "ceil_mode", true);
+    memcpy(padding, w.begin, n * sizeof *padding);
+    memcpy(padding + n, w.end, n * sizeof *padding);
+    if (!all_are(w.stride, n, 1))
+        tmk_rb_set_ints(e->b, "strides", w.stride, n);
+    if (!all_are(padding, 2 * n, 0) || w.transposed)
+        tmk_rb_set_ints(e->b, "padding", padding, 2 * n);
+    if (!all_are(w.dilation, n, 1))
+        tmk_rb_set_ints(e->b, "dilation", w.dilation, n);
+    if (ceil)
+        tmk_rb_set_bool(e->b, "ceil_mode", true);
     return true;
 }
 
@@ -302,8 +272,8 @@ const char *tmk_re_conv(struct tmk_relay_emit *e) {
     for (int32_t i = 0; i < w->rank; i++)
         if (w->dim[i] < 0)
             return tmk_re_fail(e, "the shape of its weights is not known");
-    const int64_t groups = tmk_re_int(e, "group", 1);
-    if (!tmk_re_window(e, &w->dim[2], false))
+    const int64_t groups = tmk_node_int(e->node, "group", 1);
+    if (!tmk_re_window(e, false))
         return NULL;
     if (groups != 1)
         tmk_rb_set_int(e->b, "groups", groups);
@@ -334,9 +304,9 @@ static struct tmk_relay_expr *emit_conv_transpose(struct tmk_relay_emit *e) {
                            "only two spatial axes, and weights of a known shape, can be written");
     if (tmk_node_attr(e->node, "output_shape"))
         return tmk_re_fail(e, "it gives the shape of its result");
-    if (!tmk_re_window(e, &w->dim[2], false))
+    if (!tmk_re_window(e, false))
         return NULL;
-    const int64_t groups = tmk_re_int(e, "group", 1),
+    const int64_t groups = tmk_node_int(e->node, "group", 1),
                   *extra = tmk_node_ints(e->node, "output_padding", &n);
     if (extra && n == 2)
         tmk_rb_set_ints(e->b, "output_padding", extra, 2);

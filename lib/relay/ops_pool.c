@@ -331,9 +331,9 @@ static struct tmk_relay_expr *emit_pool(struct tmk_relay_emit *e) {
     if (tmk_re_wanted(e, 1))
         return tmk_re_fail(e, "the places of its maxima are asked for");
     tmk_rb_set_ints(e->b, "pool_size", kernel, n);
-    if (!tmk_re_window(e, kernel, true))
+    if (!tmk_re_window(e, true))
         return NULL;
-    if (is_average(e) && tmk_re_int(e, "count_include_pad", 0))
+    if (is_average(e) && tmk_node_int(e->node, "count_include_pad", 0))
         tmk_rb_set_bool(e->b, "count_include_pad", true);
     return tmk_re_1(e, ops[is_average(e)][n - 1], operand);
 }

@@ -190,8 +190,12 @@ TEST(attributes_that_make_no_sense_are_told) {
     refuses(M "%y = Flatten(%x) {axis=-9}", "out of range");
     refuses(M "%y, %z = Split(%x) {axis=5}", "out of range");
     refuses(M "init %s : i64[3] = {2, 2, 2}\n%y, %z = Split(%x, %s) {axis=1}", "computed");
-    refuses(X "%y = MaxPool(%x) {ceil_mode=1, kernel_shape=[2,2], strides=[0,2]}", "no sense");
-    refuses(X "%y = MaxPool(%x) {kernel_shape=[9223372036854775807,2]}", "no sense");
+    refuses(X "%y = MaxPool(%x) {ceil_mode=1, kernel_shape=[2,2], strides=[0,2]}",
+            "attribute 'strides' holds 0");
+    refuses(X "%y = MaxPool(%x) {kernel_shape=[9223372036854775807,2]}",
+            "attribute 'kernel_shape' holds 9223372036854775807");
+    refuses(X "%y = MaxPool(%x) {kernel_shape=[2,2], pads=[0,-1,0,0]}",
+            "attribute 'pads' holds -1");
     refuses("input %x : i32[2,3]\ninit %q : i32[3] = {1,2,3}\ninit %s : i32[2] = {0, 0}\n"
             "init %r : f32[] = {1}\ninit %z : u8[] = {0}\n"
             "%y = ai.tidemark::Requantize(%x, %q, %s, %r, %z) {rounding=\"single_half_up\"}",
