@@ -22,6 +22,16 @@ const char *tmk_rl_unique(struct tmk_relay_lowering *l, const char *want) {
     return name && tmk_map_put(&l->names, name, l) ? name : NULL;
 }
 
+enum tmk_status tmk_rl_result_names(struct tmk_relay_lowering *l, const char *name, bool tuple,
+                                    uint32_t n, const char **names) {
+    for (uint32_t i = 0; i < n; i++) {
+        const char *want = tuple ? tmk_rl_text(l, "%s.%u", name, i) : name;
+        names[i] = want ? tmk_rl_unique(l, want) : NULL;
+        TMK_TRY_ALLOC(names[i], l->diag);
+    }
+    return TMK_OK;
+}
+
 /* ---- types ---- */
 
 enum tmk_dtype tmk_rl_dtype(const char *name) {
@@ -308,16 +318,13 @@ void tmk_rl_outputs(struct tmk_relay_call *call, const char *op, struct tmk_valu
     }
     const char *names[TMK_MAX_OUTPUTS],
         *label = tmk_rl_text(call->to, "%s %s", call->op->name, call->name);
-    for (uint32_t i = 0; i < n_out && label; i++) {
-        const char *want = tmk_rl_text(call->to, "%s.%u", call->name, i);
-        names[i] = want ? tmk_rl_unique(call->to, want) : NULL;
-        label = names[i] ? label : NULL;
-    }
     if (!label) {
         tmk_rl_nomem(call);
         return;
     }
-    call->status = add_node(call, op, in, n_in, names, n_out, label, &node);
+    call->status = tmk_rl_result_names(call->to, call->name, true, n_out, names);
+    if (call->status == TMK_OK)
+        call->status = add_node(call, op, in, n_in, names, n_out, label, &node);
     call->n_pending = 0;
     if (node && call->status == TMK_OK)
         tmk_rl_tuple(call, node->outputs, n_out);

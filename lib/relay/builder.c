@@ -8,6 +8,7 @@
 #include "base/diag.h"
 #include "base/map.h"
 #include "base/memory.h"
+#include "relay/lower.h"
 
 static void *new_array(struct tmk_relay_builder *b, size_t count, size_t size) {
     void *memory = tmk_arena_array(b->arena, count, size);
@@ -319,23 +320,13 @@ static void broadcast_shape(struct tmk_shape *shape, const struct tmk_relay_type
     *shape = all;
 }
 
-static bool is_elementwise(const char *op) {
-    static const char *const ops[] = {
-        "abs",     "add",         "clip",     "divide",   "erf",      "exp",
-        "log",     "maximum",     "minimum",  "multiply", "negative", "fixed_point_multiply",
-        "nn.relu", "nn.bias_add", "subtract", "cast",     "sqrt",     "right_shift"};
-    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
-        if (strcmp(ops[i], op) == 0)
-            return true;
-    return false;
-}
-
-/* The result of an elementwise operator. */
+/* Of an operator that is so by its row; else NULL. */
 static struct tmk_relay_type *infer_type(struct tmk_relay_builder *b,
                                          const struct tmk_relay_expr *call) {
     struct tmk_shape shape = {0};
     const char *dtype = NULL;
-    if (!is_elementwise(call->callee->text))
+    const struct tmk_relay_op *op = tmk_relay_op_find(call->callee->text);
+    if (!op || !(op->flags & TMK_RELAY_BROADCASTS))
         return NULL;
     for (uint32_t i = 0; i < call->n_args; i++) {
         const struct tmk_relay_type *type = type_of(call->args[i]);

@@ -238,18 +238,6 @@ int64_t tmk_re_axis(int64_t axis, int32_t rank) {
     return place >= 0 && place < rank ? place : -1;
 }
 
-int64_t tmk_re_int(const struct tmk_relay_emit *e, const char *name, int64_t otherwise) {
-    return tmk_node_int(e->node, name, otherwise);
-}
-
-float tmk_re_float(const struct tmk_relay_emit *e, const char *name, float otherwise) {
-    return tmk_node_float(e->node, name, otherwise);
-}
-
-const char *tmk_re_text(const struct tmk_relay_emit *e, const char *name, const char *otherwise) {
-    return tmk_node_string(e->node, name, otherwise);
-}
-
 /* ---- for the rows: calls ---- */
 
 void *tmk_re_fail(struct tmk_relay_emit *e, const char *why) {
@@ -291,13 +279,13 @@ struct tmk_relay_expr *tmk_re_clip(struct tmk_relay_emit *e, struct tmk_relay_ex
 void tmk_re_same_attrs(struct tmk_relay_emit *e) {
     for (const struct tmk_relay_same_attr *a = e->op->same_attrs; a && a->relay; a++) {
         if (a->kind == TMK_RELAY_INT) {
-            tmk_rb_set_int(e->b, a->relay, tmk_re_int(e, a->onnx, (int64_t)a->number));
+            tmk_rb_set_int(e->b, a->relay, tmk_node_int(e->node, a->onnx, (int64_t)a->number));
         } else if (a->kind == TMK_RELAY_REAL) {
-            const float value = tmk_re_float(e, a->onnx, (float)a->number);
+            const float value = tmk_node_float(e->node, a->onnx, (float)a->number);
             if (!a->optional || value != (float)a->number)
                 tmk_rb_set_real(e->b, a->relay, value);
         } else {
-            const char *value = tmk_re_text(e, a->onnx, a->text);
+            const char *value = tmk_node_string(e->node, a->onnx, a->text);
             if (!a->optional || strcmp(value, a->text) != 0)
                 tmk_rb_set_string(e->b, a->relay, value);
         }
@@ -367,8 +355,13 @@ struct tmk_relay_expr *tmk_re_like(struct tmk_relay_emit *e, struct tmk_relay_ex
 static void emit_node(struct tmk_relay_emitter *r, const struct tmk_node *node) {
     struct tmk_relay_emit e = {
         .to = r, .b = &r->build, .node = node, .op = find_writer(node), .qnn = r->options.qnn};
-    struct tmk_relay_expr *expr =
-        e.op ? e.op->emit(&e) : tmk_re_fail(&e, "Relay has no such operator");
+    struct tmk_relay_expr *expr = NULL;
+    if (!e.op)
+        tmk_re_fail(&e, "Relay has no such operator");
+    else if (e.op->flags & TMK_RELAY_WRITES_RANKED && !tmk_re_shape(&e, 0))
+        tmk_re_fail(&e, TMK_RE_NO_RANK);
+    else
+        expr = e.op->emit(&e);
     r->build.attrs.n = 0;
     if (!e.why) {
         if (expr)

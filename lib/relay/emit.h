@@ -36,7 +36,7 @@ enum { TMK_RE_REST = 0x7ffffffe };
 void tmk_re_same_attrs(struct tmk_relay_emit *e);
 /* Every operand goes to the row's one operator, with its `same_attrs`. */
 struct tmk_relay_expr *tmk_re_same(struct tmk_relay_emit *e);
-/* Records why Relay cannot express the node (a literal), and returns NULL. */
+/* Records why Relay cannot express the node (a literal, or in the module), and returns NULL. */
 void *tmk_re_fail(struct tmk_relay_emit *e, const char *why);
 void *tmk_re_nomem(struct tmk_relay_emit *e);
 
@@ -65,11 +65,6 @@ enum tmk_dtype tmk_re_dtype(const struct tmk_relay_emit *e, uint32_t i);
 int64_t tmk_re_axis(int64_t axis, int32_t rank);
 
 /* ---- making ---- */
-
-/* The node's attributes, or the default given. */
-int64_t tmk_re_int(const struct tmk_relay_emit *e, const char *name, int64_t otherwise);
-float tmk_re_float(const struct tmk_relay_emit *e, const char *name, float otherwise);
-const char *tmk_re_text(const struct tmk_relay_emit *e, const char *name, const char *otherwise);
 
 /* Calls, with the attributes that were set on the builder. */
 struct tmk_relay_expr *tmk_re_1(struct tmk_relay_emit *e, const char *op, struct tmk_relay_expr *x);

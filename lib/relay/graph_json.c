@@ -159,8 +159,9 @@ static size_t find_op(const char *name, struct kernel_op *out) {
     for (size_t i = 0; tmk_relay_ops[i]; i++)
         for (const struct tmk_relay_op *op = tmk_relay_ops[i]; op->name; op++) {
             const size_t n = strlen(op->name);
-            const bool plain = !op->attrs[0] && !op->flags && op->min_in == op->max_in &&
-                               op->min_in >= 1 && op->min_in <= KERNEL_MAX_ARITY;
+            const bool plain =
+                !op->attrs[0] && !(op->flags & (TMK_RELAY_TAKES_TUPLE | TMK_RELAY_ALIAS)) &&
+                op->min_in == op->max_in && op->min_in >= 1 && op->min_in <= KERNEL_MAX_ARITY;
             if (plain && n > len && begins_with(name, op->name, n)) {
                 *out = (struct kernel_op){op->name, NEEDS_NOTHING, op->min_in};
                 len = n;

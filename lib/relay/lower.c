@@ -210,6 +210,17 @@ static enum tmk_status add_outputs(struct tmk_relay_lowering *l, struct tmk_grap
     return TMK_OK;
 }
 
+/* What a node's results come to. */
+static enum tmk_status take_results(struct tmk_relay_lowering *l, const struct tmk_node *node,
+                                    bool tuple, item *out) {
+    item *items = tmk_arena_array(&l->scratch, node->n_outputs, sizeof *items);
+    TMK_TRY_ALLOC(items, l->diag);
+    for (uint32_t i = 0; i < node->n_outputs; i++)
+        items[i].value = node->outputs[i];
+    *out = tuple ? (item){.items = items, .n = node->n_outputs} : items[0];
+    return TMK_OK;
+}
+
 /* An operator without a row, or that ONNX cannot express here: a node of the domain "relay". */
 static enum tmk_status lower_unknown(struct tmk_relay_lowering *l,
                                      const struct tmk_relay_expr *expr, const item *args,
@@ -225,12 +236,7 @@ static enum tmk_status lower_unknown(struct tmk_relay_lowering *l,
     if (n_out < 1 || n_out > TMK_MAX_OUTPUTS)
         return tmk_fail(l->diag, TMK_UNSUPPORTED, "%s has %u results", op, n_out);
     const char *names[TMK_MAX_OUTPUTS];
-    item *items = tmk_arena_array(&l->scratch, n_out, sizeof *items);
-    for (uint32_t i = 0; i < n_out; i++) {
-        const char *want = tuple ? tmk_rl_text(l, "%s.%u", name, i) : name;
-        names[i] = want ? tmk_rl_unique(l, want) : NULL;
-        TMK_TRY_ALLOC(names[i] && items, l->diag);
-    }
+    TMK_TRY(tmk_rl_result_names(l, name, tuple, n_out, names));
     struct tmk_node *node = NULL;
     const char *label = tmk_rl_text(l, "%s %s", op, name);
     TMK_TRY_ALLOC(label, l->diag);
@@ -239,9 +245,7 @@ static enum tmk_status lower_unknown(struct tmk_relay_lowering *l,
     TMK_TRY(tmk_graph_add_node(
         l->graph, NULL, &(struct tmk_node_spec){"relay", op, label, 1, in, n_in, names, n_out},
         &node, l->diag));
-    for (uint32_t i = 0; i < n_out; i++)
-        items[i].value = node->outputs[i];
-    *out = tuple ? (item){.items = items, .n = n_out} : items[0];
+    TMK_TRY(take_results(l, node, tuple, out));
     return check_declared(l, out, expr->type);
 }
 
@@ -330,12 +334,7 @@ static enum tmk_status lower_if(struct tmk_relay_lowering *l, struct tmk_relay_f
         return tmk_fail(l->diag, TMK_GRAPH, "the branches have %u and %u results", n,
                         branches[1]->n_outputs);
     const char *names[TMK_MAX_OUTPUTS];
-    item *items = tmk_arena_array(&l->scratch, n, sizeof *items);
-    for (uint32_t i = 0; i < n; i++) {
-        const char *want = n == 1 ? name : tmk_rl_text(l, "%s.%u", name, i);
-        names[i] = want ? tmk_rl_unique(l, want) : NULL;
-        TMK_TRY_ALLOC(names[i] && items, l->diag);
-    }
+    TMK_TRY(tmk_rl_result_names(l, name, n > 1, n, names));
     struct tmk_node *node = NULL;
     TMK_TRY(tmk_graph_add_node(
         l->graph, NULL,
@@ -347,9 +346,7 @@ static enum tmk_status lower_if(struct tmk_relay_lowering *l, struct tmk_relay_f
             &(struct tmk_attr){
                 .name = attrs[i], .kind = TMK_ATTR_GRAPH, .n = 1, .graphs = &branches[i]},
             l->diag));
-    for (uint32_t i = 0; i < n; i++)
-        items[i].value = node->outputs[i];
-    *out = n == 1 ? items[0] : (item){.items = items, .n = n};
+    TMK_TRY(take_results(l, node, n > 1, out));
     return check_declared(l, out, expr->type);
 }
 

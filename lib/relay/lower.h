@@ -19,8 +19,11 @@ struct tmk_relay_frame;
 /* ---- the table of operators ---- */
 
 enum tmk_relay_op_flags {
-    TMK_RELAY_TAKES_TUPLE = 1, /* some operand is a tuple; else tuples are refused */
-    TMK_RELAY_ALIAS = 2        /* an identity: the attributes don't matter */
+    TMK_RELAY_TAKES_TUPLE = 1,  /* some operand is a tuple; else tuples are refused */
+    TMK_RELAY_ALIAS = 2,        /* an identity: the attributes don't matter */
+    TMK_RELAY_BROADCASTS = 4,   /* the result has operand 0's element type and the shape to which
+                                   the operands broadcast; but for nn.bias_add and cast */
+    TMK_RELAY_WRITES_RANKED = 8 /* `emit` gets nodes only whose input 0 has a known rank */
 };
 
 struct tmk_relay_emit;
@@ -121,6 +124,9 @@ struct tmk_relay_call {
 const char *tmk_rl_unique(struct tmk_relay_lowering *l, const char *want);
 /* A printed string in the scratch arena; NULL: no memory. */
 #define tmk_rl_text(lowering, ...) tmk_arena_printf(&(lowering)->scratch, __VA_ARGS__)
+/* Own names of the results of a node: `name` itself, or of a tuple "NAME.0", ... */
+TMK_NODISCARD enum tmk_status tmk_rl_result_names(struct tmk_relay_lowering *l, const char *name,
+                                                  bool tuple, uint32_t n, const char **names);
 /* A type, widened; unknown where it is no tensor. */
 TMK_NODISCARD enum tmk_status tmk_rl_type(const struct tmk_relay_type *from, struct tmk_type *out,
                                           struct tmk_diag *diag);

@@ -67,13 +67,13 @@ static struct tmk_relay_expr *emit_dequantize(struct tmk_relay_emit *e) {
     struct tmk_relay_expr *args[] = {tmk_re_in(e, 0), scale_of(e, &scale), zero_of(e, &zero)};
     if (!tmk_rl_is_code(dtype))
         return tmk_re_fail(e, "only codes of 8, 16 and 32 bits can be written");
-    if (tmk_re_int(e, "block_size", 0))
+    if (tmk_node_int(e->node, "block_size", 0))
         return tmk_re_fail(e, "it has a scale a block");
     const struct tmk_shape *per = tmk_re_shape(e, 1);
     if (!per || per->rank > 1)
         return tmk_re_fail(e, "the shape of its scale is not known");
     if (per->rank == 1 && per->dim[0] != 1)
-        tmk_rb_set_int(e->b, "axis", tmk_re_int(e, "axis", 1));
+        tmk_rb_set_int(e->b, "axis", tmk_node_int(e->node, "axis", 1));
     return tmk_re_n(e, "qnn.dequantize", args, 3);
 }
 
@@ -205,7 +205,7 @@ static struct tmk_relay_expr *emit_multiplied(struct tmk_relay_emit *e, const st
 }
 
 static bool read_terms(struct tmk_relay_emit *e, struct terms *t) {
-    const char *rounding = tmk_re_text(e, "rounding", "");
+    const char *rounding = tmk_node_string(e->node, "rounding", "");
     const struct tmk_tensor *q = tmk_re_tensor(e, 1), *s = tmk_re_tensor(e, 2);
     t->away = strcmp(rounding, "single_half_away") == 0;
     if (!t->away && strcmp(rounding, "single_half_up") != 0)
@@ -241,7 +241,7 @@ static struct tmk_relay_expr *emit_requantize(struct tmk_relay_emit *e) {
         x = tmk_rb_cast(e->b, x, TMK_INT32);
     if (x_zero != 0)
         x = tmk_re_2(e, "subtract", x, tmk_rb_scalar(e->b, TMK_INT32, x_zero));
-    const int64_t axis = tmk_re_axis(tmk_re_int(e, "axis", 1), shape->rank);
+    const int64_t axis = tmk_re_axis(tmk_node_int(e->node, "axis", 1), shape->rank);
     if (t.n > 1 && (axis < 0 || (shape->dim[axis] >= 0 && shape->dim[axis] != (int64_t)t.n)))
         return tmk_re_fail(e, "its multipliers do not fit its axis");
     /* TVM's own operator rounds half up too; beyond 2^31 it wraps around, and 1 does not compile */
@@ -263,14 +263,14 @@ static struct tmk_relay_expr *emit_requantize(struct tmk_relay_emit *e) {
     if (z != 0)
         x = tmk_re_2(e, "add", x, int64_scalar(e, (int64_t)z));
     if (zero->dtype == TMK_INT32) { /* a float, as clip has it, does not end where int32 does */
-        x = tmk_re_2(e, "maximum", x, int64_scalar(e, tmk_re_int(e, "lowest", INT32_MIN)));
-        x = tmk_re_2(e, "minimum", x, int64_scalar(e, tmk_re_int(e, "highest", INT32_MAX)));
+        x = tmk_re_2(e, "maximum", x, int64_scalar(e, tmk_node_int(e->node, "lowest", INT32_MIN)));
+        x = tmk_re_2(e, "minimum", x, int64_scalar(e, tmk_node_int(e->node, "highest", INT32_MAX)));
         return tmk_rb_cast(e->b, x, TMK_INT32);
     }
     double lowest = 0, highest = 0;
     tmk_rl_limits(zero->dtype, &lowest, &highest);
-    x = tmk_re_clip(e, x, (double)tmk_re_int(e, "lowest", (int64_t)lowest),
-                    (double)tmk_re_int(e, "highest", (int64_t)highest));
+    x = tmk_re_clip(e, x, (double)tmk_node_int(e->node, "lowest", (int64_t)lowest),
+                    (double)tmk_node_int(e->node, "highest", (int64_t)highest));
     return tmk_rb_cast(e->b, x, zero->dtype);
 }
 

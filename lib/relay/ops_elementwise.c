@@ -114,13 +114,13 @@ static struct tmk_relay_expr *emit_pow(struct tmk_relay_emit *e) {
 
 static struct tmk_relay_expr *emit_mod(struct tmk_relay_emit *e) {
     struct tmk_relay_expr *args[] = {tmk_re_in(e, 0), tmk_re_in(e, 1)};
-    const bool truncates = tmk_re_int(e, "fmod", 0) != 0;
+    const bool truncates = tmk_node_int(e->node, "fmod", 0) != 0;
     return tmk_re_n(e, truncates ? "mod" : "floor_mod", args, 2);
 }
 
 /* Broadcasting as it was until operator set 6: by an axis. */
 static struct tmk_relay_expr *emit_binary(struct tmk_relay_emit *e) {
-    if (tmk_re_int(e, "broadcast", 0) && tmk_node_attr(e->node, "axis"))
+    if (tmk_node_int(e->node, "broadcast", 0) && tmk_node_attr(e->node, "axis"))
         return tmk_re_fail(e, "it broadcasts along an axis, as before operator set 7");
     return tmk_re_same(e);
 }
@@ -146,12 +146,12 @@ static struct tmk_relay_expr *emit_scaled_elu(struct tmk_relay_emit *e, float al
 }
 
 static struct tmk_relay_expr *emit_elu(struct tmk_relay_emit *e) {
-    return emit_scaled_elu(e, tmk_re_float(e, "alpha", 1), 1);
+    return emit_scaled_elu(e, tmk_node_float(e->node, "alpha", 1), 1);
 }
 
 static struct tmk_relay_expr *emit_selu(struct tmk_relay_emit *e) {
-    return emit_scaled_elu(e, tmk_re_float(e, "alpha", 1.67326319217681884765625f),
-                           tmk_re_float(e, "gamma", 1.05070102214813232421875f));
+    return emit_scaled_elu(e, tmk_node_float(e->node, "alpha", 1.67326319217681884765625f),
+                           tmk_node_float(e->node, "gamma", 1.05070102214813232421875f));
 }
 
 /* clip(alpha * x + beta, 0, 1) */
@@ -162,8 +162,8 @@ static struct tmk_relay_expr *emit_hard(struct tmk_relay_emit *e, struct tmk_rel
 }
 
 static struct tmk_relay_expr *emit_hard_sigmoid(struct tmk_relay_emit *e) {
-    return emit_hard(e, tmk_re_in(e, 0), tmk_re_float(e, "alpha", 0.2f),
-                     tmk_re_float(e, "beta", 0.5f));
+    return emit_hard(e, tmk_re_in(e, 0), tmk_node_float(e->node, "alpha", 0.2f),
+                     tmk_node_float(e->node, "beta", 0.5f));
 }
 
 static struct tmk_relay_expr *emit_hard_swish(struct tmk_relay_emit *e) {
@@ -189,7 +189,7 @@ static struct tmk_relay_expr *emit_softplus(struct tmk_relay_emit *e) {
 /* x * 0.5 * (1 + erf(x / sqrt 2)) */
 static struct tmk_relay_expr *emit_gelu(struct tmk_relay_emit *e) {
     struct tmk_relay_expr *x = tmk_re_in(e, 0);
-    if (strcmp(tmk_re_text(e, "approximate", "none"), "none") != 0)
+    if (strcmp(tmk_node_string(e->node, "approximate", "none"), "none") != 0)
         return tmk_re_fail(e, "it is approximated by tanh");
     struct tmk_relay_expr *erf =
         tmk_re_1(e, "erf", tmk_re_2(e, "multiply", x, tmk_re_real(e, M_SQRT1_2)));
@@ -245,7 +245,7 @@ static struct tmk_relay_expr *emit_clip(struct tmk_relay_emit *e) {
 }
 
 static struct tmk_relay_expr *emit_cast(struct tmk_relay_emit *e) {
-    const enum tmk_dtype to = (enum tmk_dtype)tmk_re_int(e, "to", TMK_FLOAT32);
+    const enum tmk_dtype to = (enum tmk_dtype)tmk_node_int(e->node, "to", TMK_FLOAT32);
     if (!tmk_dtype_size(to) || to >= TMK_FLOAT8E4M3FN)
         return tmk_re_fail(e, "it makes a type that Relay does not have");
     return tmk_rb_cast(e->b, tmk_re_in(e, 0), to);
@@ -254,10 +254,12 @@ static struct tmk_relay_expr *emit_cast(struct tmk_relay_emit *e) {
 #define READ1(relay, onnx)                                                                         \
     { relay, 1, 1, 0, "", onnx, tmk_rl_same }
 #define BOTH1(relay, onnx)                                                                         \
-    { relay, 1, 1, 0, "", onnx, tmk_rl_same, tmk_re_same }
+    { relay, 1, 1, TMK_RELAY_BROADCASTS, "", onnx, tmk_rl_same, tmk_re_same }
 #define READ2(relay, onnx)                                                                         \
     { relay, 2, 2, 0, "", onnx, tmk_rl_same }
 #define BOTH2(relay, onnx)                                                                         \
+    { relay, 2, 2, TMK_RELAY_BROADCASTS, "", onnx, tmk_rl_same, emit_binary }
+#define COMPARE2(relay, onnx)                                                                      \
     { relay, 2, 2, 0, "", onnx, tmk_rl_same, emit_binary }
 #define WRITE(onnx, emit)                                                                          \
     { "", 0, 0, 0, "", onnx, NULL, emit }
@@ -288,16 +290,17 @@ const struct tmk_relay_op tmk_relay_ops_elementwise[] = {
     READ1("bitwise_not", "BitwiseNot"),
     READ2("bitwise_or", "BitwiseOr"),
     READ2("bitwise_xor", "BitwiseXor"),
-    {"cast", 1, 1, 0, "dtype", "Cast", lower_cast, emit_cast},
+    {"cast", 1, 1, TMK_RELAY_BROADCASTS, "dtype", "Cast", lower_cast, emit_cast},
     {"cast_like", 2, 2, 0, "", "Cast", lower_cast_like},
     BOTH1("ceil", "Ceil"),
-    {"clip", 1, 1, 0, "a_min:real; a_max:real", "Clip", lower_clip, emit_clip, 1u << 1 | 1u << 2},
+    {"clip", 1, 1, TMK_RELAY_BROADCASTS, "a_min:real; a_max:real", "Clip", lower_clip, emit_clip,
+     1u << 1 | 1u << 2},
     {"copy", 1, 1, TMK_RELAY_ALIAS, "", "Identity", lower_alias, tmk_re_same},
     BOTH1("cos", "Cos"),
     BOTH1("cosh", "Cosh"),
     ALIAS("device_copy"),
     BOTH2("divide", "Div"),
-    BOTH2("equal", "Equal"),
+    COMPARE2("equal", "Equal"),
     BOTH1("erf", "Erf"),
     BOTH1("exp", "Exp"),
     READ1("fast_erf", "Erf"),
@@ -306,13 +309,13 @@ const struct tmk_relay_op tmk_relay_ops_elementwise[] = {
     BOTH1("floor", "Floor"),
     {"floor_divide", 2, 2, 0, "", "Div, Floor; of integers Mod, Sub, Div", lower_floor_divide},
     {"floor_mod", 2, 2, 0, "", "Mod; of reals Div, Floor, Mul, Sub", lower_floor_mod, emit_mod},
-    BOTH2("greater", "Greater"),
-    BOTH2("greater_equal", "GreaterOrEqual"),
+    COMPARE2("greater", "Greater"),
+    COMPARE2("greater_equal", "GreaterOrEqual"),
     READ1("isinf", "IsInf"),
-    BOTH1("isnan", "IsNaN"),
+    {"isnan", 1, 1, 0, "", "IsNaN", tmk_rl_same, tmk_re_same},
     {"left_shift", 2, 2, 0, "", "BitShift", lower_shift},
-    BOTH2("less", "Less"),
-    BOTH2("less_equal", "LessOrEqual"),
+    COMPARE2("less", "Less"),
+    COMPARE2("less_equal", "LessOrEqual"),
     BOTH1("log", "Log"),
     {"log10", 1, 1, 0, "", "Log, Div", lower_logarithm},
     {"log2", 1, 1, 0, "", "Log, Div", lower_logarithm},
@@ -320,8 +323,8 @@ const struct tmk_relay_op tmk_relay_ops_elementwise[] = {
     BOTH1("logical_not", "Not"),
     BOTH2("logical_or", "Or"),
     BOTH2("logical_xor", "Xor"),
-    {"maximum", 2, 2, 0, "", "Max", tmk_rl_same, emit_chain},
-    {"minimum", 2, 2, 0, "", "Min", tmk_rl_same, emit_chain},
+    {"maximum", 2, 2, TMK_RELAY_BROADCASTS, "", "Max", tmk_rl_same, emit_chain},
+    {"minimum", 2, 2, TMK_RELAY_BROADCASTS, "", "Min", tmk_rl_same, emit_chain},
     {"mod", 2, 2, 0, "", "Mod", lower_mod},
     BOTH2("multiply", "Mul"),
     BOTH1("negative", "Neg"),
@@ -332,7 +335,7 @@ const struct tmk_relay_op tmk_relay_ops_elementwise[] = {
     {"not_equal", 2, 2, 0, "", "Equal, Not", lower_not_equal},
     ALIAS_OF("on_device", "constrain_result=False; constrain_body=True"),
     {"power", 2, 2, 0, "", "Pow", tmk_rl_same, emit_pow},
-    {"right_shift", 2, 2, 0, "", "BitShift", lower_shift},
+    {"right_shift", 2, 2, TMK_RELAY_BROADCASTS, "", "BitShift", lower_shift},
     READ1("round", "ai.tidemark::RoundAway"),
     {"rsqrt", 1, 1, 0, "", "Sqrt, Reciprocal", lower_rsqrt},
     BOTH1("sigmoid", "Sigmoid"),

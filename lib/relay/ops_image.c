@@ -107,7 +107,7 @@ static struct tmk_value *lower_upsampling(struct tmk_relay_call *call) {
 /* ---- writing ---- */
 
 static const char *resize_method(struct tmk_relay_emit *e) {
-    const char *mode = tmk_re_text(e, "mode", "nearest");
+    const char *mode = tmk_node_string(e->node, "mode", "nearest");
     if (strcmp(mode, "nearest") == 0)
         return "nearest_neighbor";
     return strcmp(mode, "linear") == 0 || strcmp(mode, "bilinear") == 0 ? "linear" : NULL;
@@ -122,8 +122,8 @@ static bool is_exact(const struct tmk_shape *x, const struct tmk_shape *y) {
 static struct tmk_relay_expr *emit_resize(struct tmk_relay_emit *e) {
     const struct tmk_shape *x = tmk_re_shape(e, 0), *y = tmk_re_out_shape(e, 0);
     const bool simple = e->node->version < 11; /* and Upsample: asymmetric, rounding down */
-    const char *place = tmk_re_text(e, "coordinate_transformation_mode", "half_pixel"),
-               *nearest = tmk_re_text(e, "nearest_mode", "round_prefer_floor"),
+    const char *place = tmk_node_string(e->node, "coordinate_transformation_mode", "half_pixel"),
+               *nearest = tmk_node_string(e->node, "nearest_mode", "round_prefer_floor"),
                *method = resize_method(e);
     struct tmk_relay_expr *operand = tmk_re_in(e, 0);
     if (simple) {
@@ -137,7 +137,7 @@ static struct tmk_relay_expr *emit_resize(struct tmk_relay_emit *e) {
     if (strcmp(place, "half_pixel") != 0 && strcmp(place, "align_corners") != 0 &&
         strcmp(place, "asymmetric") != 0)
         return tmk_re_fail(e, "Relay has no such coordinate_transformation_mode");
-    if (tmk_re_int(e, "antialias", 0))
+    if (tmk_node_int(e->node, "antialias", 0))
         return tmk_re_fail(e, "it smooths");
     tmk_rb_set_ints(e->b, "size", &y->dim[2], 2);
     const float whole[] = {0, 0, 0, 0};

@@ -264,12 +264,13 @@ static struct tmk_relay_expr *emit_scaled(struct tmk_relay_emit *e, struct tmk_r
 
 static struct tmk_relay_expr *emit_gemm(struct tmk_relay_emit *e) {
     const struct tmk_shape *w = tmk_re_shape(e, 1), *c = tmk_re_shape(e, 2);
-    const bool turned = tmk_re_int(e, "transB", 0) != 0;
-    const float alpha = tmk_re_float(e, "alpha", 1), beta = tmk_re_float(e, "beta", 1);
+    const bool turned = tmk_node_int(e->node, "transB", 0) != 0;
+    const float alpha = tmk_node_float(e->node, "alpha", 1),
+                beta = tmk_node_float(e->node, "beta", 1);
     struct tmk_relay_expr *x = tmk_re_in(e, 0), *b = tmk_re_in(e, 1);
     if (!w || w->rank != 2)
         return tmk_re_fail(e, TMK_RE_NO_RANK);
-    if (tmk_re_int(e, "transA", 0)) {
+    if (tmk_node_int(e->node, "transA", 0)) {
         tmk_rb_set_ints(e->b, "axes", (int64_t[]){1, 0}, 2);
         x = tmk_re_1(e, "transpose", x);
     }
@@ -341,7 +342,7 @@ static struct tmk_relay_expr *emit_batch_norm(struct tmk_relay_emit *e) {
     for (uint32_t i = 1; i < 5; i++)
         if (tmk_re_wanted(e, i))
             return tmk_re_fail(e, "its running statistics are asked for");
-    if (tmk_re_int(e, "training_mode", 0))
+    if (tmk_node_int(e->node, "training_mode", 0))
         return tmk_re_fail(e, "it trains");
     for (uint32_t i = 0; i < 5; i++)
         args[i] = tmk_re_in(e, i);
@@ -353,9 +354,7 @@ static struct tmk_relay_expr *emit_batch_norm(struct tmk_relay_emit *e) {
 static struct tmk_relay_expr *emit_layer_norm(struct tmk_relay_emit *e) {
     const struct tmk_shape *x = tmk_re_shape(e, 0);
     struct tmk_relay_expr *args[] = {tmk_re_in(e, 0), tmk_re_in(e, 1), tmk_re_in(e, 2)};
-    if (!x)
-        return tmk_re_fail(e, TMK_RE_NO_RANK);
-    if (tmk_re_axis(tmk_re_int(e, "axis", -1), x->rank) != x->rank - 1)
+    if (tmk_re_axis(tmk_node_int(e->node, "axis", -1), x->rank) != x->rank - 1)
         return tmk_re_fail(e, "it normalises over more than the last axis");
     if (tmk_re_wanted(e, 1) || tmk_re_wanted(e, 2))
         return tmk_re_fail(e, "its mean or deviation is asked for");
@@ -373,7 +372,7 @@ static struct tmk_relay_expr *emit_softmax(struct tmk_relay_emit *e) {
     const bool flat = e->node->version < 13; /* everything from the axis on is one dimension */
     if (!shape || !shape->rank)
         return tmk_re_fail(e, TMK_RE_NO_RANK);
-    const int64_t axis = tmk_re_axis(tmk_re_int(e, "axis", flat ? 1 : -1), shape->rank);
+    const int64_t axis = tmk_re_axis(tmk_node_int(e->node, "axis", flat ? 1 : -1), shape->rank);
     if (axis < 0)
         return tmk_re_fail(e, "its axis is out of range");
     for (int32_t i = (int32_t)axis + 1; flat && i < shape->rank; i++)
@@ -386,7 +385,7 @@ static struct tmk_relay_expr *emit_softmax(struct tmk_relay_emit *e) {
 
 static struct tmk_relay_expr *emit_dropout(struct tmk_relay_emit *e) {
     struct tmk_relay_expr *x = tmk_re_in(e, 0);
-    double ratio = tmk_re_float(e, "ratio", 0.5f);
+    double ratio = tmk_node_float(e->node, "ratio", 0.5f);
     if (tmk_re_wanted(e, 1))
         return tmk_re_fail(e, "its mask is asked for");
     tmk_re_number(e, 1, &ratio);
@@ -396,12 +395,10 @@ static struct tmk_relay_expr *emit_dropout(struct tmk_relay_emit *e) {
 
 static struct tmk_relay_expr *emit_pad(struct tmk_relay_emit *e) {
     const struct tmk_shape *x = tmk_re_shape(e, 0);
-    const char *mode = tmk_re_text(e, "mode", "constant");
+    const char *mode = tmk_node_string(e->node, "mode", "constant");
     int64_t pads[2 * TMK_MAX_RANK], pairs[2 * TMK_MAX_RANK];
     size_t n;
-    double value = tmk_re_float(e, "value", 0);
-    if (!x)
-        return tmk_re_fail(e, TMK_RE_NO_RANK);
+    double value = tmk_node_float(e->node, "value", 0);
     if (!tmk_re_listed(e, "pads", 1, pads, &n))
         return tmk_re_fail(e, TMK_RE_COMPUTED);
     if (tmk_re_has(e, 3) || n != 2 * (size_t)x->rank)
@@ -441,7 +438,7 @@ const struct tmk_relay_op tmk_relay_ops_nn[] = {
      products, lower_batch_matmul, emit_matmul},
     {"nn.batch_norm", 5, 5, 0, "axis=1; epsilon=1e-05; center=True; scale=True",
      "BatchNormalization", lower_norm, emit_batch_norm, 0, epsilon_attr},
-    {"nn.bias_add", 2, 2, 0, "axis=1", "Unsqueeze, Add", lower_bias_add},
+    {"nn.bias_add", 2, 2, TMK_RELAY_BROADCASTS, "axis=1", "Unsqueeze, Add", lower_bias_add},
     {"nn.dense", 2, 2, 0,
      "units=None; out_dtype=None; auto_scheduler_rewritten_layout=None; "
      "meta_schedule_original_shape=None",
@@ -453,8 +450,9 @@ const struct tmk_relay_op tmk_relay_ops_nn[] = {
      "InstanceNormalization", lower_norm, tmk_re_same, 0, epsilon_attr},
     {"nn.l2_normalize", 1, 1, 0, "eps:real; axis=None", "ReduceSumSquare, Max, Sqrt, Div",
      lower_l2_normalize},
-    {"nn.layer_norm", 3, 3, 0, "axis=-1; epsilon=1e-05; center=True; scale=True",
-     "LayerNormalization", lower_norm, emit_layer_norm, 0, epsilon_attr},
+    {"nn.layer_norm", 3, 3, TMK_RELAY_WRITES_RANKED,
+     "axis=-1; epsilon=1e-05; center=True; scale=True", "LayerNormalization", lower_norm,
+     emit_layer_norm, 0, epsilon_attr},
     {"nn.log_softmax", 1, 1, 0, "axis=-1", "LogSoftmax", tmk_rl_same, emit_softmax, 0,
      softmax_axis_attr},
     {"nn.lrn", 1, 1, 0, "size=5; axis=1; bias=2.0; alpha=0.0001; beta=0.75", "LRN", lower_lrn,
@@ -462,8 +460,8 @@ const struct tmk_relay_op tmk_relay_ops_nn[] = {
     {"nn.matmul", 2, 2, 0, "units=None; out_dtype=None; transpose_a=False; transpose_b=False",
      products, lower_matmul},
     {"nn.mirror_pad", 1, 1, 0, "pad_width; mode='SYMMETRIC'", "Pad", lower_mirror_pad},
-    {"nn.pad", 1, 2, 0, "pad_width; pad_mode='constant'; pad_value=0.0", "Pad", lower_pad, emit_pad,
-     TMK_RE_REST},
+    {"nn.pad", 1, 2, TMK_RELAY_WRITES_RANKED, "pad_width; pad_mode='constant'; pad_value=0.0",
+     "Pad", lower_pad, emit_pad, TMK_RE_REST},
     {"nn.softmax", 1, 1, 0, "axis=-1", "Softmax", tmk_rl_same, emit_softmax, 0, softmax_axis_attr},
     {"", 0, 0, 0, "", "Dropout", NULL, emit_dropout, 1u << 1 | 1u << 2},
     {0}};

@@ -63,6 +63,18 @@ static struct tmk_value *lower_quantize(struct tmk_relay_call *call) {
                           tmk_rl_dtype_attr(call, "out_dtype", TMK_INT8));
 }
 
+/* x - zero, in int32. zero NULL: 0. */
+static struct tmk_value *make_shifted(struct tmk_relay_call *call, const char *prefix,
+                                      struct tmk_value *x, struct tmk_value *zero, int32_t axis) {
+    struct tmk_relay_lowering *l = call->to;
+    const int32_t rank = tmk_rl_rank(call, x);
+    x = tmk_rl_cast(call, tmk_rl_text(l, "%s_wide", prefix), x, TMK_INT32);
+    if (!zero)
+        return x;
+    return tmk_rl_2(call, tmk_rl_text(l, "%s_centred", prefix), "Sub", x,
+                    tmk_rl_along(call, tmk_rl_text(l, "%s_zero", prefix), zero, axis, rank));
+}
+
 /* (x - zero) * scale; of int32 the difference may wrap around, as TVM's. */
 static struct tmk_value *make_dequantized(struct tmk_relay_call *call, const char *part,
                                           struct tmk_value *x, struct tmk_value *scale,
@@ -70,10 +82,7 @@ static struct tmk_value *make_dequantized(struct tmk_relay_call *call, const cha
     int32_t rank = tmk_rl_rank(call, x);
     struct tmk_relay_lowering *l = call->to;
     const char *prefix = part ? part : "codes";
-    x = tmk_rl_cast(call, tmk_rl_text(l, "%s_wide", prefix), x, TMK_INT32);
-    if (zero)
-        x = tmk_rl_2(call, tmk_rl_text(l, "%s_centred", prefix), "Sub", x,
-                     tmk_rl_along(call, tmk_rl_text(l, "%s_zero", prefix), zero, axis, rank));
+    x = make_shifted(call, prefix, x, zero, axis);
     x = tmk_rl_cast(call, tmk_rl_text(l, "%s_real", prefix), x, TMK_FLOAT32);
     return tmk_rl_2(call, part, "Mul", x,
                     tmk_rl_along(call, tmk_rl_text(l, "%s_scale", prefix), scale, axis, rank));
@@ -143,11 +152,7 @@ static struct tmk_value *make_requantized(struct tmk_relay_call *call, const cha
                                           struct tmk_value *zero_out, int32_t axis,
                                           const char *rounding) {
     struct tmk_relay_lowering *l = call->to;
-    int32_t rank = tmk_rl_rank(call, x);
-    x = tmk_rl_cast(call, tmk_rl_text(l, "%s_wide", part), x, TMK_INT32);
-    if (zero_in)
-        x = tmk_rl_2(call, tmk_rl_text(l, "%s_centred", part), "Sub", x,
-                     tmk_rl_along(call, tmk_rl_text(l, "%s_zero", part), zero_in, axis, rank));
+    x = make_shifted(call, part, x, zero_in, axis);
     x = make_rescaled(call, tmk_rl_text(l, "%s_scaled", part), x, from, to, axis, rounding);
     if (zero_out)
         x = tmk_rl_2(call, tmk_rl_text(l, "%s_shifted", part), "Add", x, zero_out);
@@ -341,7 +346,7 @@ static const char rescales[] = "ai.tidemark::FixedPointMultiply, Clip, Cast";
 static const char sums[] = "ai.tidemark::FixedPointMultiply of both, Add or Sub, Clip, Cast";
 
 const struct tmk_relay_op tmk_relay_ops_qnn[] = {
-    {"fixed_point_multiply", 1, 1, 0, "multiplier:int; shift:int",
+    {"fixed_point_multiply", 1, 1, TMK_RELAY_BROADCASTS, "multiplier:int; shift:int",
      "ai.tidemark::FixedPointMultiply", lower_fixed_point_multiply},
     {"fixed_point_multiply_per_axis", 4, 4, 0,
      "is_lshift_required=False; is_rshift_required=False; axes", "ai.tidemark::FixedPointMultiply",

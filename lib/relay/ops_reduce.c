@@ -115,7 +115,7 @@ static struct tmk_relay_expr *emit_reduce(struct tmk_relay_emit *e) {
     struct tmk_relay_expr *x = tmk_re_in(e, 0);
     if (!tmk_re_listed(e, "axes", 1, axes, &n))
         return tmk_re_fail(e, "its axes are computed");
-    if (!n && tmk_re_int(e, "noop_with_empty_axes", 0))
+    if (!n && tmk_node_int(e->node, "noop_with_empty_axes", 0))
         return tmk_re_1(e, "copy", x);
     if (tmk_node_is(e->node, TMK_DOMAIN_ONNX, "ReduceL1"))
         x = tmk_re_1(e, "abs", x);
@@ -124,7 +124,7 @@ static struct tmk_relay_expr *emit_reduce(struct tmk_relay_emit *e) {
         x = tmk_re_2(e, "multiply", x, x);
     if (n)
         tmk_rb_set_ints(e->b, "axis", axes, n);
-    if (tmk_re_int(e, "keepdims", 1))
+    if (tmk_node_int(e->node, "keepdims", 1))
         tmk_rb_set_bool(e->b, "keepdims", true);
     struct tmk_relay_expr *made = tmk_re_1(e, op, x);
     if (tmk_node_is(e->node, TMK_DOMAIN_ONNX, "ReduceL2"))
@@ -135,12 +135,12 @@ static struct tmk_relay_expr *emit_reduce(struct tmk_relay_emit *e) {
 }
 
 static struct tmk_relay_expr *emit_arg(struct tmk_relay_emit *e) {
-    const int64_t axis = tmk_re_int(e, "axis", 0);
+    const int64_t axis = tmk_node_int(e->node, "axis", 0);
     struct tmk_relay_expr *x = tmk_re_in(e, 0);
     tmk_rb_set_ints(e->b, "axis", &axis, 1);
-    if (tmk_re_int(e, "keepdims", 1))
+    if (tmk_node_int(e->node, "keepdims", 1))
         tmk_rb_set_bool(e->b, "keepdims", true);
-    if (tmk_re_int(e, "select_last_index", 0))
+    if (tmk_node_int(e->node, "select_last_index", 0))
         tmk_rb_set_bool(e->b, "select_last_index", true);
     x = tmk_re_1(e, e->op->name, x);
     return tmk_rb_cast(e->b, x, TMK_INT64);

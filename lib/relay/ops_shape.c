@@ -262,7 +262,7 @@ static struct tmk_relay_expr *emit_reshape(struct tmk_relay_emit *e) {
     if (!tmk_re_listed(e, "shape", 1, dims, &n))
         return tmk_re_fail(e, TMK_RE_COMPUTED);
     for (size_t i = 0; i < n; i++) {
-        if (dims[i] == 0 && tmk_re_int(e, "allowzero", 0))
+        if (dims[i] == 0 && tmk_node_int(e->node, "allowzero", 0))
             return tmk_re_fail(e, "it makes an empty tensor");
         if (dims[i] == 0 && x && i < (size_t)x->rank && x->dim[i] > 0)
             dims[i] = x->dim[i];
@@ -277,9 +277,7 @@ static struct tmk_relay_expr *emit_reshape(struct tmk_relay_emit *e) {
 static struct tmk_relay_expr *emit_flatten(struct tmk_relay_emit *e) {
     const struct tmk_shape *x = tmk_re_shape(e, 0);
     int64_t dims[] = {1, -1};
-    if (!x)
-        return tmk_re_fail(e, TMK_RE_NO_RANK);
-    const int64_t given = tmk_re_int(e, "axis", 1),
+    const int64_t given = tmk_node_int(e->node, "axis", 1),
                   axis = given == x->rank ? given : tmk_re_axis(given, x->rank);
     if (axis < 0)
         return tmk_re_fail(e, TMK_RE_OUT_OF_RANGE);
@@ -307,8 +305,6 @@ static struct tmk_relay_expr *emit_unsqueeze(struct tmk_relay_emit *e) {
     struct tmk_relay_expr *made = tmk_re_in(e, 0);
     int64_t axes[2 * TMK_MAX_RANK];
     size_t n;
-    if (!x)
-        return tmk_re_fail(e, TMK_RE_NO_RANK);
     if (!tmk_re_listed(e, "axes", 1, axes, &n))
         return tmk_re_fail(e, TMK_RE_COMPUTED);
     bool at[2 * TMK_MAX_RANK] = {0};
@@ -339,7 +335,7 @@ static struct tmk_relay_expr *emit_transpose(struct tmk_relay_emit *e) {
 }
 
 static struct tmk_relay_expr *emit_concat(struct tmk_relay_emit *e) {
-    const int64_t axis = tmk_re_int(e, "axis", 1); /* a must since operator set 4 */
+    const int64_t axis = tmk_node_int(e->node, "axis", 1); /* a must since operator set 4 */
     struct tmk_relay_expr **list =
         tmk_arena_array(e->b->arena, e->node->n_inputs, sizeof(struct tmk_relay_expr *));
     if (!list)
@@ -354,7 +350,7 @@ static struct tmk_relay_expr *emit_concat(struct tmk_relay_emit *e) {
 
 static bool equal_parts(struct tmk_relay_emit *e, int64_t axis, int64_t *parts) {
     const struct tmk_shape *x = tmk_re_shape(e, 0);
-    const int64_t n = tmk_re_int(e, "num_outputs", e->node->n_outputs);
+    const int64_t n = tmk_node_int(e->node, "num_outputs", e->node->n_outputs);
     if (n != e->node->n_outputs || n > TMK_MAX_OUTPUTS || x->dim[axis] < 0)
         return false;
     const int64_t part = (x->dim[axis] + n - 1) / n;
@@ -369,9 +365,7 @@ static struct tmk_relay_expr *emit_split(struct tmk_relay_emit *e) {
     struct tmk_relay_expr *operand = tmk_re_in(e, 0);
     int64_t parts[TMK_MAX_OUTPUTS], at = 0;
     size_t n;
-    if (!x)
-        return tmk_re_fail(e, TMK_RE_NO_RANK);
-    const int64_t axis = tmk_re_axis(tmk_re_int(e, "axis", 0), x->rank);
+    const int64_t axis = tmk_re_axis(tmk_node_int(e->node, "axis", 0), x->rank);
     if (axis < 0)
         return tmk_re_fail(e, TMK_RE_OUT_OF_RANGE);
     if (!tmk_re_listed(e, "split", 1, parts, &n) || (n && n != e->node->n_outputs))
@@ -396,17 +390,18 @@ const struct tmk_relay_op tmk_relay_ops_shape[] = {
      emit_concat},
     {"contrib_reverse_reshape", 1, 1, 0, "newshape; allowzero=False; reverse=False", "Reshape",
      lower_reverse_reshape},
-    {"expand_dims", 1, 1, 0, "axis:int; num_newaxis=1", "Unsqueeze", lower_expand_dims,
-     emit_unsqueeze, TMK_RE_REST},
+    {"expand_dims", 1, 1, TMK_RELAY_WRITES_RANKED, "axis:int; num_newaxis=1", "Unsqueeze",
+     lower_expand_dims, emit_unsqueeze, TMK_RE_REST},
     {"layout_transform", 1, 1, 0, "src_layout; dst_layout", "Transpose", lower_layout_transform},
-    {"nn.batch_flatten", 1, 1, 0, "", "Flatten", lower_batch_flatten, emit_flatten},
+    {"nn.batch_flatten", 1, 1, TMK_RELAY_WRITES_RANKED, "", "Flatten", lower_batch_flatten,
+     emit_flatten},
     {"reshape", 1, 1, 0, "newshape; allowzero=False; reverse=False", "Reshape", lower_reshape,
      emit_reshape, TMK_RE_REST},
     {"reshape_like", 2, 2, 0, "lhs_begin=0; lhs_end=None; rhs_begin=0; rhs_end=None", "Reshape",
      lower_reshape_like},
     {"reverse", 1, 1, 0, "axis", "Slice", lower_reverse},
-    {"split", 1, 1, 0, "indices_or_sections; axis=0", "Split", lower_split, emit_split,
-     TMK_RE_REST},
+    {"split", 1, 1, TMK_RELAY_WRITES_RANKED, "indices_or_sections; axis=0", "Split", lower_split,
+     emit_split, TMK_RE_REST},
     {"squeeze", 1, 1, 0, "axis=None", "Squeeze", lower_squeeze, emit_squeeze, TMK_RE_REST},
     {"stack", 1, 1, TMK_RELAY_TAKES_TUPLE, "axis:object=0", "Unsqueeze, Concat", lower_stack},
     {"transpose", 1, 1, 0, "axes=None", "Transpose", lower_transpose, emit_transpose},

@@ -276,8 +276,6 @@ static struct tmk_relay_expr *emit_slice(struct tmk_relay_emit *e) {
     int64_t begin[2 * TMK_MAX_RANK], end[2 * TMK_MAX_RANK], axes[2 * TMK_MAX_RANK],
         steps[2 * TMK_MAX_RANK];
     size_t n, n_end, n_axes, n_steps;
-    if (!x)
-        return tmk_re_fail(e, TMK_RE_NO_RANK);
     if (!tmk_re_listed(e, "starts", 1, begin, &n) || !tmk_re_listed(e, "ends", 2, end, &n_end) ||
         !tmk_re_listed(e, "axes", 3, axes, &n_axes) ||
         !tmk_re_listed(e, "steps", 4, steps, &n_steps) || n_end != n || (n_axes && n_axes != n) ||
@@ -315,7 +313,7 @@ static bool any_below_zero(const struct tmk_tensor *indices) {
 static struct tmk_relay_expr *emit_gather(struct tmk_relay_emit *e) {
     struct tmk_relay_expr *args[] = {tmk_re_in(e, 0), tmk_re_in(e, 1)};
     const struct tmk_tensor *indices = tmk_re_tensor(e, 1);
-    tmk_rb_set_int(e->b, "axis", tmk_re_int(e, "axis", 0));
+    tmk_rb_set_int(e->b, "axis", tmk_node_int(e->node, "axis", 0));
     if (!indices || any_below_zero(indices))
         tmk_rb_set_string(e->b, "mode", "wrap");
     return tmk_re_n(e, "take", args, 2);
@@ -351,8 +349,9 @@ const struct tmk_relay_op tmk_relay_ops_tensor[] = {
     {"repeat", 1, 1, 0, "repeats; axis=None", "Unsqueeze, Tile, Reshape", lower_repeat},
     {"shape_of", 1, 1, 0, "dtype=None", "Shape, Cast", lower_shape_of},
     {"slice_like", 2, 2, 0, "axes=None", "Slice", lower_slice_like},
-    {"strided_slice", 1, 1, 0, "begin; end; strides=None; slice_mode='end'; axes=None", "Slice",
-     lower_strided_slice, emit_slice, TMK_RE_REST},
+    {"strided_slice", 1, 1, TMK_RELAY_WRITES_RANKED,
+     "begin; end; strides=None; slice_mode='end'; axes=None", "Slice", lower_strided_slice,
+     emit_slice, TMK_RE_REST},
     {"take", 2, 2, 0, "batch_dims:object=0; axis=None; mode='clip'", "Gather", lower_take,
      emit_gather},
     {"tile", 1, 1, 0, "reps", "Tile", lower_tile, emit_tile, TMK_RE_REST},

@@ -120,22 +120,16 @@ static bool encode_number(const struct tmk_relay_number *number, enum tmk_dtype 
     case TMK_BOOL:
         *(uint8_t *)out = (uint8_t)i;
         return i == 0 || i == 1;
-    case TMK_INT8:
-    case TMK_INT16:
-    case TMK_INT32:
-    case TMK_INT64: {
-        unsigned bits = (unsigned)size * 8;
+    default: {
+        const unsigned bits = tmk_dtype_bits(dtype);
+        if (!tmk_dtype_is_integer(dtype) || bits < 8)
+            return false;
+        const bool is_unsigned = tmk_dtype_name(dtype)[0] == 'u';
         memcpy(out, &i, size); /* the low bytes: files and machines here are little-endian */
+        if (is_unsigned)
+            return i >= 0 && (bits == 64 || i < INT64_C(1) << bits);
         return bits == 64 || (i >= -(INT64_C(1) << (bits - 1)) && i < INT64_C(1) << (bits - 1));
     }
-    case TMK_UINT8:
-    case TMK_UINT16:
-    case TMK_UINT32:
-    case TMK_UINT64:
-        memcpy(out, &i, size);
-        return i >= 0 && (size == 8 || i < INT64_C(1) << (size * 8));
-    default:
-        return false;
     }
 }
 
