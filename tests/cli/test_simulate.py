@@ -108,9 +108,9 @@ def test_pixels_have_classes_where_labels_say_so(path):
     (path / "labels.npy").write_bytes(npy_bytes([2, 2, 3], [1 - best[0], *best[1:]], kind="<i4"))
     answer = json.loads(tidemark(*pixels, "--labels", path / "labels.npy").expect(DONE).out)
     assert round(answer["accuracy_float"] * 12, 6) == round(answer["accuracy_quantized"] * 12, 6) == 11 and answer["agreement"] == 1, answer
-    assert json.loads(tidemark(*pixels).expect(DONE).out)["agreement"] is None
+    assert "agreement" not in json.loads(tidemark(*pixels).expect(DONE).out)
     mask = prepare("mask", 1, [1, -1])
-    assert json.loads(tidemark(*mask).expect(DONE).out)["agreement"] is None
+    assert "agreement" not in json.loads(tidemark(*mask).expect(DONE).out)
     (path / "few.npy").write_bytes(npy_bytes([2, 5], [0] * 10, kind="<i4"))
     tidemark(*pixels, "--labels", path / "few.npy").refuses(BAD_INPUT, "float32[1,2,2,3]", "(5 a sample)")
 
