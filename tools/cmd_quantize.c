@@ -31,8 +31,9 @@ struct work {
     struct tmk_simulation *simulation;
     struct folded folded;
     const char *format;
-    uint64_t held_out; /* samples that are judged and not calibrated on; 0: the same are both */
-    uint32_t left_out; /* encodings that the format cannot hold */
+    uint64_t float_bytes; /* of the files of the model that was given */
+    uint64_t held_out;    /* samples that are judged and not calibrated on; 0: the same are both */
+    uint32_t left_out;    /* encodings that the format cannot hold */
 };
 
 /* ---- which samples are for what ---- */
@@ -192,15 +193,29 @@ static const char *word_for(double decibels) {
     return decibels >= 30 ? "good" : decibels >= 20 ? "fair: check the accuracy" : "poor";
 }
 
-static double megabytes_of(const char *path) {
+/* Of the result with the file that belongs to it: weights that an .onnx has beside it, and those of
+ * .param and .xml. */
+static double output_bytes(const char *path) {
+    const char *dot = strrchr(path, '.'), *slash = strrchr(path, '/');
+    const int stem = (int)(dot && (!slash || dot > slash) ? dot - path : (ptrdiff_t)strlen(path));
     struct stat file;
-    return stat(path, &file) == 0 ? (double)file.st_size / 1e6 : 0;
+    char beside[4096];
+    double bytes = stat(path, &file) == 0 ? (double)file.st_size : 0;
+    if (strcmp(path + stem, ".onnx") == 0)
+        snprintf(beside, sizeof beside, "%s.data", path);
+    else if (strcmp(path + stem, ".param") == 0 || strcmp(path + stem, ".xml") == 0)
+        snprintf(beside, sizeof beside, "%.*s.bin", stem, path);
+    else
+        return bytes;
+    return bytes + (stat(beside, &file) == 0 ? (double)file.st_size : 0);
 }
 
 static void print_verdict(const struct work *w, const struct quantize_args *args) {
     const struct tmk_simulation *s = w->simulation;
     const struct verdict v = judge_simulation(w);
-    if (v.none)
+    if (!v.quantized)
+        print_out("nothing is quantized: outputs as before");
+    else if (v.none)
         print_out("unknown: an output has no finite numbers");
     else if (isfinite(v.decibels))
         print_out("%s: outputs %.1f dB", word_for(v.decibels), v.decibels);
@@ -216,7 +231,8 @@ static void print_verdict(const struct work *w, const struct quantize_args *args
     print_out(", on %llu samples that were %scalibrated on\n", (unsigned long long)s->samples,
               w->held_out ? "not " : "also ");
     print_out("%s: %.2f MB (float %.2f MB); %u values in codes, %u float", args->output,
-              megabytes_of(args->output), megabytes_of(w->path), v.quantized, w->encodings->n_left);
+              output_bytes(args->output) / 1e6, (double)w->float_bytes / 1e6, v.quantized,
+              w->encodings->n_left);
     if (w->methods.n)
         print_out("; ranges by %s", w->methods.tried[w->methods.chosen].name);
     if (w->methods.n_weights)
@@ -271,6 +287,8 @@ static void put_json(const struct work *w, const struct quantize_args *args) {
         print_out(",\"accuracy_interval\":[%.9g,%.9g]", s->change.low, s->change.high);
     }
     put_methods(&w->methods);
+    print_out(",\"bytes\":%.0f,\"float_bytes\":%llu", output_bytes(args->output),
+              (unsigned long long)w->float_bytes);
     print_out(",\"quantized\":%u,\"left_float\":%u,\"left_out\":%u}\n", v.quantized,
               w->encodings->n_left, w->left_out);
 }
@@ -310,6 +328,8 @@ static int quantize_model(const struct quantize_args *args, const char *path,
         status = choose_format(&w, args->output, &diag);
     if (status == TMK_OK)
         status = tmk_model_open_params(path, args->run.params, false, &w.model, &diag);
+    if (status == TMK_OK)
+        w.float_bytes = tmk_model_file_bytes(w.model);
     if (status == TMK_OK)
         status = fold_norms(&w, args, &diag);
     if (status == TMK_OK)

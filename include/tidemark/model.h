@@ -53,6 +53,10 @@ TMK_API TMK_NODISCARD enum tmk_status tmk_model_open_to_plan(const char *path, c
 /* NULL is allowed. */
 TMK_API void tmk_model_close(struct tmk_model **model);
 
+/* What the model takes on the disk: its file, those of its external data, and that of its params;
+ * those that are gone count as 0. */
+TMK_API uint64_t tmk_model_file_bytes(const struct tmk_model *model);
+
 /* The numbers of a constant by its profile ID: of an initializer, or of what operators compute from
  * initializers alone; of float32, or widened to it. NULL: it is no such value, or memory ran out.
  * Lives as long as the model, which is a struct tmk_model. */

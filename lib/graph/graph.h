@@ -146,6 +146,7 @@ struct tmk_graph {
     uint32_t n_opsets, opsets_size;
     int64_t ir_version;        /* root only: of the file it came from; 0: none */
     const char *producer_name; /* root only; never NULL */
+    uint64_t external_bytes;   /* root only: of the files with weights beside that file */
     /* Root only: it is to be run, and weights may be lazy (tensor/elements.h); those of its clones,
      * too. */
     bool lazy;

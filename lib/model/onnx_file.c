@@ -113,3 +113,10 @@ enum tmk_status tmk_onnx_external(struct tmk_onnx_file *file, const char *locati
     *out = external->bytes;
     return TMK_OK;
 }
+
+uint64_t tmk_onnx_external_bytes(const struct tmk_onnx_file *file) {
+    uint64_t bytes = 0;
+    for (const struct tmk_onnx_external *e = file->externals; e; e = e->next)
+        bytes += tmk_buf_size(e->bytes);
+    return bytes;
+}

@@ -282,6 +282,7 @@ enum tmk_status tmk_onnx_load(const char *path, const struct tmk_onnx_options *o
         tmk_pb__model__free_unpacked(model, &memory.allocator);
     tmk_wire_memory_end(&memory);
     if (status == TMK_OK) {
+        b.root->external_bytes = tmk_onnx_external_bytes(&file);
         b.root->structure_only = options && options->structure_only;
         status = tmk_model_finish(b.root, options && options->keep_unknown, diag);
     }

@@ -49,6 +49,8 @@ TMK_NODISCARD enum tmk_status tmk_onnx_file_init(struct tmk_onnx_file *file, con
 /* Lets the pages of the files go that were read so far; views of them stay good. */
 void tmk_onnx_file_rest(struct tmk_onnx_file *file);
 void tmk_onnx_file_finish(struct tmk_onnx_file *file);
+/* Sizes of the external data files that were read, together. */
+uint64_t tmk_onnx_external_bytes(const struct tmk_onnx_file *file);
 /* The bytes of an external data file. `location` must lie within the model's folder, links
  * followed: TMK_FORMAT otherwise. The buf lives as long as `file`. */
 TMK_NODISCARD enum tmk_status tmk_onnx_external(struct tmk_onnx_file *file, const char *location,

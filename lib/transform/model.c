@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <tidemark/guess.h>
 
@@ -199,6 +200,15 @@ enum tmk_status tmk_model_open_profiled(const struct tmk_profile *profile, const
 enum tmk_status tmk_model_open_to_plan(const char *path, const char *params, struct tmk_model **out,
                                        struct tmk_diag *diag) {
     return open_model_file(path, params, false, true, out, diag);
+}
+
+static uint64_t bytes_on_disk(const char *path) {
+    struct stat file;
+    return path && stat(path, &file) == 0 ? (uint64_t)file.st_size : 0;
+}
+
+uint64_t tmk_model_file_bytes(const struct tmk_model *model) {
+    return bytes_on_disk(model->path) + bytes_on_disk(model->params) + model->graph->external_bytes;
 }
 
 void tmk_model_close(struct tmk_model **slot) {

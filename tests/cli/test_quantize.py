@@ -3,7 +3,9 @@
 import json
 import math
 import os
+import struct
 
+import onnx_bytes as onnx
 from cli import BAD_INPUT, BUNDLE, DIGITS, DONE, MACHINE, PICTURES, WRONG_CALL, main, npy_bytes, tidemark
 
 
@@ -166,6 +168,28 @@ def test_an_output_of_nan_has_no_verdict(path):
     (path / "nan.npy").write_bytes(npy_bytes([8, 1, 8, 8], [math.nan] * 512))
     said = quantize(path, data=path / "nan.npy").expect(DONE).out
     assert said.startswith("unknown: an output has no finite numbers, on 2 samples"), said
+
+
+def test_sizes_are_those_of_all_files(path):
+    """Weights beside the model's file count, too."""
+    weights = [math.sin(i) for i in range(64 * 64)]
+    (path / "w.bin").write_bytes(struct.pack(f"<{len(weights)}f", *weights))
+    model = onnx.model([onnx.node("MatMul", ["x", "w"], ["y"], "product")], [onnx.value("x", ["N", 64])], [onnx.value("y", ["N", 64])],
+                       [onnx.tensor("w", [64, 64], [], external={"location": "w.bin"})])
+    (path / "m.onnx").write_bytes(model)
+    (path / "x.npy").write_bytes(npy_bytes([16, 64], [math.cos(i * i) for i in range(1024)]))
+    said = told(path, model=path / "m.onnx", data=path / "x.npy")
+    assert said["float_bytes"] == len(model) + 4 * len(weights) and said["bytes"] == os.path.getsize(path / "q.onnx"), said
+    assert said["bytes"] < said["float_bytes"] / 2 and said["quantized"], said
+    assert "(float 0.02 MB)" in quantize(path, model=path / "m.onnx", data=path / "x.npy").out
+
+
+def test_nothing_quantized_is_no_success(path):
+    """Outputs are equal where nothing has codes."""
+    (path / "m.onnx").write_bytes(onnx.model([onnx.node("Sigmoid", ["x"], ["y"], "s")], [onnx.value("x", ["N", 4])], [onnx.value("y", ["N", 4])]))
+    (path / "x.npy").write_bytes(npy_bytes([16, 4], list(range(64))))
+    said = quantize(path, model=path / "m.onnx", data=path / "x.npy").expect(DONE).out
+    assert said.startswith("nothing is quantized: outputs as before, ") and "0 values in codes" in said, said
 
 
 def test_what_it_cannot_do_is_said(path):
