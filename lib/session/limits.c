@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "base/diag.h"
+#include "base/hash.h"
 #include "base/memory.h"
 #include "exec/queue.h"
 #include "feed/feed.h"
@@ -17,13 +18,15 @@
 
 /* STATE: about what holds a value's statistics, without bins. ACCOUNT: what leads to them, of each
  * worker. RECORDED: a value in a profile. RUNNING: what running touches of the program and its
- * libraries, beyond planning. LOOKED_AT: batches of which the largest is planned. */
+ * libraries, beyond planning; PRODUCTS: oneDNN's generators of code for products, which run with
+ * the first one. LOOKED_AT: batches of which the largest is planned. */
 enum {
     STATE = 1024,
     ACCOUNT = 640,
     RECORDED = 1792,
     READ_AHEAD_A_WORKER = 3,
     RUNNING = 1 << 20,
+    PRODUCTS = 7 << 18,
     LOOKED_AT = 8
 };
 
@@ -41,8 +44,9 @@ static uint64_t statistics_of(const struct tmk_plan *plan, const struct tmk_plan
         (void)tmk_shape_count(&value->shape, &count);
         bytes += STATE;
         if (slot->level != TMK_STATS_MINMAX)
-            bytes += derived ? tmk_stats_derived_bytes(count, times)
-                             : tmk_stats_bins_bytes(count, times);
+            bytes += !derived ? tmk_stats_bins_bytes(count, times)
+                              : tmk_stats_derived_bytes(count, times) /
+                                    (slot->rule == TMK_DERIVE_CLAMP ? 2 : 1); /* of one sign */
     }
     return bytes;
 }
@@ -64,6 +68,10 @@ struct planning {
     uint64_t limit;        /* of a run in blocks; 0: none */
     uint64_t *read;        /* by step: weights that it reads, packed or from the file */
     uint64_t held;         /* of m.packed: what is there all the time */
+    /* Of the batches looked at: different shapes, each of which has a plan, which is kept; and the
+     * bytes of one, in the mean. */
+    uint32_t shapes;
+    uint64_t mean;
 };
 
 /* Weights that steps read themselves, as they lie in the file or widened: pages of those that are
@@ -201,6 +209,23 @@ static enum tmk_status divide_graph(const struct tmk_plan *plan, uint64_t calls,
     return TMK_OK;
 }
 
+/* What running touches of the program and its libraries. */
+static uint64_t running_bytes(const struct tmk_plan *plan) {
+    for (uint32_t s = 0; s < plan->n_steps; s++)
+        if (plan->steps[s].accel &&
+            tmk_node_traits(plan->steps[s].node)->product == TMK_PRODUCT_MATRIX)
+            return RUNNING + PRODUCTS;
+    return RUNNING;
+}
+
+/* Of a plan beside the largest: its primitives; some of their code is shared. */
+static uint64_t plan_bytes(const struct tmk_plan *plan) {
+    uint64_t bytes = 0;
+    for (uint32_t s = 0; s < plan->n_steps; s++)
+        bytes += plan->steps[s].accel ? tmk_accel_code(plan->steps[s].accel) : 0;
+    return bytes / 2;
+}
+
 static uint64_t input_bytes(const struct tmk_batch *batch) {
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < batch->n_inputs; i++)
@@ -231,12 +256,16 @@ static enum tmk_status measure_plan(const struct tmk_memory_request *r, const st
             plan->values[i].constant.data)
             p->held += tmk_tensor_bytes(&plan->values[i].constant);
     /* the plan and the opened data are part of it */
-    m->program = RUNNING + (uint64_t)RECORDED * r->n_slots +
+    m->program = running_bytes(plan) + (p->shapes - 1) * plan_bytes(plan) +
+                 (uint64_t)RECORDED * r->n_slots +
                  (resident > p->held + inputs ? resident - p->held - inputs : 0);
     m->packed += p->held;
     m->worker = plan->arena_bytes + plan->scratch_bytes;
-    m->read_ahead = READ_AHEAD_A_WORKER * inputs;
     const uint64_t own = (calls + m->threads - 1) / m->threads; /* of a worker */
+    const uint64_t ahead = tmk_feed_steps(feed) == 1 && own < READ_AHEAD_A_WORKER
+                               ? own - (own > 0)
+                               : READ_AHEAD_A_WORKER - 1;
+    m->read_ahead = inputs + ahead * p->mean;
     m->statistics = (uint64_t)ACCOUNT * r->n_slots +
                     statistics_of(plan, plan->taps, plan->n_taps, slots, own, false) +
                     statistics_of(plan, plan->input_taps, plan->n_input_taps, slots, own, false);
@@ -270,16 +299,35 @@ static enum tmk_status measure_batch(const struct tmk_memory_request *r,
     return status;
 }
 
+static uint64_t hash_shapes(const struct tmk_batch *batch) {
+    uint64_t hash = 0;
+    for (uint32_t i = 0; i < batch->n_inputs; i++) {
+        const struct tmk_shape *shape = &batch->inputs[i].shape;
+        hash = tmk_hash64(shape->dim, (size_t)shape->rank * sizeof *shape->dim, hash + 1);
+    }
+    return hash;
+}
+
 /* The largest of the first batches that continue no sequence: samples may differ in shape. */
 static enum tmk_status look_at_batches(struct tmk_feed *source, struct tmk_batch *out,
-                                       struct tmk_diag *diag) {
+                                       struct planning *p, struct tmk_diag *diag) {
+    uint64_t seen[LOOKED_AT], bytes = 0;
     const struct tmk_batch_source feed = tmk_feed_batch_source(source);
     enum tmk_status status = TMK_OK;
     bool more = true;
+    p->shapes = 0;
     for (int n = 0; status == TMK_OK && more && n < LOOKED_AT;) {
         struct tmk_batch batch = {0};
         status = feed.next(feed.context, &batch, &more, diag);
         n += batch.samples > 0;
+        const uint64_t hash = hash_shapes(&batch);
+        uint32_t at = 0;
+        while (at < p->shapes && seen[at] != hash)
+            at++;
+        if (batch.samples && at == p->shapes)
+            seen[p->shapes++] = hash;
+        bytes += batch.samples ? input_bytes(&batch) : 0;
+        p->mean = n ? bytes / (uint64_t)n : 0;
         if (batch.samples && (!out->samples || (!batch.continues_sequence &&
                                                 input_bytes(&batch) > input_bytes(out)))) {
             const struct tmk_batch smaller = *out;
@@ -303,9 +351,12 @@ static enum tmk_status plan_once(const struct tmk_memory_request *r,
     *m = (struct tmk_memory_plan){0};
     TMK_TRY(tmk_feed_open_batched(r->graph, &options->data, r->threads, &options->notices, &source,
                                   m->batch_why, diag));
+    const uint64_t calls = tmk_feed_batches(source);
     m->threads = tmk_feed_workers(source, r->threads);
+    if (calls && calls < m->threads) /* the others have nothing to do */
+        m->threads = (uint32_t)calls;
     m->batch = tmk_feed_plan(source).batch;
-    enum tmk_status status = look_at_batches(source, &batch, diag);
+    enum tmk_status status = look_at_batches(source, &batch, p, diag);
     if (status == TMK_OK)
         status = measure_batch(r, source, &batch, p, diag);
     add_sequences(source, m);
