@@ -24,12 +24,16 @@ static double tail_of(const struct tmk_spread *spread, bool is_below) {
     return n > 1 ? sum / (n - 1) : 0;
 }
 
+double tmk_clip_weight(uint64_t samples) {
+    return 1 + clip_weight / fmax((double)samples, 1);
+}
+
 static enum tmk_status choose_auto(const struct tmk_spread *spread, const struct tmk_grid *grid,
                                    double parameter, struct tmk_clip_choice *out,
                                    struct tmk_diag *diag) {
     (void)parameter;
     const double n = (double)spread->samples;
-    const struct tmk_range_cost cost = {.weight = 1 + clip_weight / fmax(n, 1),
+    const struct tmk_range_cost cost = {.weight = tmk_clip_weight(spread->samples),
                                         .tail = {tail_of(spread, false), tail_of(spread, true)},
                                         .unseen = unseen_weight * n / (n + 1)};
     return tmk_search_range(spread, grid, &cost, out, diag);

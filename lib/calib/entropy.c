@@ -15,6 +15,11 @@
  * The answer is unstable by nature: other bin counts, or half of the data, move it by tens of per
  * cent where mse stays. So 8 and 32 bins a level are asked, too; of all thresholds within 1 % of
  * their histogram's least divergence the one that clips least is taken, and their spread is told.
+ *
+ * The divergence counts elements, wherever they are, and the gaps between few elements are to it
+ * what coarse levels would lose. So a threshold is raised until what it costs by squared error,
+ * with clipped elements weighted as auto does, is nearer to the best than to that of the whole
+ * range.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -22,6 +27,7 @@
 
 #include "base/diag.h"
 #include "calib/excess.h"
+#include "calib/range_cost.h"
 
 enum {
     MOST_LEVELS = 256, /* finer grids lose nothing to speak of at any threshold */
@@ -210,6 +216,11 @@ static enum tmk_status choose_entropy(const struct tmk_spread *spread, const str
         tmk_excess_finish(&sides[0]);
         tmk_excess_finish(&sides[1]);
     }
+    const struct tmk_range_cost cost = {.weight = tmk_clip_weight(spread->samples)};
+    if (status == TMK_OK && levels > 0)
+        status = tmk_widen_threshold(spread, grid, &cost, most, &found.to, diag);
+    if (status == TMK_OK && levels > 0)
+        status = tmk_widen_threshold(spread, grid, &cost, found.to, &found.from, diag);
     TMK_TRY(status);
     float low = (float)fmax((double)spread->min, -found.to);
     float high = (float)fmin((double)spread->max, found.to);

@@ -264,6 +264,24 @@ static double cost_of(const struct scale_search *search, const struct tmk_clip_c
            extra_costs(search, up, down);
 }
 
+/* End with stop_search. */
+static enum tmk_status start_search(struct scale_search *search, const struct tmk_spread *spread,
+                                    const struct tmk_grid *grid, const struct tmk_range_cost *more,
+                                    float *widest, struct tmk_diag *diag) {
+    *search = (struct scale_search){.spread = spread, .grid = grid, .more = more};
+    search->is_float8 = !tmk_grid_codes(grid, &search->lowest, &search->highest);
+    search->codes = search->is_float8 ? 2 * tmk_grid_float8_max(grid->dtype)
+                                      : (double)search->highest - search->lowest;
+    TMK_TRY(tmk_grid_fit(grid, spread->min, spread->max, widest, &search->fixed, diag));
+    TMK_TRY(tmk_excess_make(spread, false, &search->above, diag));
+    return tmk_excess_make(spread, true, &search->below, diag);
+}
+
+static void stop_search(struct scale_search *search) {
+    tmk_excess_finish(&search->above);
+    tmk_excess_finish(&search->below);
+}
+
 /* How many times as wide as the range that covers everything the widest is that is tried. */
 static double margin_of(const struct scale_search *search) {
     if (!search->more || !(search->more->unseen > 0))
@@ -278,16 +296,10 @@ static double margin_of(const struct scale_search *search) {
 enum tmk_status tmk_search_range(const struct tmk_spread *spread, const struct tmk_grid *grid,
                                  const struct tmk_range_cost *more, struct tmk_clip_choice *out,
                                  struct tmk_diag *diag) {
-    struct scale_search search = {.spread = spread, .grid = grid, .more = more};
+    struct scale_search search;
     struct tmk_clip_choice all = {.low = spread->min, .high = spread->max}, found = all;
     float widest;
-    search.is_float8 = !tmk_grid_codes(grid, &search.lowest, &search.highest);
-    search.codes = search.is_float8 ? 2 * tmk_grid_float8_max(grid->dtype)
-                                    : (double)search.highest - search.lowest;
-    TMK_TRY(tmk_grid_fit(grid, spread->min, spread->max, &widest, &search.fixed, diag));
-    enum tmk_status status = tmk_excess_make(spread, false, &search.above, diag);
-    if (status == TMK_OK)
-        status = tmk_excess_make(spread, true, &search.below, diag);
+    enum tmk_status status = start_search(&search, spread, grid, more, &widest, diag);
     if (status == TMK_OK && search.above.square + search.below.square > 0) {
         double from = (double)widest * margin_of(&search);
         struct trial best = search_scales(&search, from);
@@ -303,8 +315,34 @@ enum tmk_status tmk_search_range(const struct tmk_spread *spread, const struct t
         found.high_from = found.high_to = (double)found.high;
         *out = found;
     }
-    tmk_excess_finish(&search.above);
-    tmk_excess_finish(&search.below);
+    stop_search(&search);
+    return status;
+}
+
+static double cost_at(const struct scale_search *search, double threshold) {
+    const struct tmk_clip_choice choice = {
+        .low = (float)fmax((double)search->spread->min, -threshold),
+        .high = (float)fmin((double)search->spread->max, threshold)};
+    return cost_of(search, &choice);
+}
+
+enum tmk_status tmk_widen_threshold(const struct tmk_spread *spread, const struct tmk_grid *grid,
+                                    const struct tmk_range_cost *more, double most,
+                                    double *threshold, struct tmk_diag *diag) {
+    struct scale_search search;
+    float widest;
+    enum tmk_status status = start_search(&search, spread, grid, more, &widest, diag);
+    if (status == TMK_OK) {
+        const double whole = cost_at(&search, most);
+        double least = whole, at;
+        for (at = *threshold; at < most; at /= coarse)
+            least = fmin(least, cost_at(&search, at));
+        const double allowed = sqrt(least) * sqrt(whole);
+        for (at = *threshold; at < most && cost_at(&search, at) > allowed;)
+            at /= coarse;
+        *threshold = fmin(at, most);
+    }
+    stop_search(&search);
     return status;
 }
 

@@ -21,5 +21,14 @@ TMK_NODISCARD enum tmk_status tmk_search_range(const struct tmk_spread *spread,
                                                const struct tmk_grid *grid,
                                                const struct tmk_range_cost *more,
                                                struct tmk_clip_choice *out, struct tmk_diag *diag);
+/* The least threshold at or above *threshold, in steps of 2 % and never above `most`, where
+ * clipping magnitudes costs at most the geometric mean of what clipping at `most` costs and of the
+ * least that any of these thresholds does. Errors: as above. */
+TMK_NODISCARD enum tmk_status tmk_widen_threshold(const struct tmk_spread *spread,
+                                                  const struct tmk_grid *grid,
+                                                  const struct tmk_range_cost *more, double most,
+                                                  double *threshold, struct tmk_diag *diag);
+/* Of a range that is to suit more samples than those that were seen. */
+double tmk_clip_weight(uint64_t samples);
 
 #endif
