@@ -93,10 +93,15 @@ static void remark_on_flags(const struct tmk_profile *profile) {
         with_dead += !flags.constant && flags.dead_channels > 0;
         dead += flags.constant ? 0 : flags.dead_channels;
     }
+    char of_dead[64] = "", of_saturated[32] = "";
+    if (with_dead)
+        snprintf(of_dead, sizeof of_dead, "%" PRIu32 " with dead channels (%zu in all)", with_dead,
+                 dead);
+    if (saturated)
+        snprintf(of_saturated, sizeof of_saturated, "%" PRIu32 " saturated", saturated);
     if (saturated + with_dead)
-        warn_of("%" PRIu32 " with dead channels (%zu in all), %" PRIu32
-                " saturated: `tidemark show` marks them",
-                with_dead, dead, saturated);
+        warn_of("%s%s%s: `tidemark show` marks them", of_dead, with_dead && saturated ? ", " : "",
+                of_saturated);
     if (sentinel.n)
         remark_on_sentinels(&sentinel);
     if (spike.n)

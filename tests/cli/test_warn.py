@@ -108,6 +108,14 @@ def test_origins_are_traced_through_branches_and_loops(path):
 
 # ---- dead channels, saturation, constants ----
 
+def test_what_there_is_none_of_is_not_counted(path):
+    source = model(path / "m.onnx", [onnx.node("Clip", ["x", "lo", "hi"], ["y"], "clip")], ["y"],
+                   initializers=[onnx.tensor("lo", [], [-1]), onnx.tensor("hi", [], [2.5])])
+    rows = [[math.sin(s * 4 + i) * 4 for i in range(4)] for s in range(50)]
+    done = profile(source, save_rows(path / "x.npy", rows), path / "p.json").expect(DONE, "1 saturated: `tidemark show`")
+    assert "dead channels" not in done.err, done
+
+
 def test_dead_channels_saturation_and_constants_are_marked(path):
     initializers = [onnx.tensor("mask", [4], [1, 0, 1, 0]), onnx.tensor("lo", [], [-1]), onnx.tensor("hi", [], [2.5]),
                     onnx.tensor("nil", [4], [0, 0, 0, 0])]
