@@ -14,7 +14,7 @@ static int run_instrument(const struct command *command, int argc, char **argv) 
         {"output", 'o', OPTION_OUTPUT, "FILE", "where to write the instrumented model", &output},
         {"observe", 0, OPTION_TEXTS, "WHAT",
          "all (default), activations, weights, or a glob on names; may be repeated", &patterns},
-        {"kind", 0, OPTION_TEXT, "KIND", "range, histogram (default), print, guard", &observe.kind},
+        {"kind", 0, OPTION_TEXT, "KIND", "minmax, range, histogram (default), print, guard", &observe.kind},
         {0}};
     int exit_status;
     if (!parse_options(command, options, argc, argv, &rest, &exit_status))

@@ -40,9 +40,10 @@ enum option_kind {
     OPTION_INPUTS,
     OPTION_OUTPUT, /* as OPTION_TEXT: a file that is written */
     OPTION_OUTPUTS,
-    OPTION_COUNT, /* uint64_t */
-    OPTION_SOME,  /* struct some: --NAME or --NAME=N */
-    OPTION_REAL   /* double */
+    OPTION_COUNT,    /* uint64_t */
+    OPTION_POSITIVE, /* as OPTION_COUNT, without 0, which would stand for no limit */
+    OPTION_SOME,     /* struct some: --NAME or --NAME=N */
+    OPTION_REAL      /* double */
 };
 
 struct some {

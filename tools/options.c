@@ -75,6 +75,8 @@ static bool set_option(const struct option_row *row, const char *text) {
     }
     case OPTION_COUNT:
         return set_count(row, text);
+    case OPTION_POSITIVE:
+        return set_count(row, text) && *(uint64_t *)row->target > 0;
     case OPTION_REAL:
         return set_real(row, text);
     }

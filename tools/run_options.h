@@ -60,11 +60,11 @@ struct run_args {
         {"dim", 0, OPTION_TEXTS, "NAME=N", "a free dimension of the model must be N", &(args).dims}, \
         {"feedback", 0, OPTION_TEXTS, "OUT=IN", RUN_FEEDBACK_HELP, &(args).feedback},                \
         {"reset", 0, OPTION_TEXT, "RULE", RUN_RESET_HELP, &(args).reset},                            \
-        {"limit", 'n', OPTION_COUNT, "N", "at most N samples", &(args).limit},                       \
+        {"limit", 'n', OPTION_POSITIVE, "N", "at most N samples", &(args).limit},                    \
         {"skip", 0, OPTION_COUNT, "N", "leave out the first N samples", &(args).skip},               \
         {"sample-every",                                                                             \
          0,                                                                                          \
-         OPTION_COUNT,                                                                               \
+         OPTION_POSITIVE,                                                                            \
          "K",                                                                                        \
          "every K-th sample only (with --batch: every K-th batch)",                                  \
          &(args).every},                                                                             \

@@ -100,8 +100,8 @@ tmk_model_print_lineage(const struct tmk_model *model, const struct tmk_lineage_
 struct tmk_observe {
     const char *const *patterns; /* "all", "activations", "weights", or globs on names; none: all */
     size_t n_patterns;
-    const char *kind; /* "range", "histogram", "print", "guard"; NULL: "histogram", but in a run
-                         what observers in the file that print or guard do */
+    const char *kind; /* "minmax", "range", "histogram", "print", "guard"; NULL: "histogram", but in
+                         a run what observers in the file that print or guard do */
 };
 /* Help for each kind, for people: "range", "extremes ...", ..., NULL. */
 TMK_API const char *const *tmk_observer_kinds(void);

@@ -2,6 +2,7 @@
 /* Opening a model, and writing it with observers. */
 #include "transform/model.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -329,13 +330,14 @@ enum tmk_status tmk_instrumented(const struct tmk_graph *original,
                                              TMK_OBSERVER_HISTOGRAM};
     if (observe && observe->kind && !tmk_observer_kind_by_name(observe->kind, &options.kind)) {
         struct tmk_guess guess = {.wanted = observe->kind};
-        char meant[TMK_GUESS_SIZE];
-        for (const char *const *kind = tmk_observer_kinds(); *kind; kind += 2)
+        char meant[TMK_GUESS_SIZE], known[128] = "";
+        for (const char *const *kind = tmk_observer_kinds(); *kind; kind += 2) {
+            const size_t at = strlen(known);
+            snprintf(known + at, sizeof known - at, "%s%s", at ? ", " : "", *kind);
             tmk_guess_try(&guess, *kind);
-        return tmk_fail(
-            diag, TMK_ARGUMENT,
-            "'%s'%s is no kind of observer; there are range, histogram, print and guard",
-            observe->kind, tmk_guess_text(&guess, meant));
+        }
+        return tmk_fail(diag, TMK_ARGUMENT, "'%s'%s is no kind of observer; there are %s",
+                        observe->kind, tmk_guess_text(&guess, meant), known);
     }
     struct tmk_graph *graph = NULL;
     TMK_TRY(tmk_graph_clone(original, &graph, diag));

@@ -169,7 +169,11 @@ def test_usage_errors_are_reported_in_one_line(path):
         profile(target, "--limit", count).refuses(WRONG_CALL, "--limit")
     profile(target, "--threads", "1000000").refuses(WRONG_CALL, "--threads")
     profile(target, "--nan", "ignore").refuses(WRONG_CALL, "--nan", "ignore")
-    profile(target, "--kind", "median").refuses(WRONG_CALL, "median", "histogram")
+    for kind in ("minmax", "range", "histogram", "print", "guard"):
+        profile(target, "--kind", "median").refuses(WRONG_CALL, "median", kind)
+        assert kind in re.search(r"--kind KIND +(.*)", tidemark("profile", "--help").out)[1]
+    for option in ("--limit", "--sample-every"):  # as of head and git log, 0 would be none
+        profile(target, option, 0).refuses(WRONG_CALL, option, "'0'")
     profile(target, "--dim", "N").refuses(WRONG_CALL, "--dim")
     profile(target, "--dim", "M=3").refuses(WRONG_CALL, "--dim M")
     profile(target, "--data", PICTURES).refuses(WRONG_CALL)
