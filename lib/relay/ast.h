@@ -169,7 +169,7 @@ struct tmk_relay_module {
 
 /* Parses text (`len` bytes, hostile). Failures are TMK_FORMAT "name:line:column: what". Nesting is
  * limited; memory is at most a small multiple of the text. The graph executor's JSON
- * (relay_graph.h) and tvm.ir.save_json's are read too. End with tmk_relay_module_destroy. */
+ * and tvm.ir.save_json's are read too. End with tmk_relay_module_destroy. */
 TMK_NODISCARD enum tmk_status tmk_relay_parse(const char *text, size_t len, const char *name,
                                               struct tmk_relay_module **out, struct tmk_diag *diag);
 /* An empty module of version 0.0.5, to be filled. */

@@ -355,7 +355,7 @@ enum tmk_dtype tmk_rl_dtype_attr(struct tmk_relay_call *call, const char *name,
     const struct tmk_relay_value *value = find_given(call, name);
     if (!value || is_none(value) || !tmk_rl_string(call, name)[0])
         return absent;
-    enum tmk_dtype dtype = tmk_rl_dtype(tmk_rl_string(call, name));
+    enum tmk_dtype dtype = tmk_relay_dtype(tmk_rl_string(call, name));
     if (!dtype)
         tmk_rl_fail(call, TMK_UNSUPPORTED, "the type '%s' is not supported",
                     tmk_rl_string(call, name));

@@ -34,10 +34,6 @@ enum tmk_status tmk_rl_result_names(struct tmk_relay_lowering *l, const char *na
 
 /* ---- types ---- */
 
-enum tmk_dtype tmk_rl_dtype(const char *name) {
-    return strcmp(name, "uint1") == 0 ? TMK_BOOL : tmk_dtype_by_name(name);
-}
-
 static enum tmk_dtype widen_dtype(enum tmk_dtype dtype) {
     return dtype == TMK_FLOAT16 || dtype == TMK_BFLOAT16 || dtype == TMK_FLOAT64 ? TMK_FLOAT32
                                                                                  : dtype;
@@ -54,8 +50,8 @@ enum tmk_status tmk_rl_type(const struct tmk_relay_type *from, struct tmk_type *
     if (from->n > TMK_MAX_RANK)
         return tmk_fail(diag, TMK_UNSUPPORTED, "a tensor of rank %u; at most %d", from->n,
                         TMK_MAX_RANK);
-    type.origin = tmk_rl_dtype(from->dtype);
-    if (!type.origin || !tmk_dtype_size(type.origin))
+    type.origin = tmk_relay_dtype(from->dtype);
+    if (!type.origin)
         return tmk_fail(diag, TMK_UNSUPPORTED, "tensors of type '%s' are not supported",
                         from->dtype);
     type.dtype = widen_dtype(type.origin);

@@ -130,8 +130,6 @@ TMK_NODISCARD enum tmk_status tmk_rl_result_names(struct tmk_relay_lowering *l, 
 /* A type, widened; unknown where it is no tensor. */
 TMK_NODISCARD enum tmk_status tmk_rl_type(const struct tmk_relay_type *from, struct tmk_type *out,
                                           struct tmk_diag *diag);
-/* "float32", "uint1" as the graph has it, not widened; TMK_UNDEFINED: it has no such type. */
-enum tmk_dtype tmk_rl_dtype(const char *name);
 /* An initializer of the root, widened. */
 TMK_NODISCARD enum tmk_status tmk_rl_initializer(struct tmk_relay_lowering *l, const char *name,
                                                  const struct tmk_tensor *data,
