@@ -466,8 +466,9 @@ struct tmk_value *tmk_rl_clip(struct tmk_relay_call *call, const char *part, str
                               double low, double high) {
     enum tmk_dtype dtype = tmk_rl_type_of(call, v);
     const char *prefix = part ? tmk_rl_text(call->to, "%s_", part) : "";
-    return tmk_rl_3(
-        call, part, "Clip", v,
-        tmk_rl_scalar(call, tmk_rl_text(call->to, "%smin", prefix ? prefix : ""), dtype, low),
-        tmk_rl_scalar(call, tmk_rl_text(call->to, "%smax", prefix ? prefix : ""), dtype, high));
+    struct tmk_value *max =
+        tmk_rl_scalar(call, tmk_rl_text(call->to, "%smax", prefix ? prefix : ""), dtype, high);
+    struct tmk_value *min =
+        tmk_rl_scalar(call, tmk_rl_text(call->to, "%smin", prefix ? prefix : ""), dtype, low);
+    return tmk_rl_3(call, part, "Clip", v, min, max);
 }

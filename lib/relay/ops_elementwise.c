@@ -24,8 +24,8 @@ static struct tmk_value *lower_rsqrt(struct tmk_relay_call *call) {
 
 static struct tmk_value *lower_logarithm(struct tmk_relay_call *call) {
     double base = strcmp(call->op->name, "log2") == 0 ? 0x1.62e42fefa39efp-1 : 0x1.26bb1bbb55516p1;
-    return tmk_rl_2(call, NULL, "Div", tmk_rl_1(call, "log", "Log", tmk_rl_in(call, 0)),
-                    tmk_rl_scalar(call, "base", TMK_FLOAT32, base));
+    struct tmk_value *scale = tmk_rl_scalar(call, "base", TMK_FLOAT32, base);
+    return tmk_rl_2(call, NULL, "Div", tmk_rl_1(call, "log", "Log", tmk_rl_in(call, 0)), scale);
 }
 
 /* Floors of reals; integers that are not divided evenly, towards minus infinity: what remains has
@@ -128,8 +128,9 @@ static struct tmk_relay_expr *emit_binary(struct tmk_relay_emit *e) {
 /* max(x, 0) + slope * min(x, 0): any slope that broadcasts. */
 static struct tmk_relay_expr *emit_prelu(struct tmk_relay_emit *e) {
     struct tmk_relay_expr *x = tmk_re_in(e, 0), *slope = tmk_re_in(e, 1);
-    struct tmk_relay_expr *below = tmk_re_2(e, "minimum", x, tmk_re_real(e, 0));
-    return tmk_re_2(e, "add", tmk_re_1(e, "nn.relu", x), tmk_re_2(e, "multiply", slope, below));
+    struct tmk_relay_expr *below =
+        tmk_re_2(e, "multiply", slope, tmk_re_2(e, "minimum", x, tmk_re_real(e, 0)));
+    return tmk_re_2(e, "add", tmk_re_1(e, "nn.relu", x), below);
 }
 
 /* where(x > 0, x, alpha * (exp(x) - 1)) * gamma */

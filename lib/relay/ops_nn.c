@@ -31,8 +31,8 @@ static struct tmk_value *matrix_product(struct tmk_relay_call *call, struct tmk_
         return tmk_rl_2(call, NULL, "MatMulInteger", a, b);
     if (type_a == TMK_FLOAT32)
         return tmk_rl_2(call, NULL, "MatMul", a, b);
-    return tmk_rl_2(call, NULL, "MatMul", tmk_rl_cast(call, "left", a, to),
-                    tmk_rl_cast(call, "right", b, to));
+    b = tmk_rl_cast(call, "right", b, to);
+    return tmk_rl_2(call, NULL, "MatMul", tmk_rl_cast(call, "left", a, to), b);
 }
 
 static struct tmk_value *lower_dense(struct tmk_relay_call *call) {
@@ -52,8 +52,8 @@ static struct tmk_value *lower_matmul(struct tmk_relay_call *call) {
         tmk_rl_set_int(call, "transB", turn_b);
         return tmk_rl_2(call, NULL, "Gemm", a, b);
     }
-    return matrix_product(call, turn_a ? swap_last_axes(call, "left_turned", a) : a,
-                          turn_b ? swap_last_axes(call, "right_turned", b) : b);
+    b = turn_b ? swap_last_axes(call, "right_turned", b) : b;
+    return matrix_product(call, turn_a ? swap_last_axes(call, "left_turned", a) : a, b);
 }
 
 /* Without attributes the second operand is transposed up to TVM 0.7, and is not since. What the
@@ -78,10 +78,10 @@ static bool second_is_turned(struct tmk_relay_call *call, const struct tmk_value
 
 static struct tmk_value *lower_batch_matmul(struct tmk_relay_call *call) {
     struct tmk_value *a = tmk_rl_in(call, 0), *b = tmk_rl_in(call, 1);
-    bool turned = second_is_turned(call, a, b);
+    if (second_is_turned(call, a, b))
+        b = swap_last_axes(call, "right_turned", b);
     return matrix_product(
-        call, tmk_rl_bool(call, "transpose_a") ? swap_last_axes(call, "left_turned", a) : a,
-        turned ? swap_last_axes(call, "right_turned", b) : b);
+        call, tmk_rl_bool(call, "transpose_a") ? swap_last_axes(call, "left_turned", a) : a, b);
 }
 
 static struct tmk_value *lower_bias_add(struct tmk_relay_call *call) {

@@ -107,8 +107,8 @@ static struct tmk_value *onnx_pool(struct tmk_relay_call *call, const char *resu
     int64_t pads[2 * (AXES + 2)] = {0};
     for (int32_t i = 0; i < w->axes; i++)
         pads[w->axes + 2 + 2 + i] = w->out[i] - w->kept[i];
-    return tmk_rl_3(call, result, "Pad", y, tmk_rl_list(call, "past", pads, 2 * (n + 2)),
-                    tmk_rl_scalar(call, "past_value", dtype, past));
+    struct tmk_value *value = tmk_rl_scalar(call, "past_value", dtype, past);
+    return tmk_rl_3(call, result, "Pad", y, tmk_rl_list(call, "past", pads, 2 * (n + 2)), value);
 }
 
 /* ---- of integers, by taps ---- */
@@ -181,9 +181,10 @@ static struct tmk_value *pool_by_taps(struct tmk_relay_call *call, const char *r
                            "a window of more than %d elements over integers of type %s", MAX_TAPS,
                            tmk_dtype_name(dtype));
     struct tmk_value *sum = NULL;
-    struct tmk_value *padded = tmk_rl_3(
-        call, "padded", "Pad", x, tmk_rl_list(call, "pads", pads, 2 * ((size_t)w->axes + 2)),
-        tmk_rl_scalar(call, "padding", dtype, average ? 0 : -0x1p63));
+    struct tmk_value *value = tmk_rl_scalar(call, "padding", dtype, average ? 0 : -0x1p63);
+    struct tmk_value *padded =
+        tmk_rl_3(call, "padded", "Pad", x,
+                 tmk_rl_list(call, "pads", pads, 2 * ((size_t)w->axes + 2)), value);
     for (int64_t i = 0; i < taps && call->status == TMK_OK; i++) {
         int64_t at[AXES], rest = i;
         for (int32_t k = w->axes - 1; k >= 0; k--) {

@@ -169,10 +169,10 @@ static struct tmk_value *lower_requantize(struct tmk_relay_call *call) {
         return tmk_rl_fail(call, TMK_UNSUPPORTED, "compute_dtype '%s'", compute);
     if (to.n != 1)
         return tmk_rl_fail(call, TMK_UNSUPPORTED, "%zu scales of the result", to.n);
+    struct tmk_value *zero_out = zero_point(call, "zero_out", 4, TMK_INT32);
     struct tmk_value *codes = make_requantized(
-        call, "codes", x, from, zero_point(call, "zero_in", 2, TMK_INT32), to.values[0],
-        zero_point(call, "zero_out", 4, TMK_INT32), axis,
-        strcmp(rounding, "TONEAREST") == 0 ? "single_half_away" : "single_half_up");
+        call, "codes", x, from, zero_point(call, "zero_in", 2, TMK_INT32), to.values[0], zero_out,
+        axis, strcmp(rounding, "TONEAREST") == 0 ? "single_half_away" : "single_half_up");
     return to_codes(call, codes, tmk_rl_dtype_attr(call, "out_dtype", TMK_INT8));
 }
 
@@ -237,8 +237,9 @@ static struct tmk_value *lower_multiply(struct tmk_relay_call *call) {
     if (!one_scale(call, &left) || !one_scale(call, &right) || !one_scale(call, &to))
         return NULL;
     double both = (double)((float)left.values[0] * (float)right.values[0]);
-    struct tmk_value *product = tmk_rl_2(call, "product", "Mul", make_centred(call, "left", 0, 3),
-                                         make_centred(call, "right", 1, 5));
+    struct tmk_value *other = make_centred(call, "right", 1, 5);
+    struct tmk_value *product =
+        tmk_rl_2(call, "product", "Mul", make_centred(call, "left", 0, 3), other);
     product =
         make_requantized(call, "codes", product, (struct scales){&both, 1}, NULL, to.values[0],
                          zero_point(call, "zero_out", 7, TMK_INT32), 0, "single_half_up");

@@ -69,8 +69,9 @@ static struct tmk_value *lower_variance(struct tmk_relay_call *call) {
     tmk_rl_dims(call, x);
     for (size_t i = 0; i < n && axes; i++)
         count *= (double)shape->dim[((const int64_t *)axes->data.data)[i]];
+    struct tmk_value *divisor = tmk_rl_scalar(call, "count", TMK_FLOAT32, count - 1);
     return tmk_rl_2(call, NULL, "Div", make_reduce(call, "sum", "ReduceSum", square, axes),
-                    tmk_rl_scalar(call, "count", TMK_FLOAT32, count - 1));
+                    divisor);
 }
 
 /* One axis, or the whole tensor; Relay counts in int32. */

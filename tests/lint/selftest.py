@@ -9,6 +9,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
+import arguments
 import floats
 import headers
 import layers
@@ -77,7 +78,7 @@ class Sample(unittest.TestCase):
 
 class EveryLint(Sample):
     def test_good_sample_passes(self):
-        for check in (layers.check, floats.check, printing.check, tidy.check, pages.check, names.check):
+        for check in (layers.check, floats.check, printing.check, tidy.check, pages.check, names.check, arguments.check):
             self.assertEqual([], check(self.project()))
 
     def test_problem_makes_the_exit_status_one(self):
@@ -185,6 +186,17 @@ class Printing(Sample):
     def test_escaped_strings(self):
         good = 'void f(void) { print_out("%s\\n", name); print_out(i ? ",\\n" : "["); put_quoted(stdout, name); snprintf(text, 3, "%s", name); }\n'
         self.assertEqual([], printing.check(self.project(files={"tools/show.c": good})))
+
+
+class Arguments(Sample):
+    def test_two_that_make_something(self):
+        for call in ('tmk_rl_2(call, NULL, "Mul", make_a(call), make_b(call))',
+                     'f(turned ? tmk_rl_cast(call, "a", a, to) : a,\n  tmk_rl_list(call, "b", b, 2))'):
+            self.rejects(arguments.check, "lib/relay/ops_a.c", f"void g(void) {{ {call}; }}\n", "make one before")
+
+    def test_one_and_lists(self):
+        good = 'void g(void) { struct v *in[] = {make_a(c), make_b(c)}; h(c, tmk_rl_2(c, "a", "Add", make_a(c), x), 3); }\n'
+        self.assertEqual([], arguments.check(self.project(files={"lib/relay/ops_a.c": good})))
 
 
 class Floats(Sample):
