@@ -26,7 +26,9 @@ struct step {
     const char *but[4];      /* attributes that go; ends with NULL */
     struct tmk_attr more[2]; /* attributes that come */
     uint32_t n_more;
-    bool again; /* something differs: a node is made */
+    struct tmk_value *behind; /* the result is reshaped to this shape; NULL: it stays */
+    int64_t to;               /* the version that nodes are made for that the old graph lacks */
+    bool again;               /* something differs: a node is made */
     bool done;
     struct tmk_diag *diag;
 };
@@ -133,18 +135,49 @@ static enum tmk_status gemm_7(struct step *s) {
     return TMK_OK;
 }
 
+/* A node with one result, named after the old one's, before it. */
+static enum tmk_status make_helper(struct step *s, const char *op, const char *what,
+                                   struct tmk_value *const *inputs, uint32_t n,
+                                   struct tmk_node **out) {
+    struct tmk_text name = {0};
+    tmk_text_printf(&name, "%s_%s", s->node->outputs[0]->name, what);
+    const char *const names[1] = {name.data};
+    const struct tmk_node_spec spec = {s->node->domain, op, name.data, s->to, inputs, n, names, 1};
+    enum tmk_status status = name.failed
+                                 ? tmk_nomem(s->diag)
+                                 : tmk_graph_add_node(s->node->graph, s->node, &spec, out, s->diag);
+    tmk_text_finish(&name);
+    return status;
+}
+
+/* As a matrix, and back. */
+static enum tmk_status along_all_behind(struct step *s, int64_t axis) {
+    struct tmk_node *flat, *shape;
+    struct tmk_value *const x = s->node->inputs[0];
+    TMK_TRY(make_helper(s, "Flatten", "flat", &x, 1, &flat));
+    TMK_TRY(tmk_node_set_attr(
+        flat, &(struct tmk_attr){.name = "axis", .kind = TMK_ATTR_INT, .n = 1, .i = axis},
+        s->diag));
+    TMK_TRY(make_helper(s, "Shape", "shape", &x, 1, &shape));
+    s->inputs[0] = flat->outputs[0];
+    s->behind = shape->outputs[0];
+    s->done = true;
+    set_int(s, "axis", 1);
+    return TMK_OK;
+}
+
 /* Along one axis instead of along it and all behind it: the same where those are of size 1. */
 static enum tmk_status along_one_axis(struct step *s) {
     const struct tmk_type *type = &s->node->inputs[0]->type;
     int64_t axis = tmk_node_int(s->node, "axis", 1);
     if (!type->has_shape)
-        return TMK_OK;
+        return axis >= 0 ? along_all_behind(s, axis) : TMK_OK;
     axis += axis < 0 ? type->shape.rank : 0;
     if (axis < 0 || axis >= type->shape.rank)
         return TMK_OK;
     for (int64_t i = axis + 1; i < type->shape.rank; i++)
         if (type->shape.dim[i] != 1)
-            return TMK_OK;
+            return along_all_behind(s, axis);
     s->done = true;
     set_int(s, "axis", axis);
     return TMK_OK;
@@ -433,6 +466,16 @@ static enum tmk_status move_output(struct tmk_value *from, struct tmk_value *to,
     return TMK_OK;
 }
 
+/* The matrix that `made` computes becomes the old node's result, which takes its name. */
+static enum tmk_status reshape_behind(struct step *s, struct tmk_node *made,
+                                      struct tmk_node **out) {
+    struct tmk_value *const inputs[2] = {made->outputs[0], s->behind};
+    TMK_TRY(make_helper(s, "Reshape", "matrix", inputs, 2, out));
+    const char *name = (*out)->outputs[0]->name;
+    TMK_TRY(tmk_value_rename((*out)->outputs[0], made->outputs[0]->name, s->diag));
+    return tmk_value_rename(made->outputs[0], name, s->diag);
+}
+
 static enum tmk_status make_again(struct step *s, int32_t since, struct tmk_node **out) {
     struct tmk_node *old = s->node, *made = NULL;
     const uint32_t rest = old->n_inputs > MOST_INPUTS ? old->n_inputs : MOST_INPUTS;
@@ -458,9 +501,12 @@ static enum tmk_status make_again(struct step *s, int32_t since, struct tmk_node
     TMK_TRY(tmk_node_copy_attrs(made, old, s->but, s->diag));
     for (uint32_t i = 0; i < s->n_more; i++)
         TMK_TRY(tmk_node_set_attr(made, &s->more[i], s->diag));
+    struct tmk_node *last = made;
+    if (s->behind)
+        TMK_TRY(reshape_behind(s, made, &last));
     for (uint32_t i = 0; i < s->n_outputs; i++)
         if (old->outputs[i])
-            TMK_TRY(move_output(old->outputs[i], made->outputs[i], s->diag));
+            TMK_TRY(move_output(old->outputs[i], last->outputs[i], s->diag));
     tmk_node_remove(old);
     *out = made;
     return TMK_OK;
@@ -469,10 +515,10 @@ static enum tmk_status make_again(struct step *s, int32_t since, struct tmk_node
 /* opset_rules.c: makes of the node, which is valid for the versions of its row, one that is valid
  * for `since`, the next row's first. *node is the new one, or still the old. False in *done: it
  * has no such form, or none in this file. */
-static enum tmk_status opset_step(struct tmk_node **node, int32_t since, bool *done,
+static enum tmk_status opset_step(struct tmk_node **node, int32_t since, int64_t to, bool *done,
                                   struct tmk_diag *diag) {
     struct step s = {
-        .node = *node, .op = (*node)->op, .n_outputs = (*node)->n_outputs, .diag = diag};
+        .node = *node, .op = (*node)->op, .n_outputs = (*node)->n_outputs, .to = to, .diag = diag};
     rule_fn *rule = find_rule(s.op, since);
     *done = false;
     if (!rule)
@@ -514,7 +560,7 @@ static enum tmk_status upgrade_node(struct upgrading *r, struct tmk_node *node) 
             node->version = r->to;
             return TMK_OK;
         }
-        TMK_TRY(opset_step(&node, row->until + 1, &done, r->diag));
+        TMK_TRY(opset_step(&node, row->until + 1, r->to, &done, r->diag));
     }
     refuse_node(r, node);
     return TMK_OK;

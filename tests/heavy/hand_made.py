@@ -312,10 +312,19 @@ def top_k(add):
     return {"x": [4, 16]}, [add("Gemm", y, add.weight(8, 4), add.weight(4)), add("GatherElements", x, order, axis=1)]
 
 
+def softmax_8(add):
+    """Before version 13 Softmax and its like go over all axes behind the first that is named; operator set 8."""
+    x = add("Relu", conv(add, "x", 3, 8))
+    x = add("Softmax", add("Mul", x, number(add, 3)), axis=2)
+    x = conv(add, x, 8, 4)
+    return PICTURE, [add("LogSoftmax", x), x], 8
+
+
 NETWORKS = {make.__name__: make for make in (
     chain, no_activations, residual, branches, concat, shared_weight, shared_matrix, gemms, constant_left, dense_biases, attention, gate,
     swish, generator, up_and_down, split, moved, clipped, padded, inner_outputs, returned_input, two_inputs, embedding, tied_embedding,
-    erf_gelu, norms, depthwise, lstm, conditional, loop, set_11, unit_ends, reductions, space_to_depth, top_k)}
+    erf_gelu, norms, depthwise, lstm, conditional, loop, set_11, unit_ends, reductions, space_to_depth, top_k,
+    softmax_8)}
 
 
 def make(name):

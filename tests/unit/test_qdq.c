@@ -529,14 +529,41 @@ TEST(modes_axes_and_groups_are_named_anew) {
     end(&c);
 }
 
-TEST(what_has_another_meaning_is_refused) {
+/* Along all axes from one on: as a matrix, of known and of unknown size, and along one where the
+ * others are of size 1. */
+TEST(softmax_over_several_axes_becomes_one_of_a_matrix) {
+    static const char *const ops[] = {"Softmax", "LogSoftmax", "Hardmax"};
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+        for (int64_t to = 13; to <= 21; to += 8) {
+            struct qdq_case c;
+            char text[200];
+            snprintf(text, sizeof text,
+                     "graph \"g\" opset 11 {\n input %%x : f32[?,3,4,?]\n %%y = %s(%%x) {axis=2}\n"
+                     " output %%y\n}",
+                     ops[i]);
+            raise(&c, text, to);
+            const struct tmk_node *last = c.graph->outputs[0]->producer;
+            const struct tmk_node *node = last->inputs[0]->producer;
+            assert_string_equal(last->op, "Reshape");
+            assert_string_equal(c.graph->outputs[0]->name, "y");
+            assert_true(c.graph->outputs[0]->profile_id >= 0);
+            assert_string_equal(last->inputs[1]->producer->op, "Shape");
+            assert_string_equal(node->op, ops[i]);
+            assert_int_equal(tmk_node_int(node, "axis", 9), 1);
+            assert_int_equal(tmk_node_int(node->inputs[0]->producer, "axis", 9), 2);
+            end(&c);
+        }
     struct qdq_case c;
-    begin(&c, "graph \"g\" opset 11 {\n input %x : f32[2,3,4]\n"
-              " %y = Softmax(%x) \"soft\"\n output %y\n}");
-    must_fail(tmk_opset_upgrade(c.graph, 13, DIAG), TMK_UNSUPPORTED, "Softmax 'soft'");
-    end(&c);
     raise(&c, "graph \"g\" opset 11 {\n input %x : f32[2,3,1]\n %y = Softmax(%x)\n output %y\n}",
           13);
     assert_int_equal(tmk_node_int(c.graph->outputs[0]->producer, "axis", 9), 1);
+    end(&c);
+}
+
+TEST(what_has_another_meaning_is_refused) {
+    struct qdq_case c;
+    begin(&c, "graph \"g\" opset 6 {\n input %x : f32[2,3,4]\n input %z : f32[3]\n"
+              " %y = Add(%x, %z) {axis=1, broadcast=1} \"sum\"\n output %y\n}");
+    must_fail(tmk_opset_upgrade(c.graph, 13, DIAG), TMK_UNSUPPORTED, "Add 'sum'");
     end(&c);
 }
