@@ -51,8 +51,16 @@ static int worst_first(const void *x, const void *y) {
     return a->id_a != b->id_a ? TMK_ORDER(a->id_a, b->id_a) : strcmp(a->name, b->name);
 }
 
-static void sort_items(struct tmk_diff *diff) {
-    qsort(diff->items, diff->n, sizeof *diff->items, worst_first);
+/* Sorted into *out; after a failure it is destroyed. */
+static enum tmk_status finish_diff(enum tmk_status status, struct tmk_diff *diff,
+                                   struct tmk_diff **out) {
+    if (status == TMK_OK) {
+        qsort(diff->items, diff->n, sizeof *diff->items, worst_first);
+        *out = diff;
+    } else {
+        tmk_diff_destroy(&diff);
+    }
+    return status;
 }
 
 /* ---- two profiles ---- */
@@ -189,13 +197,7 @@ enum tmk_status tmk_diff_profiles(const struct tmk_profile *a, const struct tmk_
         status = compare_profiles(a, b, &of_b, taken, diff, diag);
     drop_index(&of_b);
     free(taken);
-    if (status == TMK_OK) {
-        sort_items(diff);
-        *out = diff;
-    } else {
-        tmk_diff_destroy(&diff);
-    }
-    return status;
+    return finish_diff(status, diff, out);
 }
 
 /* ---- with a consumer's file ---- */
@@ -245,13 +247,7 @@ enum tmk_status tmk_diff_ranges(const struct tmk_ranges *a, const struct tmk_ran
     if (status == TMK_OK)
         status = list_rest(a, b, diff, diag);
     tmk_map_finish(&of_b);
-    if (status == TMK_OK) {
-        sort_items(diff);
-        *out = diff;
-    } else {
-        tmk_diff_destroy(&diff);
-    }
-    return status;
+    return finish_diff(status, diff, out);
 }
 
 static void add_coverage(const struct tmk_profile *a, const struct tmk_ranges *b,
@@ -292,11 +288,5 @@ enum tmk_status tmk_diff_coverage(const struct tmk_profile *a, const struct tmk_
         add_coverage(a, b, coverage, taken, diff);
     free(coverage);
     free(taken);
-    if (status == TMK_OK) {
-        sort_items(diff);
-        *out = diff;
-    } else {
-        tmk_diff_destroy(&diff);
-    }
-    return status;
+    return finish_diff(status, diff, out);
 }
