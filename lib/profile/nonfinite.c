@@ -95,18 +95,6 @@ static void list_entries(struct tracing *trace, struct tmk_nonfinite *entries, u
     }
 }
 
-static struct tmk_nonfinite *entry_of(struct tmk_nonfinite *entries, uint32_t n, uint32_t id) {
-    uint32_t low = 0, high = n;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (entries[middle].id < id)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return &entries[low];
-}
-
 static enum tmk_status gather_entries(struct tracing *trace, struct tmk_nonfinite **out,
                                       uint32_t *n, struct tmk_diag *diag) {
     const struct tmk_profile *p = trace->profile;
@@ -136,7 +124,8 @@ static enum tmk_status gather_entries(struct tracing *trace, struct tmk_nonfinit
         more = false;
         for (uint32_t i = 0; i < entries; i++)
             for (uint32_t k = 0; k < block[i].n_from && !block[i].downstream; k++) {
-                const struct tmk_nonfinite *from = entry_of(block, entries, block[i].from[k]);
+                const struct tmk_nonfinite *from =
+                    &block[tmk_lower_bound(block, entries, sizeof *block, block[i].from[k])];
                 block[i].downstream = from == &block[first] || from->downstream;
                 more |= block[i].downstream;
             }

@@ -235,16 +235,9 @@ enum tmk_profile_status tmk_profile_status_of(const struct tmk_profile_tensor *t
 }
 
 const struct tmk_profile_tensor *tmk_profile_by_id(const struct tmk_profile *profile, uint32_t id) {
-    uint32_t low = 0, high = profile->n_tensors;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (profile->tensors[middle].id < id)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < profile->n_tensors && profile->tensors[low].id == id ? &profile->tensors[low]
-                                                                      : NULL;
+    const size_t at =
+        tmk_lower_bound(profile->tensors, profile->n_tensors, sizeof *profile->tensors, id);
+    return at < profile->n_tensors && profile->tensors[at].id == id ? &profile->tensors[at] : NULL;
 }
 
 bool tmk_profile_id_of_text(const char *text, uint32_t *out) {
