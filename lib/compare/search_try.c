@@ -3,7 +3,6 @@
  * requantizations follow. */
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/diag.h"
 #include "calib/config.h"

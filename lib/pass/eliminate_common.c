@@ -14,7 +14,6 @@
 
 #include "base/diag.h"
 #include "base/hash.h"
-#include "base/size.h"
 #include "ops/ops.h"
 #include "pass/pass.h"
 

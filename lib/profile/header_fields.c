@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "base/diag.h"
-#include "base/size.h"
 #include "profile/format.h"
 
 /* ---- settings ---- */

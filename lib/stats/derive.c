@@ -2,7 +2,6 @@
 /* States that follow from others and their shadows. */
 #include "base/diag.h"
 #include "stats/shadow.h"
-#include "tensor/shape.h"
 
 bool tmk_clamp_follows(const struct tmk_clamp *clamp, enum tmk_stats_level level) {
     uint32_t mask = level == TMK_STATS_HISTOGRAM ? 0xffffu
