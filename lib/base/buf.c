@@ -10,7 +10,6 @@
 
 #include "base/memory.h"
 #include "base/size.h"
-#include "base/spare.h"
 
 struct tmk_buf {
     atomic_size_t refs;

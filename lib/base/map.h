@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Zero-initialised is an empty map. Keys are borrowed: they must outlive the map. */
 struct tmk_map {
@@ -30,5 +31,28 @@ bool tmk_ptrmap_put(struct tmk_ptrmap *map, const void *key, void *value);
 /* NULL when absent; NULL is never a key. */
 void *tmk_ptrmap_get(const struct tmk_ptrmap *map, const void *key);
 void tmk_ptrmap_finish(struct tmk_ptrmap *map);
+
+/* A set of numbers below n that is walked in order while it changes. Not thread-safe. */
+
+#define TMK_NO_ID UINT32_MAX
+
+enum { TMK_IDSET_LEVELS = 6 }; /* of 64 each: more than 32 bits */
+
+struct tmk_idset {
+    uint64_t *levels[TMK_IDSET_LEVELS]; /* bit i: is i in? A level up: is any bit of word i set? */
+    uint32_t words[TMK_IDSET_LEVELS];
+    int n_levels;
+};
+
+/* Empty. False when memory ran out; end with tmk_idset_finish in any case. */
+bool tmk_idset_init(struct tmk_idset *set, uint32_t n);
+void tmk_idset_finish(struct tmk_idset *set);
+
+void tmk_idset_add(struct tmk_idset *set, uint32_t id);
+void tmk_idset_remove(struct tmk_idset *set, uint32_t id);
+/* The smallest that is at least `from`; TMK_NO_ID: none. */
+uint32_t tmk_idset_up(const struct tmk_idset *set, uint32_t from);
+/* The largest that is at most `from`, which is below n; TMK_NO_ID: none. */
+uint32_t tmk_idset_down(const struct tmk_idset *set, uint32_t from);
 
 #endif

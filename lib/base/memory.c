@@ -11,7 +11,6 @@
 
 #include "base/diag.h"
 #include "base/size.h"
-#include "base/spare.h"
 
 /* The process's, as is what malloc keeps; see <tidemark/memory.h>. */
 static _Atomic uint64_t limit, used_bytes, refused;
@@ -214,4 +213,70 @@ bool tmk_grow(void *array, size_t used, size_t *size, size_t element) {
     memcpy(array, &grown, sizeof grown);
     *size = larger;
     return true;
+}
+
+/* ---- spare blocks ---- */
+
+enum { SPARES = 4, MOST = 1 << 24 };
+
+/* The first word of a kept block is its size. */
+static _Atomic(void *) spares[SPARES];
+static atomic_uint turn;
+
+static size_t size_of(const void *block) {
+    return *(const size_t *)block;
+}
+
+static void release_block(void *block) {
+    size_t bytes = size_of(block);
+    munmap(block, bytes);
+    tmk_memory_uncharge(bytes);
+}
+
+void *tmk_spare_take(size_t bytes) {
+    for (unsigned i = 0; i < SPARES; i++) {
+        void *block = atomic_exchange(&spares[i], NULL), *nothing = NULL;
+        if (!block)
+            continue;
+        if (size_of(block) == bytes)
+            return memset(block, 0, bytes);
+        if (!atomic_compare_exchange_strong(&spares[i], &nothing, block))
+            release_block(block);
+    }
+    return NULL;
+}
+
+bool tmk_spare_keep(void *block, size_t bytes) {
+    if (TMK_UNDER_ASAN || bytes > MOST)
+        return false;
+    *(size_t *)block = bytes;
+    for (unsigned i = 0; i < SPARES; i++) {
+        void *nothing = NULL;
+        if (atomic_compare_exchange_strong(&spares[i], &nothing, block))
+            return true;
+    }
+    void *other = atomic_exchange(&spares[atomic_fetch_add(&turn, 1) % SPARES], block);
+    if (other)
+        release_block(other);
+    return true;
+}
+
+bool tmk_spare_drop(void) {
+    bool dropped = false;
+    for (unsigned i = 0; i < SPARES; i++) {
+        void *block = atomic_exchange(&spares[i], NULL);
+        if (!block)
+            continue;
+        release_block(block);
+        dropped = true;
+    }
+    return dropped;
+}
+
+void *tmk_spare_map(size_t bytes) {
+    void *data;
+    do
+        data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    while (data == MAP_FAILED && tmk_spare_drop());
+    return data == MAP_FAILED ? NULL : data;
 }

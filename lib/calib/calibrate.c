@@ -11,9 +11,8 @@
 #include "base/diag.h"
 #include "base/file.h"
 #include "base/text.h"
-#include "calib/item.h"
-#include "calib/json_file.h"
-#include "calib/requant.h"
+#include "calib/encodings.h"
+#include "calib/make.h"
 
 struct calibrate {
     const struct tmk_profile *profile;
@@ -244,22 +243,14 @@ static enum tmk_status read_config(struct calibrate *c) {
                    : tmk_config_init(&c->config, c->options->config, c->diag);
 }
 
-enum { FIRST_SIZE = 1024 };
-
-static void count_finding(void *context, const char *text) {
-    char *first = context;
-    if (!*first)
-        snprintf(first, FIRST_SIZE, "%s", text);
-}
-
 /* Options and configs may choose what the target does not have. */
 static enum tmk_status check_target(const struct calibrate *c) {
-    char first[FIRST_SIZE] = "";
+    char first[TMK_FINDING_SIZE] = "";
     uint32_t found;
     if (!c->options->target)
         return TMK_OK;
-    TMK_TRY(tmk_target_check(c->options->target, c->encodings, c->profile, count_finding, first,
-                             &found, c->diag));
+    TMK_TRY(tmk_target_check(c->options->target, c->encodings, c->profile, tmk_target_keep_first,
+                             first, &found, c->diag));
     if (!found)
         return TMK_OK;
     return tmk_fail(c->diag, TMK_MISMATCH,

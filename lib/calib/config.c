@@ -11,7 +11,6 @@
 #include "base/file.h"
 #include "base/size.h"
 #include "calib/encodings.h"
-#include "calib/json_file.h"
 #include "calib/pattern.h"
 
 static const struct {
@@ -106,8 +105,8 @@ enum tmk_status tmk_config_set_sensitive(struct tmk_config *config, const char *
     const enum tmk_dtype dtype = tmk_dtype_by_name(text);
     const bool wide = dtype == TMK_INT16 || dtype == TMK_UINT16;
     if (strcmp(text, "float") != 0 && strcmp(text, "quantize") != 0 && !wide)
-        return tmk_fail(diag, wrong,
-                        "'sensitive' is 'float', 'quantize', 'uint16' or 'int16', not '%s'", text);
+        return tmk_fail(diag, wrong, "'sensitive' is float, quantize, uint16 or int16, not '%s'",
+                        text);
     config->quantize_sensitive = *text == 'f' ? TMK_NO : TMK_YES;
     config->sensitive_dtype = wide ? dtype : TMK_UNDEFINED;
     return TMK_OK;

@@ -15,7 +15,6 @@
 #include "base/map.h"
 #include "base/size.h"
 #include "calib/grid.h"
-#include "calib/item.h"
 #include "tmk_version.h"
 
 const char *tmk_encoding_role_name(enum tmk_encoding_role role) {
@@ -71,14 +70,8 @@ static bool is_used_by(const struct tmk_encoding *encoding, const char *node, ui
 
 const struct tmk_encoding *tmk_encodings_find(const struct tmk_encodings *encodings, uint32_t id,
                                               const char *node, uint32_t input) {
-    uint32_t low = 0, high = encodings->n_items;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (encodings->items[middle].id < id)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t low =
+        tmk_lower_bound(encodings->items, encodings->n_items, sizeof *encodings->items, id);
     const struct tmk_encoding *found = NULL;
     for (; low < encodings->n_items && encodings->items[low].id == id; low++) {
         const struct tmk_encoding *item = &encodings->items[low];
@@ -88,6 +81,13 @@ const struct tmk_encoding *tmk_encodings_find(const struct tmk_encodings *encodi
             return found;
     }
     return found;
+}
+
+const struct tmk_left_float *tmk_encodings_left(const struct tmk_encodings *encodings,
+                                                uint32_t id) {
+    const size_t at =
+        tmk_lower_bound(encodings->left, encodings->n_left, sizeof *encodings->left, id);
+    return at < encodings->n_left && encodings->left[at].id == id ? &encodings->left[at] : NULL;
 }
 
 void tmk_encoding_codes(const struct tmk_encoding *encoding, int32_t *lowest, int32_t *highest) {

@@ -26,7 +26,6 @@
 #include <string.h>
 
 #include "base/diag.h"
-#include "calib/excess.h"
 #include "calib/range_cost.h"
 
 enum {

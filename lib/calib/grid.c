@@ -6,35 +6,13 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "tensor/elements.h"
 
 bool tmk_grid_codes(const struct tmk_grid *grid, int32_t *lowest, int32_t *highest) {
-    int bits = 0;
-    bool is_signed = false;
-    switch (grid->dtype) {
-    case TMK_INT4:
-        bits = 4, is_signed = true;
-        break;
-    case TMK_UINT4:
-        bits = 4;
-        break;
-    case TMK_INT8:
-        bits = 8, is_signed = true;
-        break;
-    case TMK_UINT8:
-        bits = 8;
-        break;
-    case TMK_INT16:
-        bits = 16, is_signed = true;
-        break;
-    case TMK_UINT16:
-        bits = 16;
-        break;
-    case TMK_INT32:
-        bits = 32, is_signed = true;
-        break;
-    default:
+    const unsigned bits = tmk_dtype_bits(grid->dtype);
+    const bool is_signed = tmk_dtype_is_signed(grid->dtype);
+    if (!tmk_dtype_is_integer(grid->dtype) || bits < 4 || bits > (is_signed ? 32 : 16))
         return false;
-    }
     if (is_signed) {
         *highest = (int32_t)((UINT32_C(1) << (bits - 1)) - 1);
         *lowest = -*highest - (grid->narrow ? 0 : 1);

@@ -3,7 +3,8 @@
 #ifndef TMK_CALIB_MAKE_H
 #define TMK_CALIB_MAKE_H
 
-#include "calib/ties.h"
+#include "calib/select.h"
+#include "tensor/fixed.h"
 
 struct tmk_make {
     const struct tmk_selection *selection;
@@ -27,8 +28,6 @@ TMK_NODISCARD enum tmk_status tmk_make_items(struct tmk_make *make);
 /* A weight whose numbers are known, and are to be used; *done stays false for others
  * (calib/weights.c). TMK_MISMATCH: they are not those that were profiled. */
 TMK_NODISCARD enum tmk_status tmk_make_weight(struct tmk_make *make, uint32_t pick, bool *done);
-/* Biases alone (calib/bias.c). */
-TMK_NODISCARD enum tmk_status tmk_make_biases(struct tmk_make *make);
 
 /* TMK_INTERRUPTED: it is to stop. */
 TMK_NODISCARD enum tmk_status tmk_make_goes_on(const struct tmk_make *make);
@@ -36,5 +35,19 @@ void tmk_make_remark(const struct tmk_make *make, const char *fmt, ...) TMK_PRIN
 const struct tmk_profile_tensor *tmk_make_tensor(const struct tmk_make *make, uint32_t pick);
 /* What all items have; n scales, to be filled. */
 TMK_NODISCARD enum tmk_status tmk_make_begin(struct tmk_make *make, uint32_t pick, uint32_t n);
+
+/* The multiplications by which engines of integers bring codes from one scale to another. */
+
+/* Fills encodings->requants from make->items. `rounding` and `pow2_requant` of the encodings say
+ * how. */
+TMK_NODISCARD enum tmk_status tmk_make_requants(struct tmk_make *make);
+
+/* How far fixed-point multiplication (tensor/fixed.h) is from multiplying by the real number. Pure
+ * functions; thread-safe. */
+
+/* At least |tmk_fixed_multiply - x * real| for every int32 x whose result lies in [lowest,
+ * highest]: proven, and near what occurs. */
+double tmk_fixed_error(int32_t q, int32_t shift, double real, enum tmk_rounding rounding,
+                       int32_t lowest, int32_t highest);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "calib/match.h"
+#include "calib/select.h"
 
 #include <string.h>
 #include <strings.h>

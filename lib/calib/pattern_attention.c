@@ -42,14 +42,14 @@ static bool is_product_of_two(const struct tmk_finder *f, uint32_t node) {
     return tmk_is_product(f, node) && !tmk_is_layer(f, node);
 }
 
-enum { DEEPEST = 8 };
+enum { MOST_DEPTH = 8 };
 
 /* From Softmax back to a product of two values: its number, and what stands between. */
 static uint32_t back_to_scores(const struct tmk_finder *f, uint32_t node, int depth,
                                struct tmk_found_nodes *found) {
     static const char *const between[] = {"Add", "Sub", "Mul", "Div", "Where", "Max", NULL};
-    if (node == TMK_NET_NONE || depth > DEEPEST || is_product_of_two(f, node))
-        return depth > DEEPEST ? TMK_NET_NONE : node;
+    if (node == TMK_NET_NONE || depth > MOST_DEPTH || is_product_of_two(f, node))
+        return depth > MOST_DEPTH ? TMK_NET_NONE : node;
     if (!tmk_is_move(f, node) && !tmk_is_any(f, node, between))
         return TMK_NET_NONE;
     for (uint32_t i = 0; i < 3 && i < f->net->nodes[node].n_inputs; i++) {
@@ -83,7 +83,7 @@ static bool add_mask(const struct tmk_finder *f, uint32_t node, int depth,
                      struct tmk_found_nodes *mask) {
     if (node == TMK_NET_NONE)
         return true;
-    if (depth > DEEPEST || tmk_is_product(f, node))
+    if (depth > MOST_DEPTH || tmk_is_product(f, node))
         return false;
     tmk_found_add(mask, node);
     for (uint32_t i = 0; i < f->net->nodes[node].n_inputs; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "calib/requant.h"
+#include "calib/make.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "base/diag.h"
 #include "base/memory.h"
 #include "base/size.h"
-#include "calib/item.h"
+#include "calib/encodings.h"
 #include "traits/traits.h"
 
 double tmk_fixed_error(int32_t q, int32_t shift, double real, enum tmk_rounding rounding,

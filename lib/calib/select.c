@@ -11,10 +11,8 @@
 #include "base/size.h"
 #include "base/text.h"
 #include "calib/config.h"
-#include "calib/item.h"
-#include "calib/match.h"
+#include "calib/encodings.h"
 #include "calib/net.h"
-#include "calib/wide.h"
 #include "traits/traits.h"
 
 /* Values inside of what a target computes in one step. */

@@ -70,6 +70,9 @@ struct tmk_target_check {
     void *context;
     uint32_t found;
 };
+/* A `tell` that keeps the first of them in char[TMK_FINDING_SIZE], which is "" before. */
+enum { TMK_FINDING_SIZE = 1024 };
+void tmk_target_keep_first(void *context, const char *text);
 
 /* A node by the IDs of what it reads and computes; UINT32_MAX: nothing is there. */
 struct tmk_target_node {

@@ -21,6 +21,12 @@ static void add_finding(struct tmk_target_check *check, const char *fmt, ...) {
     va_end(args);
 }
 
+void tmk_target_keep_first(void *context, const char *text) {
+    char *first = context;
+    if (!*first)
+        snprintf(first, TMK_FINDING_SIZE, "%s", text);
+}
+
 static bool allows_type(const struct tmk_target_limits *limits, const struct tmk_encoding *e) {
     for (uint32_t i = 0; i < limits->n_types; i++) {
         const struct tmk_target_type *type = &limits->types[i];

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/diag.h"
-#include "calib/item.h"
+#include "calib/encodings.h"
 #include "calib/make.h"
 #include "traits/traits.h"
 

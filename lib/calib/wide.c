@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "calib/wide.h"
+#include "calib/select.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 
 #include "base/diag.h"
 #include "base/text.h"
-#include "calib/item.h"
+#include "calib/encodings.h"
 #include "compare/compare.h"
 #include "compare/simulate.h"
 #include "data/source.h"

@@ -10,8 +10,7 @@
 
 #include "base/diag.h"
 #include "base/file.h"
-#include "base/size.h"
-#include "calib/json_file.h"
+#include "calib/encodings.h"
 #include "calib/weights.h"
 #include "session/running.h"
 #include "transform/model.h"

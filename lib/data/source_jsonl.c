@@ -13,7 +13,7 @@
 #include "base/memory.h"
 #include "data/kind.h"
 #include "data/role.h"
-#include "tensor/number.h"
+#include "tensor/elements.h"
 
 struct line {
     const char *text;

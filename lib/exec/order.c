@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "exec/order.h"
-
 #include <stdlib.h>
 
 #include "base/diag.h"
+#include "exec/run.h"
 #include "exec/sink.h"
 
 struct tmk_record_entry {

@@ -8,10 +8,10 @@
 #include <time.h>
 
 #include "base/diag.h"
-#include "base/spare.h"
+#include "base/memory.h"
 #include "exec/batch_set.h"
-#include "exec/order.h"
 #include "exec/queue.h"
+#include "exec/sink.h"
 
 enum { IDLE_PLANS_KEPT = 8, PROGRESS_MS = 200, MOST_SINKS = 2 };
 

@@ -11,9 +11,7 @@
 
 #include "exec/blocks.h"
 #include "exec/feedback.h"
-#include "exec/generate.h"
 #include "exec/sink.h"
-#include "exec/statistics.h"
 #include "exec/timing.h"
 
 /* Consecutive samples that run together. */

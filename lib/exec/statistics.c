@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "exec/statistics.h"
+#include "exec/sink.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -10,7 +10,6 @@
 #include "exec/run.h"
 #include "stats/state.h"
 #include "tensor/elements.h"
-#include "tensor/number.h"
 
 /* One worker's. */
 struct counter {

@@ -10,9 +10,9 @@
 #include "base/size.h"
 #include "base/text.h"
 #include "calib/grid.h"
-#include "export/qdq.h"
 #include "graph/rewrite.h"
 #include "ops/ops.h"
+#include "ops/quantized.h"
 #include "ops/shapes.h"
 #include "tensor/fixed.h"
 
@@ -287,12 +287,6 @@ enum tmk_status tmk_integer_plain_node(struct tmk_integer *g, const char *op, in
     return TMK_OK;
 }
 
-enum tmk_status tmk_integer_set_int(struct tmk_integer *g, struct tmk_node *node, const char *name,
-                                    int64_t value) {
-    const struct tmk_attr attr = {.name = name, .kind = TMK_ATTR_INT, .i = value};
-    return tmk_node_set_attr(node, &attr, g->diag);
-}
-
 enum tmk_status tmk_integer_set_ints(struct tmk_integer *g, struct tmk_node *node, const char *name,
                                      const int64_t *values, size_t n) {
     const struct tmk_attr attr = {.name = name, .kind = TMK_ATTR_INTS, .n = n, .ints = values};
@@ -317,8 +311,7 @@ enum tmk_status tmk_integer_constant(struct tmk_integer *g, enum tmk_dtype dtype
     static const struct tmk_shape scalar;
     struct tmk_tensor tensor = {0};
     TMK_TRY(tmk_tensor_init(&tensor, dtype, shape ? shape : &scalar, g->diag));
-    for (size_t i = 0; i < tmk_tensor_count(&tensor); i++)
-        tmk_qdq_put(&tensor, i, codes[i]);
+    tmk_quantized_narrow(codes, tmk_tensor_count(&tensor), &tensor, 0);
     return add_initializer(g, &tensor, name, suffix, out);
 }
 
@@ -350,7 +343,7 @@ enum tmk_status tmk_integer_centred(struct tmk_integer *g, struct tmk_value *cod
     struct tmk_node *cast = NULL;
     struct tmk_value *zero = NULL;
     TMK_TRY(tmk_integer_node(g, TMK_DOMAIN_ONNX, "Cast", 13, &codes, 1, name, "_int32", &cast));
-    TMK_TRY(tmk_integer_set_int(g, cast, "to", TMK_INT32));
+    TMK_TRY(tmk_node_set_int(cast, "to", TMK_INT32, g->diag));
     *out = cast->outputs[0];
     if (!encoding->zero_point[0])
         return TMK_OK;
@@ -389,9 +382,6 @@ enum tmk_status tmk_integer_requantize(struct tmk_integer *g, struct tmk_value *
                                        int32_t highest, const char *name, const char *suffix,
                                        struct tmk_value **out) {
     static const int32_t none;
-    const char *rounding = tmk_rounding_name(g->options->rounding);
-    const struct tmk_attr attr = {
-        .name = "rounding", .kind = TMK_ATTR_STRING, .n = strlen(rounding), .s = rounding};
     struct tmk_value *inputs[6] = {x, [5] = rescale->x_zero};
     struct tmk_node *node = NULL;
     TMK_TRY(add_multipliers(g, rescale, name, inputs));
@@ -400,12 +390,12 @@ enum tmk_status tmk_integer_requantize(struct tmk_integer *g, struct tmk_value *
            : tmk_integer_constant(g, TMK_INT32, NULL, &none, name, "_no_zero_point", &inputs[4]));
     TMK_TRY(tmk_integer_node(g, TMK_DOMAIN_TIDEMARK, TMK_OP_REQUANTIZE, 1, inputs,
                              rescale->x_zero ? 6 : 5, name, suffix, &node));
-    TMK_TRY(tmk_node_set_attr(node, &attr, g->diag));
+    TMK_TRY(tmk_node_set_text(node, "rounding", tmk_rounding_name(g->options->rounding), g->diag));
     if (rescale->n > 1 || (to && to->n > 1))
-        TMK_TRY(tmk_integer_set_int(g, node, "axis", rescale->n > 1 ? rescale->axis : to->axis));
+        TMK_TRY(tmk_node_set_int(node, "axis", rescale->n > 1 ? rescale->axis : to->axis, g->diag));
     if (to) {
-        TMK_TRY(tmk_integer_set_int(g, node, "lowest", lowest));
-        TMK_TRY(tmk_integer_set_int(g, node, "highest", highest));
+        TMK_TRY(tmk_node_set_int(node, "lowest", lowest, g->diag));
+        TMK_TRY(tmk_node_set_int(node, "highest", highest, g->diag));
     }
     *out = node->outputs[0];
     return TMK_OK;
@@ -421,7 +411,7 @@ enum tmk_status tmk_integer_dequantize(struct tmk_integer *g, struct tmk_value *
     TMK_TRY(tmk_integer_node(g, TMK_DOMAIN_ONNX, "DequantizeLinear", 21, inputs, zero ? 3 : 2, name,
                              suffix, &node));
     if (n > 1)
-        TMK_TRY(tmk_integer_set_int(g, node, "axis", axis));
+        TMK_TRY(tmk_node_set_int(node, "axis", axis, g->diag));
     *out = node->outputs[0];
     return TMK_OK;
 }

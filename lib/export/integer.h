@@ -85,7 +85,7 @@ TMK_NODISCARD enum tmk_status tmk_integer_replaced(struct tmk_integer *g, struct
 /* Sets g->why, and answers TMK_OK: the node at hand stays as it is. */
 TMK_PRINTF(2, 3) enum tmk_status tmk_integer_stays(struct tmk_integer *g, const char *format, ...);
 
-/* ---- integer_node.c: nodes ---- */
+/* ---- nodes ---- */
 
 /* A node of one result, called `name` and `suffix`. */
 TMK_NODISCARD enum tmk_status tmk_integer_node(struct tmk_integer *g, const char *domain,
@@ -98,8 +98,6 @@ TMK_NODISCARD enum tmk_status tmk_integer_plain_node(struct tmk_integer *g, cons
                                                      int64_t version, struct tmk_value *a,
                                                      struct tmk_value *b, const char *name,
                                                      const char *suffix, struct tmk_value **out);
-TMK_NODISCARD enum tmk_status tmk_integer_set_int(struct tmk_integer *g, struct tmk_node *node,
-                                                  const char *name, int64_t value);
 TMK_NODISCARD enum tmk_status tmk_integer_set_ints(struct tmk_integer *g, struct tmk_node *node,
                                                    const char *name, const int64_t *values,
                                                    size_t n);
@@ -132,7 +130,7 @@ TMK_NODISCARD enum tmk_status tmk_integer_dequantize(struct tmk_integer *g, stru
                                                      struct tmk_value *zero, const char *name,
                                                      const char *suffix, struct tmk_value **out);
 
-/* ---- what becomes of results: integer_tail.c ---- */
+/* ---- what becomes of results ---- */
 
 /* A result, and the Relu or Clip behind it that the clamp does. */
 struct tmk_tail {
@@ -161,7 +159,7 @@ tmk_integer_fn tmk_integer_add, tmk_integer_sub, tmk_integer_mul,
 tmk_integer_fn tmk_integer_clip, tmk_integer_dropout, tmk_integer_move, tmk_integer_split,
     tmk_integer_concat, tmk_integer_pad, tmk_integer_max_pool; /* integer_move.c */
 tmk_integer_fn tmk_integer_average_pool, tmk_integer_global_average,
-    tmk_integer_mean; /* integer_mean.c */
+    tmk_integer_mean; /* integer_arithmetic.c */
 
 /* tmk_quantize_graph's, for graphs that the encodings are of. */
 TMK_NODISCARD enum tmk_status tmk_quantize_integer(const struct tmk_graph *graph,

@@ -282,7 +282,7 @@ static enum tmk_status reduce_axes(struct tmk_integer *g, struct mean *m, int64_
     TMK_TRY(tmk_integer_centred(g, x, m->x, m->node->inputs[0]->name, &x));
     TMK_TRY(tmk_integer_node(g, TMK_DOMAIN_ONNX, "ReduceSum", 11, &x, 1, name, "_sum", &sum));
     TMK_TRY(tmk_integer_set_ints(g, sum, "axes", axes, n));
-    TMK_TRY(tmk_integer_set_int(g, sum, "keepdims", keep));
+    TMK_TRY(tmk_node_set_int(sum, "keepdims", keep, g->diag));
     return finish_mean(g, m, sum->outputs[0]);
 }
 
@@ -371,7 +371,7 @@ static enum tmk_status sum_windows(struct tmk_integer *g, const struct mean *m, 
         tmk_integer_node(g, TMK_DOMAIN_ONNX, "ConvInteger", 10, inputs, 3, name, "_sum", &conv));
     TMK_TRY(tmk_node_copy_attrs(conv, m->node, but, g->diag));
     *out = conv->outputs[0];
-    return tmk_integer_set_int(g, conv, "group", channels);
+    return tmk_node_set_int(conv, "group", channels, g->diag);
 }
 
 enum tmk_status tmk_integer_average_pool(struct tmk_integer *g, struct tmk_node *node) {

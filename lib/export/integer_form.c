@@ -27,21 +27,7 @@ const struct tmk_encoding *tmk_integer_encoding(const struct tmk_integer *g,
 }
 
 static uint32_t bits_of(enum tmk_dtype dtype) {
-    switch (dtype) {
-    case TMK_INT4:
-    case TMK_UINT4:
-        return 4;
-    case TMK_INT8:
-    case TMK_UINT8:
-        return 8;
-    case TMK_INT16:
-    case TMK_UINT16:
-        return 16;
-    case TMK_INT32:
-        return 32;
-    default:
-        return 0;
-    }
+    return tmk_dtype_is_integer(dtype) ? tmk_dtype_bits(dtype) : 0;
 }
 
 enum tmk_dtype tmk_integer_carrier(const struct tmk_encoding *encoding) {
@@ -138,7 +124,7 @@ static enum tmk_status quantize_value(struct tmk_integer *g, struct tmk_value *r
     TMK_TRY(tmk_integer_node(g, TMK_DOMAIN_ONNX, "QuantizeLinear", 21, inputs, 3, name,
                              "_quantized", &node));
     if (encoding->n > 1)
-        TMK_TRY(tmk_integer_set_int(g, node, "axis", encoding->axis));
+        TMK_TRY(tmk_node_set_int(node, "axis", encoding->axis, g->diag));
     tmk_encoding_codes(encoding, &lowest, &highest);
     const struct tmk_encoding whole = {.dtype = dtype};
     tmk_encoding_codes(&whole, &least, &most);
@@ -186,9 +172,9 @@ static enum tmk_status dequantize_blocks(struct tmk_integer *g, struct tmk_codes
                                  "_zero_point", &inputs[2]));
     TMK_TRY(tmk_integer_node(g, TMK_DOMAIN_ONNX, "DequantizeLinear", 21, inputs, 3, label,
                              "_dequantized", &node));
-    TMK_TRY(tmk_integer_set_int(g, node, "axis", e->axis));
+    TMK_TRY(tmk_node_set_int(node, "axis", e->axis, g->diag));
     codes->real = node->outputs[0];
-    return tmk_integer_set_int(g, node, "block_size", e->block);
+    return tmk_node_set_int(node, "block_size", e->block, g->diag);
 }
 
 static enum tmk_status dequantize_codes(struct tmk_integer *g, struct tmk_codes *codes,

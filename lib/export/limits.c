@@ -8,8 +8,8 @@
 #include "base/arena.h"
 #include "base/diag.h"
 #include "base/text.h"
+#include "calib/encodings.h"
 #include "calib/grid.h"
-#include "calib/item.h"
 #include "export/exporter.h"
 
 struct tmk_export_counts {

@@ -16,7 +16,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/size.h"
-#include "export/pair.h"
+#include "export/exporter.h"
 #include "export/rows.h"
 
 enum { NET = 1, SECTION, ENTRY, SIDE, PORT, DIM }; /* depths */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "export/opset.h"
+#include "export/quantized.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -10,6 +10,7 @@
 
 #include "base/diag.h"
 #include "base/size.h"
+#include "calib/encodings.h"
 #include "calib/grid.h"
 #include "export/qdq.h"
 #include "export/rows.h"
@@ -390,18 +391,6 @@ static enum tmk_status put_encoding(const char *name, const struct tmk_encoding 
     return put_range(name, low, high, first, out, diag);
 }
 
-static const struct tmk_left_float *left_of(const struct tmk_encodings *all, uint32_t id) {
-    uint32_t low = 0, high = all->n_left;
-    while (low < high) {
-        const uint32_t middle = low + (high - low) / 2;
-        if (all->left[middle].id < id)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < all->n_left && all->left[low].id == id ? &all->left[low] : NULL;
-}
-
 /* The converter to a newer operator set calls by it what Softmax makes of a flattened operand. */
 static enum tmk_status put_intermediate(const struct tmk_value *value, const char *name, float low,
                                         float high, struct tmk_text *out, struct tmk_diag *diag) {
@@ -423,7 +412,8 @@ static enum tmk_status put_other(const struct tmk_export_job *job, const struct 
     const struct tmk_encoding *e =
         value->profile_id >= 0 ? encoding_of(job->encodings, value) : NULL;
     const struct tmk_left_float *left =
-        value->profile_id >= 0 ? left_of(job->encodings, (uint32_t)value->profile_id) : NULL;
+        value->profile_id >= 0 ? tmk_encodings_left(job->encodings, (uint32_t)value->profile_id)
+                               : NULL;
     const char *name = value->profile_id >= 0
                            ? tmk_export_name(job, (uint32_t)value->profile_id, value->name)
                            : NULL;

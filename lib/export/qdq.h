@@ -79,8 +79,6 @@ TMK_NODISCARD enum tmk_status tmk_qdq_widen_scales(struct tmk_qdq *q);
 /* The scales that count: the encoding's, or enlarged ones. */
 const float *tmk_qdq_scales_of(const struct tmk_qdq *q, const struct tmk_value *value,
                                const struct tmk_encoding *encoding);
-/* Element i of a tensor of integers. */
-void tmk_qdq_put(struct tmk_tensor *to, size_t i, int32_t code);
 /* The codes of an initializer. End with tmk_tensor_finish. */
 TMK_NODISCARD enum tmk_status tmk_qdq_codes(const struct tmk_tensor *real,
                                             const struct tmk_encoding *encoding, const float *scale,

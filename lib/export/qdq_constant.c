@@ -3,9 +3,10 @@
 #include <math.h>
 
 #include "base/diag.h"
+#include "calib/encodings.h"
 #include "calib/grid.h"
-#include "calib/item.h"
 #include "export/qdq.h"
+#include "ops/quantized.h"
 
 /* ---- scales ---- */
 
@@ -89,27 +90,6 @@ enum tmk_status tmk_qdq_widen_scales(struct tmk_qdq *q) {
 
 /* ---- codes ---- */
 
-void tmk_qdq_put(struct tmk_tensor *to, size_t i, int32_t code) {
-    switch (to->dtype) {
-    case TMK_INT8:
-    case TMK_INT4:
-        ((int8_t *)to->data)[i] = (int8_t)code;
-        break;
-    case TMK_UINT8:
-    case TMK_UINT4:
-        ((uint8_t *)to->data)[i] = (uint8_t)code;
-        break;
-    case TMK_INT16:
-        ((int16_t *)to->data)[i] = (int16_t)code;
-        break;
-    case TMK_UINT16:
-        ((uint16_t *)to->data)[i] = (uint16_t)code;
-        break;
-    default:
-        ((int32_t *)to->data)[i] = code;
-    }
-}
-
 enum tmk_status tmk_qdq_codes(const struct tmk_tensor *real, const struct tmk_encoding *encoding,
                               const float *scale, struct tmk_tensor *out, struct tmk_diag *diag) {
     int32_t lowest, highest;
@@ -123,8 +103,9 @@ enum tmk_status tmk_qdq_codes(const struct tmk_tensor *real, const struct tmk_en
     const size_t count = tmk_tensor_count(real);
     for (size_t i = 0; i < count; i++) {
         const size_t c = tmk_scale_index(&layout, i);
-        tmk_qdq_put(out, i,
-                    tmk_grid_code(from[i], scale[c], encoding->zero_point[c], lowest, highest));
+        const int32_t code =
+            tmk_grid_code(from[i], scale[c], encoding->zero_point[c], lowest, highest);
+        tmk_quantized_narrow(&code, 1, out, i);
     }
     return TMK_OK;
 }

@@ -5,17 +5,11 @@
 
 #include "base/diag.h"
 #include "export/exporter.h"
-#include "export/opset.h"
 #include "export/quantized.h"
 #include "model/onnx.h"
 
 /* Scales by channel came with operator set 13, codes of 16 and 4 bits, scales by block with 21. */
 enum { BY_CHANNEL = 13, WIDE_AND_NARROW = 21 };
-
-static bool is_of(enum tmk_dtype dtype, bool sixteen) {
-    return sixteen ? dtype == TMK_INT16 || dtype == TMK_UINT16
-                   : dtype == TMK_INT4 || dtype == TMK_UINT4;
-}
 
 static bool has_blocks(const struct tmk_encodings *encodings) {
     for (uint32_t i = 0; i < encodings->n_items; i++)
@@ -26,7 +20,7 @@ static bool has_blocks(const struct tmk_encodings *encodings) {
 
 static bool has_width(const struct tmk_encodings *encodings, bool sixteen) {
     for (uint32_t i = 0; i < encodings->n_items; i++)
-        if (is_of(encodings->items[i].dtype, sixteen))
+        if (tmk_dtype_bits(encodings->items[i].dtype) == (sixteen ? 16 : 4))
             return true;
     return false;
 }

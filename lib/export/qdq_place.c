@@ -10,6 +10,7 @@
 #include "base/diag.h"
 #include "calib/encodings.h"
 #include "export/qdq.h"
+#include "ops/quantized.h"
 
 #define MICROSOFT "com.microsoft"
 
@@ -75,8 +76,8 @@ static enum tmk_status add_zero(struct tmk_qdq *q, const char *name, const int32
                                 struct tmk_value **out) {
     struct tmk_tensor tensor = {0};
     TMK_TRY(tmk_tensor_init(&tensor, dtype, shape, q->diag));
-    for (uint32_t i = 0; zero && i < n; i++)
-        tmk_qdq_put(&tensor, i, zero[i]);
+    if (zero)
+        tmk_quantized_narrow(zero, n, &tensor, 0);
     enum tmk_status status = add_initializer(q, name, &tensor, out);
     tmk_tensor_finish(&tensor);
     return status;
@@ -97,16 +98,6 @@ static enum tmk_status add_parameters(struct tmk_qdq *q, const char *name, const
     return add_scale(q, join_name(q, name, "_scale", suffix), scale, e->n, &shape, out_scale);
 }
 
-static bool wants_set_21(enum tmk_dtype dtype) {
-    return dtype == TMK_INT16 || dtype == TMK_UINT16 || dtype == TMK_INT4 || dtype == TMK_UINT4;
-}
-
-static enum tmk_status set_int(struct tmk_qdq *q, struct tmk_node *node, const char *name,
-                               int64_t number) {
-    const struct tmk_attr attr = {.name = name, .kind = TMK_ATTR_INT, .n = 1, .i = number};
-    return tmk_node_set_attr(node, &attr, q->diag);
-}
-
 /* QuantizeLinear or DequantizeLinear; axis < 0: none; block 0: none. */
 static enum tmk_status add_node(struct tmk_qdq *q, const char *op, const char *name,
                                 struct tmk_value *from, struct tmk_value *scale,
@@ -114,7 +105,8 @@ static enum tmk_status add_node(struct tmk_qdq *q, const char *op, const char *n
                                 enum tmk_dtype codes, const char *result, struct tmk_value **out) {
     struct tmk_value *inputs[] = {from, scale, zero};
     struct tmk_node *node = NULL;
-    const int64_t min = wants_set_21(codes) || block ? 21 : 13,
+    const int64_t min =
+                      tmk_dtype_bits(codes) == 16 || tmk_dtype_bits(codes) == 4 || block ? 21 : 13,
                   opset = tmk_graph_opset(q->graph, TMK_DOMAIN_ONNX);
     const bool microsoft = q->options->microsoft;
     if (!name || !result)
@@ -128,9 +120,9 @@ static enum tmk_status add_node(struct tmk_qdq *q, const char *op, const char *n
                                                        inputs, 3, &result, 1},
                                &node, q->diag));
     if (axis >= 0)
-        TMK_TRY(set_int(q, node, "axis", axis));
+        TMK_TRY(tmk_node_set_int(node, "axis", axis, q->diag));
     if (block)
-        TMK_TRY(set_int(q, node, "block_size", block));
+        TMK_TRY(tmk_node_set_int(node, "block_size", block, q->diag));
     *out = node->outputs[0];
     return TMK_OK;
 }

@@ -8,11 +8,15 @@
 #include "base/json.h"
 #include "base/memory.h"
 #include "export/reader.h"
+#include "tensor/elements.h"
 
-static bool is_json(const char *text, size_t len) {
+/* A JSON object in which the word, in quotes, stands. */
+static bool has_key(const struct tmk_ranges_file *file, const char *word) {
+    const char *text = file->text;
+    size_t len = file->len;
     while (len && strchr(" \t\r\n", *text))
         text++, len--;
-    return len && *text == '{';
+    return len && *text == '{' && tmk_text_has_word(text, len, word);
 }
 
 /* ---- items ---- */
@@ -33,32 +37,40 @@ static enum tmk_status fail_value(struct tmk_diag *diag, const char *name, const
     return tmk_fail(diag, TMK_FORMAT, "'%s': %s", name, wanted);
 }
 
-/* An object of objects or lists, each of which has an exact range. */
-typedef bool range_fn(const cJSON *item, double *low, double *high);
+/* The members `low` and `high` of an object; NULL: of a list of two. */
+static bool range_of(const cJSON *item, const char *const keys[2], double *low, double *high) {
+    if (keys)
+        return cJSON_IsObject(item) && number_of(tmk_json_member(item, keys[0]), low) &&
+               number_of(tmk_json_member(item, keys[1]), high);
+    return cJSON_IsArray(item) && cJSON_GetArraySize(item) == 2 && number_of(item->child, low) &&
+           number_of(item->child->next, high);
+}
 
-static enum tmk_status read_ranges(const cJSON *items, range_fn *range_of, const char *wanted,
-                                   struct tmk_ranges *out, struct tmk_diag *diag) {
+/* An object of objects or lists, each of which has an exact range. */
+static enum tmk_status read_ranges(const cJSON *items, const char *const keys[2],
+                                   const char *wanted, struct tmk_ranges *out,
+                                   struct tmk_diag *diag) {
     if (!cJSON_IsObject(items))
         return tmk_fail(diag, TMK_FORMAT, "the ranges are no object");
     for (const cJSON *item = items->child; item; item = item->next) {
         double low, high;
-        if (!range_of(item, &low, &high))
+        if (!range_of(item, keys, &low, &high))
             return fail_value(diag, item->string, wanted);
         TMK_TRY(tmk_ranges_add_one(out, item->string, TMK_RANGE_EXACT, low, high, 0, diag));
     }
     return TMK_OK;
 }
 
-static enum tmk_status read_member(const char *text, size_t len, const char *key,
-                                   range_fn *range_of, const char *wanted, struct tmk_ranges *out,
-                                   struct tmk_diag *diag) {
+static enum tmk_status read_member(const struct tmk_ranges_file *file, const char *key,
+                                   const char *const keys[2], const char *wanted,
+                                   struct tmk_ranges *out, struct tmk_diag *diag) {
     cJSON *root = NULL;
     size_t held = 0;
     const cJSON *items;
-    TMK_TRY(tmk_json_parse_object(text, len, &root, &held, diag));
+    TMK_TRY(tmk_json_parse_object(file->text, file->len, &root, &held, diag));
     enum tmk_status status = tmk_json_object(root, key, &items, diag);
     if (status == TMK_OK)
-        status = read_ranges(items, range_of, wanted, out, diag);
+        status = read_ranges(items, keys, wanted, out, diag);
     cJSON_Delete(root);
     tmk_memory_uncharge(held);
     return status;
@@ -66,23 +78,15 @@ static enum tmk_status read_member(const char *text, size_t len, const char *key
 
 /* ---- ONNX Runtime ---- */
 
-static bool is_ort(const char *path, const char *text, size_t len) {
-    (void)path;
-    return is_json(text, len) && (tmk_text_has_word(text, len, "\"TensorsData\"") ||
-                                  (tmk_text_has_word(text, len, "\"lowest\"") &&
-                                   tmk_text_has_word(text, len, "\"highest\"")));
+static bool is_ort(const struct tmk_ranges_file *file) {
+    return has_key(file, "\"TensorsData\"") ||
+           (has_key(file, "\"lowest\"") && has_key(file, "\"highest\""));
 }
 
-static bool ort_range(const cJSON *item, double *low, double *high) {
-    return cJSON_IsObject(item) && number_of(tmk_json_member(item, "lowest"), low) &&
-           number_of(tmk_json_member(item, "highest"), high);
-}
-
-static enum tmk_status read_ort(const char *path, const char *text, size_t len,
-                                struct tmk_ranges *out, struct tmk_diag *diag) {
-    (void)path;
-    return read_member(text, len, "data", ort_range, "wants numbers 'lowest' and 'highest'", out,
-                       diag);
+static enum tmk_status read_ort(const struct tmk_ranges_file *file, struct tmk_ranges *out,
+                                struct tmk_diag *diag) {
+    static const char *const keys[] = {"lowest", "highest"};
+    return read_member(file, "data", keys, "wants numbers 'lowest' and 'highest'", out, diag);
 }
 
 const struct tmk_ranges_reader tmk_reader_ort = {
@@ -96,21 +100,14 @@ const struct tmk_ranges_reader tmk_reader_ort = {
 
 /* ---- LiteRT, Quark ---- */
 
-static bool is_litert(const char *path, const char *text, size_t len) {
-    (void)path;
-    return is_json(text, len) && tmk_text_has_word(text, len, "\"model_qsvs\"");
+static bool is_litert(const struct tmk_ranges_file *file) {
+    return has_key(file, "\"model_qsvs\"");
 }
 
-static bool litert_range(const cJSON *item, double *low, double *high) {
-    return cJSON_IsObject(item) && number_of(tmk_json_member(item, "min"), low) &&
-           number_of(tmk_json_member(item, "max"), high);
-}
-
-static enum tmk_status read_litert(const char *path, const char *text, size_t len,
-                                   struct tmk_ranges *out, struct tmk_diag *diag) {
-    (void)path;
-    return read_member(text, len, "model_qsvs", litert_range,
-                       "wants 'min' and 'max', of one number", out, diag);
+static enum tmk_status read_litert(const struct tmk_ranges_file *file, struct tmk_ranges *out,
+                                   struct tmk_diag *diag) {
+    static const char *const keys[] = {"min", "max"};
+    return read_member(file, "model_qsvs", keys, "wants 'min' and 'max', of one number", out, diag);
 }
 
 const struct tmk_ranges_reader tmk_reader_litert = {
@@ -122,21 +119,13 @@ const struct tmk_ranges_reader tmk_reader_litert = {
     .read = read_litert,
 };
 
-static bool is_quark(const char *path, const char *text, size_t len) {
-    (void)path;
-    return is_json(text, len) && tmk_text_has_word(text, len, "\"tensors_range\"");
+static bool is_quark(const struct tmk_ranges_file *file) {
+    return has_key(file, "\"tensors_range\"");
 }
 
-static bool quark_range(const cJSON *item, double *low, double *high) {
-    return cJSON_IsArray(item) && cJSON_GetArraySize(item) == 2 && number_of(item->child, low) &&
-           number_of(item->child->next, high);
-}
-
-static enum tmk_status read_quark(const char *path, const char *text, size_t len,
-                                  struct tmk_ranges *out, struct tmk_diag *diag) {
-    (void)path;
-    return read_member(text, len, "tensors_range", quark_range, "wants a list of two numbers", out,
-                       diag);
+static enum tmk_status read_quark(const struct tmk_ranges_file *file, struct tmk_ranges *out,
+                                  struct tmk_diag *diag) {
+    return read_member(file, "tensors_range", NULL, "wants a list of two numbers", out, diag);
 }
 
 const struct tmk_ranges_reader tmk_reader_quark = {
@@ -150,11 +139,9 @@ const struct tmk_ranges_reader tmk_reader_quark = {
 
 /* ---- AIMET ---- */
 
-static bool is_aimet(const char *path, const char *text, size_t len) {
-    (void)path;
-    return is_json(text, len) && tmk_text_has_word(text, len, "\"version\"") &&
-           (tmk_text_has_word(text, len, "\"activation_encodings\"") ||
-            tmk_text_has_word(text, len, "\"encodings\""));
+static bool is_aimet(const struct tmk_ranges_file *file) {
+    return has_key(file, "\"version\"") &&
+           (has_key(file, "\"activation_encodings\"") || has_key(file, "\"encodings\""));
 }
 
 /* A grid of codes [0, 2^bits - 1] shifted by `offset`. */
@@ -233,20 +220,13 @@ static enum tmk_status read_10(const cJSON *tensors, struct tmk_ranges *out,
     return TMK_OK;
 }
 
-static bool codes_of(const char *dtype, double *lowest, double *bits) {
-    static const struct {
-        const char *name;
-        double lowest, bits;
-    } types[] = {
-        {"int4", -8, 4},       {"uint4", 0, 4},   {"int8", -128, 8},           {"uint8", 0, 8},
-        {"int16", -32768, 16}, {"uint16", 0, 16}, {"int32", -2147483648., 32}, {"uint32", 0, 32}};
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (strcmp(types[i].name, dtype) == 0) {
-            *lowest = types[i].lowest;
-            *bits = types[i].bits;
-            return true;
-        }
-    return false;
+static bool codes_of(const char *name, double *lowest, double *bits) {
+    const enum tmk_dtype dtype = tmk_dtype_by_name(name);
+    if (!tmk_dtype_is_integer(dtype) || tmk_dtype_bits(dtype) > 32)
+        return false;
+    *bits = tmk_dtype_bits(dtype);
+    *lowest = tmk_dtype_is_signed(dtype) ? -exp2(*bits - 1) : 0;
+    return true;
 }
 
 static const cJSON *item_at(const cJSON *item, int i) {
@@ -300,12 +280,11 @@ static enum tmk_status read_sections(const cJSON *root, struct tmk_ranges *out,
     return any ? TMK_OK : tmk_fail(diag, TMK_FORMAT, "it has no encodings");
 }
 
-static enum tmk_status read_aimet(const char *path, const char *text, size_t len,
-                                  struct tmk_ranges *out, struct tmk_diag *diag) {
-    (void)path;
+static enum tmk_status read_aimet(const struct tmk_ranges_file *file, struct tmk_ranges *out,
+                                  struct tmk_diag *diag) {
     cJSON *root = NULL;
     size_t held = 0;
-    TMK_TRY(tmk_json_parse_object(text, len, &root, &held, diag));
+    TMK_TRY(tmk_json_parse_object(file->text, file->len, &root, &held, diag));
     enum tmk_status status = read_sections(root, out, diag);
     cJSON_Delete(root);
     tmk_memory_uncharge(held);

@@ -108,12 +108,10 @@ static enum tmk_status read_file(struct walk *w, const char *path) {
     return walk_group(w, 0);
 }
 
-enum tmk_status tmk_read_onert(const char *path, const char *text, size_t len,
-                               struct tmk_ranges *out, struct tmk_diag *diag) {
-    (void)text;
-    (void)len;
+enum tmk_status tmk_read_onert(const struct tmk_ranges_file *file, struct tmk_ranges *out,
+                               struct tmk_diag *diag) {
     struct walk w = {.out = out, .diag = diag, .path = "/value"};
-    enum tmk_status status = read_file(&w, path);
+    enum tmk_status status = read_file(&w, file->path);
     tmk_hdf5_close(&w.file);
     return status;
 }

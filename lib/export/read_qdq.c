@@ -8,31 +8,11 @@
 #include "calib/grid.h"
 #include "export/reader.h"
 #include "model/onnx.h"
+#include "ops/quantized.h"
 
-static bool is_qdq(const char *path, const char *text, size_t len) {
-    (void)text;
-    const char *dot = strrchr(path, '.');
-    return len && dot && strcmp(dot, ".onnx") == 0;
-}
-
-static double element_at(const struct tmk_tensor *tensor, size_t i) {
-    const void *data = tensor->data;
-    switch (tensor->dtype) {
-    case TMK_FLOAT32:
-        return (double)((const float *)data)[i];
-    case TMK_INT8:
-    case TMK_INT4:
-        return ((const int8_t *)data)[i];
-    case TMK_UINT8:
-    case TMK_UINT4:
-        return ((const uint8_t *)data)[i];
-    case TMK_INT16:
-        return ((const int16_t *)data)[i];
-    case TMK_UINT16:
-        return ((const uint16_t *)data)[i];
-    default:
-        return ((const int32_t *)data)[i];
-    }
+static bool is_qdq(const struct tmk_ranges_file *file) {
+    const char *dot = strrchr(file->path, '.');
+    return file->len && dot && strcmp(dot, ".onnx") == 0;
 }
 
 static const struct tmk_tensor *constant_of(const struct tmk_value *value) {
@@ -63,8 +43,9 @@ static enum tmk_status put_range(struct tmk_ranges *out, const char *name,
         return TMK_OK;
     TMK_TRY(tmk_ranges_add(out, name, original_name(name), (uint32_t)n, &range, diag));
     range->meaning = TMK_RANGE_STEP;
+    const float *steps = scale->data;
     for (uint32_t c = 0; c < n; c++) {
-        const double step = element_at(scale, c), shift = zero ? element_at(zero, c) : 0;
+        const double step = (double)steps[c], shift = tmk_quantized_at(zero, c);
         TMK_TRY(
             tmk_range_set(range, c, step * (lowest - shift), step * (highest - shift), step, diag));
     }
@@ -82,8 +63,9 @@ static enum tmk_status put_bias(struct tmk_ranges *out, const char *name,
     if (codes->dtype != TMK_INT32 || scale->dtype != TMK_FLOAT32 || !count ||
         (n != 1 && n != count))
         return TMK_OK;
+    const float *steps = scale->data;
     for (size_t i = 0; i < count; i++) {
-        const double step = element_at(scale, n > 1 ? i : 0), value = step * element_at(codes, i);
+        const double step = (double)steps[n > 1 ? i : 0], value = step * tmk_quantized_at(codes, i);
         low = fmin(low, value);
         high = fmax(high, value);
         most = fmax(most, step);
@@ -111,13 +93,12 @@ static enum tmk_status read_node(const struct tmk_node *node, struct tmk_map *se
     return put_range(out, value->name, scale, zero, dtype, diag);
 }
 
-static enum tmk_status read_qdq(const char *path, const char *text, size_t len,
-                                struct tmk_ranges *out, struct tmk_diag *diag) {
-    (void)text;
-    (void)len;
+static enum tmk_status read_qdq(const struct tmk_ranges_file *file, struct tmk_ranges *out,
+                                struct tmk_diag *diag) {
     struct tmk_graph *graph = NULL;
     struct tmk_map seen = {0};
-    TMK_TRY(tmk_onnx_load(path, &(struct tmk_onnx_options){.keep_unknown = true}, &graph, diag));
+    TMK_TRY(
+        tmk_onnx_load(file->path, &(struct tmk_onnx_options){.keep_unknown = true}, &graph, diag));
     enum tmk_status status = TMK_OK;
     for (const struct tmk_node *node = graph->first; status == TMK_OK && node; node = node->next)
         status = read_node(node, &seen, out, diag);

@@ -91,9 +91,8 @@ static enum tmk_status read_pairs(struct lines *lines, amax_fn *amax_of, const c
 
 /* ---- TensorRT ---- */
 
-static bool is_tensorrt(const char *path, const char *text, size_t len) {
-    (void)path;
-    return len > 4 && memcmp(text, "TRT-", 4) == 0;
+static bool is_tensorrt(const struct tmk_ranges_file *file) {
+    return file->len > 4 && memcmp(file->text, "TRT-", 4) == 0;
 }
 
 /* Eight hexadecimal digits: the bits of a float32, amax / 127. */
@@ -112,10 +111,9 @@ static bool tensorrt_amax(const char *text, size_t len, double *amax) {
     return isfinite(*amax);
 }
 
-static enum tmk_status read_tensorrt(const char *path, const char *text, size_t len,
-                                     struct tmk_ranges *out, struct tmk_diag *diag) {
-    (void)path;
-    struct lines lines = {text, text + len, 0};
+static enum tmk_status read_tensorrt(const struct tmk_ranges_file *file, struct tmk_ranges *out,
+                                     struct tmk_diag *diag) {
+    struct lines lines = {file->text, file->text + file->len, 0};
     const char *line;
     size_t line_len;
     (void)next_line(&lines, &line, &line_len);
@@ -139,13 +137,12 @@ static bool ranges_amax(const char *text, size_t len, double *amax) {
     return true;
 }
 
-static bool is_tensorrt_ranges(const char *path, const char *text, size_t len) {
-    (void)path;
-    struct lines lines = {text, text + len, 0};
+static bool is_tensorrt_ranges(const struct tmk_ranges_file *file) {
+    struct lines lines = {file->text, file->text + file->len, 0};
     const char *line;
     size_t n;
     double amax;
-    if (!is_text(text, len) || !next_line(&lines, &line, &n))
+    if (!is_text(file->text, file->len) || !next_line(&lines, &line, &n))
         return false;
     const char *colon = last_colon(line, n), *end = line + n;
     if (!colon)
@@ -155,10 +152,9 @@ static bool is_tensorrt_ranges(const char *path, const char *text, size_t len) {
     return ranges_amax(colon, (size_t)(end - colon), &amax);
 }
 
-static enum tmk_status read_tensorrt_ranges(const char *path, const char *text, size_t len,
+static enum tmk_status read_tensorrt_ranges(const struct tmk_ranges_file *file,
                                             struct tmk_ranges *out, struct tmk_diag *diag) {
-    (void)path;
-    struct lines lines = {text, text + len, 0};
+    struct lines lines = {file->text, file->text + file->len, 0};
     return read_pairs(&lines, ranges_amax, "wants 'name: ' and a number", out, diag);
 }
 
@@ -174,13 +170,12 @@ const struct tmk_ranges_reader tmk_reader_tensorrt_ranges = {
 /* ---- ncnn ---- */
 
 /* Its first line with something on it is a layer and numbers. */
-static bool is_ncnn(const char *path, const char *text, size_t len) {
-    (void)path;
-    struct lines lines = {text, text + len, 0};
+static bool is_ncnn(const struct tmk_ranges_file *file) {
+    struct lines lines = {file->text, file->text + file->len, 0};
     const char *line = NULL;
     size_t n = 0;
     double scale;
-    if (!is_text(text, len) || !tmk_text_has_word(text, len, "_param_"))
+    if (!is_text(file->text, file->len) || !tmk_text_has_word(file->text, file->len, "_param_"))
         return false;
     do {
         if (!next_line(&lines, &line, &n))
@@ -238,10 +233,9 @@ static enum tmk_status read_scales(const char *line, size_t len, unsigned number
     return TMK_OK;
 }
 
-static enum tmk_status read_ncnn(const char *path, const char *text, size_t len,
-                                 struct tmk_ranges *out, struct tmk_diag *diag) {
-    (void)path;
-    struct lines lines = {text, text + len, 0};
+static enum tmk_status read_ncnn(const struct tmk_ranges_file *file, struct tmk_ranges *out,
+                                 struct tmk_diag *diag) {
+    struct lines lines = {file->text, file->text + file->len, 0};
     const char *line;
     size_t n;
     while (next_line(&lines, &line, &n)) {

@@ -204,10 +204,9 @@ static enum tmk_status read_glow_document(yaml_document_t *document, yaml_node_t
     return TMK_OK;
 }
 
-enum tmk_status tmk_read_glow(const char *path, const char *text, size_t len,
-                              struct tmk_ranges *out, struct tmk_diag *diag) {
-    (void)path;
-    return read_documents(text, len, read_glow_document, out, diag);
+enum tmk_status tmk_read_glow(const struct tmk_ranges_file *file, struct tmk_ranges *out,
+                              struct tmk_diag *diag) {
+    return read_documents(file->text, file->len, read_glow_document, out, diag);
 }
 
 /* ---- RKNN ---- */
@@ -246,8 +245,7 @@ static enum tmk_status read_rknn_document(yaml_document_t *document, yaml_node_t
     return TMK_OK;
 }
 
-enum tmk_status tmk_read_rknn(const char *path, const char *text, size_t len,
-                              struct tmk_ranges *out, struct tmk_diag *diag) {
-    (void)path;
-    return read_documents(text, len, read_rknn_document, out, diag);
+enum tmk_status tmk_read_rknn(const struct tmk_ranges_file *file, struct tmk_ranges *out,
+                              struct tmk_diag *diag) {
+    return read_documents(file->text, file->len, read_rknn_document, out, diag);
 }

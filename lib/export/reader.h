@@ -8,13 +8,19 @@
 
 #include <tidemark/ranges.h>
 
+/* The text is not terminated. */
+struct tmk_ranges_file {
+    const char *path, *text;
+    size_t len;
+};
+
 struct tmk_ranges_reader {
     const char *name, *help;
     const char *unnamed, *unknown; /* see tmk_ranges */
-    /* Do the bytes look like it? path for formats that are recognized by the file's name. */
-    bool (*is)(const char *path, const char *text, size_t len);
-    /* Appends all entries. The text is not terminated. */
-    enum tmk_status (*read)(const char *path, const char *text, size_t len, struct tmk_ranges *out,
+    /* Does it look like it, by its bytes or its name? */
+    bool (*is)(const struct tmk_ranges_file *file);
+    /* Appends all entries. */
+    enum tmk_status (*read)(const struct tmk_ranges_file *file, struct tmk_ranges *out,
                             struct tmk_diag *diag);
 };
 
@@ -36,7 +42,7 @@ bool tmk_text_has_word(const char *text, size_t len, const char *word);
 
 /* onert's HDF5 file: read with HDF5, or refused in a build without it. As tmk_reader.read: the
  * range of a value is that of all runs together. */
-TMK_NODISCARD enum tmk_status tmk_read_onert(const char *path, const char *text, size_t len,
+TMK_NODISCARD enum tmk_status tmk_read_onert(const struct tmk_ranges_file *file,
                                              struct tmk_ranges *out, struct tmk_diag *diag);
 
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The report: the frame with style, data and script put in at the marks. */
-#include "export/report.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -10,9 +9,9 @@
 #include "base/diag.h"
 #include "base/file.h"
 #include "calib/cost.h"
-#include "calib/json_file.h"
+#include "calib/encodings.h"
 #include "calib/method.h"
-#include "export/report_internal.h"
+#include "export/report.h"
 
 /* What `tidemark simulate --json` printed, for the report: the figures that it shows, checked. */
 
@@ -325,33 +324,27 @@ static enum tmk_status find_nonfinite(struct page *p, struct tmk_diag *diag) {
     return TMK_OK;
 }
 
-/* Why a value is left float; values and those left ascend by ID, *next among the latter. */
-static const char *left_of(const struct tmk_encodings *encodings, uint32_t id, uint32_t *next) {
-    while (encodings && *next < encodings->n_left && encodings->left[*next].id < id)
-        ++*next;
-    return encodings && *next < encodings->n_left && encodings->left[*next].id == id
-               ? encodings->left[*next].reason
-               : NULL;
-}
-
 static enum tmk_status put_values(struct page *p, struct tmk_diag *diag) {
     const struct tmk_profile *profile = p->profile;
-    uint32_t next_left = 0;
     for (uint32_t i = 0; i < profile->n_tensors; i++) {
         struct tmk_json_out value = tmk_json_new_array();
         struct tmk_text json = {0};
-        const struct tmk_report_item item = {
-            .profile = profile,
-            .tensor = &profile->tensors[i],
-            .encodings = p->options->encodings,
-            .left = left_of(p->options->encodings, profile->tensors[i].id, &next_left),
-            .attributes = p->attributes ? p->attributes[i] : NULL,
-            .earlier = p->earlier + (size_t)i * p->options->n_earlier,
-            .n_earlier = p->options->n_earlier,
-            .begins = p->begins[i],
-            .searched = is_searched(profile),
-            .most_channels = most_channels(profile),
-            .topk = profile->n_tensors <= FEW};
+        const struct tmk_left_float *left =
+            p->options->encodings
+                ? tmk_encodings_left(p->options->encodings, profile->tensors[i].id)
+                : NULL;
+        const struct tmk_report_item item = {.profile = profile,
+                                             .tensor = &profile->tensors[i],
+                                             .encodings = p->options->encodings,
+                                             .left = left ? left->reason : NULL,
+                                             .attributes = p->attributes ? p->attributes[i] : NULL,
+                                             .earlier =
+                                                 p->earlier + (size_t)i * p->options->n_earlier,
+                                             .n_earlier = p->options->n_earlier,
+                                             .begins = p->begins[i],
+                                             .searched = is_searched(profile),
+                                             .most_channels = most_channels(profile),
+                                             .topk = profile->n_tensors <= FEW};
         enum tmk_status status = tmk_report_value(&item, &value, diag);
         if (status != TMK_OK) {
             cJSON_Delete(value.item);

@@ -8,7 +8,7 @@
 #include "base/diag.h"
 #include "calib/grid.h"
 #include "calib/method.h"
-#include "export/report_internal.h"
+#include "export/report.h"
 
 enum { BINS = 64, CODES = 4095 };
 

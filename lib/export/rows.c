@@ -10,6 +10,7 @@
 #include "base/memory.h"
 #include "base/text.h"
 #include "calib/config.h"
+#include "tensor/elements.h"
 
 struct making {
     const struct tmk_export_job *job;
@@ -184,24 +185,12 @@ bool tmk_export_is_before_activation(const struct tmk_encoding *encoding) {
 }
 
 uint32_t tmk_export_bits(const struct tmk_encoding *encoding) {
-    switch (encoding->dtype) {
-    case TMK_INT4:
-    case TMK_UINT4:
-        return 4;
-    case TMK_INT8:
-    case TMK_UINT8:
-        return 8;
-    case TMK_INT16:
-    case TMK_UINT16:
-        return 16;
-    default:
-        return 0;
-    }
+    const unsigned bits = tmk_dtype_bits(encoding->dtype);
+    return tmk_dtype_is_integer(encoding->dtype) && bits <= 16 ? bits : 0;
 }
 
 bool tmk_export_is_signed(const struct tmk_encoding *encoding) {
-    return encoding->dtype == TMK_INT4 || encoding->dtype == TMK_INT8 ||
-           encoding->dtype == TMK_INT16 || encoding->dtype == TMK_INT32;
+    return tmk_dtype_is_signed(encoding->dtype);
 }
 
 /* ---- what does not fit ---- */

@@ -8,14 +8,14 @@ static enum tmk_status fail_without_yaml(struct tmk_diag *diag) {
                     "is YAML, but this build has no libyaml; build with -Dyaml=enabled");
 }
 
-enum tmk_status tmk_read_glow(const char *path, const char *text, size_t len,
-                              struct tmk_ranges *out, struct tmk_diag *diag) {
-    (void)path, (void)text, (void)len, (void)out;
+enum tmk_status tmk_read_glow(const struct tmk_ranges_file *file, struct tmk_ranges *out,
+                              struct tmk_diag *diag) {
+    (void)file, (void)out;
     return fail_without_yaml(diag);
 }
 
-enum tmk_status tmk_read_rknn(const char *path, const char *text, size_t len,
-                              struct tmk_ranges *out, struct tmk_diag *diag) {
-    (void)path, (void)text, (void)len, (void)out;
+enum tmk_status tmk_read_rknn(const struct tmk_ranges_file *file, struct tmk_ranges *out,
+                              struct tmk_diag *diag) {
+    (void)file, (void)out;
     return fail_without_yaml(diag);
 }

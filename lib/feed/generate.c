@@ -6,7 +6,7 @@
 #include "base/diag.h"
 #include "data/role.h"
 #include "feed/internal.h"
-#include "tensor/number.h"
+#include "tensor/elements.h"
 
 enum { NAME_BYTES = 256 };
 

@@ -388,6 +388,19 @@ enum tmk_status tmk_node_set_attr(struct tmk_node *node, const struct tmk_attr *
     return TMK_OK;
 }
 
+enum tmk_status tmk_node_set_int(struct tmk_node *node, const char *name, int64_t value,
+                                 struct tmk_diag *diag) {
+    return tmk_node_set_attr(
+        node, &(struct tmk_attr){.name = name, .kind = TMK_ATTR_INT, .n = 1, .i = value}, diag);
+}
+
+enum tmk_status tmk_node_set_text(struct tmk_node *node, const char *name, const char *value,
+                                  struct tmk_diag *diag) {
+    const size_t n = strlen(value);
+    return tmk_node_set_attr(
+        node, &(struct tmk_attr){.name = name, .kind = TMK_ATTR_STRING, .n = n, .s = value}, diag);
+}
+
 static bool is_named(const char *name, const char *const *names) {
     for (; names && *names; names++)
         if (strcmp(*names, name) == 0)

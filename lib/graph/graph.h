@@ -204,6 +204,11 @@ TMK_NODISCARD enum tmk_status tmk_graph_add_node(struct tmk_graph *graph, struct
  * graphs (made by tmk_graph_create_sub of this node's graph) taken. */
 TMK_NODISCARD enum tmk_status tmk_node_set_attr(struct tmk_node *node, const struct tmk_attr *attr,
                                                 struct tmk_diag *diag);
+/* The same of an integer, or of a text. */
+TMK_NODISCARD enum tmk_status tmk_node_set_int(struct tmk_node *node, const char *name,
+                                               int64_t value, struct tmk_diag *diag);
+TMK_NODISCARD enum tmk_status tmk_node_set_text(struct tmk_node *node, const char *name,
+                                                const char *value, struct tmk_diag *diag);
 
 /* Gives the node all attributes of another of the same graph or root, but those named in `but`
  * (ends with NULL; may be NULL). Neither has attribute graphs. */
@@ -290,5 +295,25 @@ bool tmk_type_equal(const struct tmk_type *a, const struct tmk_type *b);
 bool tmk_weight_equal(const struct tmk_tensor *a, const struct tmk_tensor *b);
 /* Same kind and value, whatever their names; graphs never are. */
 bool tmk_attr_equal(const struct tmk_attr *a, const struct tmk_attr *b);
+
+/* Fingerprints and profile IDs: names for values that depend on the graph's structure only.
+ *
+ * Fingerprint of a value: xxHash64 over
+ *   an input:        its dtype, rank and position among the inputs
+ *   an initializer:  its dtype and shape (`content`: and its bytes); a Constant node's value counts
+ * as one a result:        domain, operator, attributes in order of name, output position, operands'
+ * fingerprints An attribute graph counts by the fingerprints of its outputs; its own inputs by
+ * position and depth. Names of nodes, values and files have no part in it.
+ *
+ * IDs: graph inputs in their order; then from each graph output in order, depth first, operands in
+ * order, a node's outputs after its operands, sub-graphs where their node stands (after its
+ * operands, before its outputs); then what no output needs, in order of (fingerprint, content).
+ * Dense from 0. */
+
+/* Gives every live value of a root and its sub-graphs its profile_id, fingerprint, content and
+ * ordinal. The graph must be sorted. Done once, at import: an ID never changes. *n_ids (may be
+ * NULL) receives their number. */
+TMK_NODISCARD enum tmk_status tmk_graph_identify(struct tmk_graph *graph, uint32_t *n_ids,
+                                                 struct tmk_diag *diag);
 
 #endif

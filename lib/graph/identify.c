@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "graph/identify.h"
+#include "graph/graph.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -10,7 +10,7 @@
 #ifndef TMK_LINK_INDEX_H
 #define TMK_LINK_INDEX_H
 
-#include "base/idset.h"
+#include "base/map.h"
 #include "link/structure.h"
 
 /* Values sorted by the keys of a rule, so that an original meets only those that may be like it. */

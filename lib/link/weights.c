@@ -7,7 +7,7 @@
 
 #include "base/diag.h"
 #include "tensor/shape.h"
-#include "transform/values.h"
+#include "transform/model.h"
 
 enum {
     LEAST_WEIGHTS = 16, /* elements; of fewer, equal ones are no evidence */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A graph becomes a model: nodes, graphs, and the frame around them. */
-#include "model/onnx_export.h"
+#include "model/onnx_parts.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 
 #include "base/diag.h"
 #include "base/text.h"
-#include "graph/identify.h"
+#include "graph/graph.h"
 #include "model/onnx.h"
 #include "model/wire.h"
 #include "ops/ops.h"

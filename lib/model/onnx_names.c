@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names in the file: the values' own where these are there and free. */
-#include <string.h>
 
-#include "model/onnx_export.h"
+#include "model/onnx_parts.h"
 
 static bool is_taken(const struct tmk_onnx_names *names, const char *name) {
     for (; names; names = names->outer)

@@ -4,7 +4,6 @@
 
 #include "base/text.h"
 #include "model/onnx.h"
-#include "model/onnx_export.h"
 #include "model/onnx_parts.h"
 #include "model/wire.h"
 #include "tensor/list.h"

@@ -67,11 +67,7 @@ static enum tmk_status build_fused(struct tmk_rewrite *rw, struct tmk_node *node
     TMK_TRY(tmk_rewrite_node(rw, node, DOMAIN, "FusedConv", conv->name, 1, conv->inputs,
                              conv->n_inputs, out));
     TMK_TRY(tmk_node_copy_attrs(*out, conv, NULL, rw->diag));
-    const struct tmk_attr name = {.name = "activation",
-                                  .kind = TMK_ATTR_STRING,
-                                  .n = strlen(activation->op),
-                                  .s = activation->op};
-    TMK_TRY(tmk_node_set_attr(*out, &name, rw->diag));
+    TMK_TRY(tmk_node_set_text(*out, "activation", activation->op, rw->diag));
     if (!activation->n)
         return TMK_OK;
     const struct tmk_attr numbers = {.name = "activation_params",

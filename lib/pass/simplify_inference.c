@@ -14,7 +14,6 @@
 #include <math.h>
 
 #include "base/diag.h"
-#include "base/size.h"
 #include "ops/ops.h"
 #include "ops/shapes.h"
 #include "pass/pass.h"
@@ -175,10 +174,8 @@ static enum tmk_status add_step(struct tmk_rewrite *rw, struct tmk_node *norm, c
     TMK_TRY(tmk_rewrite_node(rw, norm, TMK_DOMAIN_ONNX, op, norm->outputs[0]->name, 0, operands, 2,
                              &node));
     if (legacy) {
-        TMK_TRY(tmk_node_set_attr(
-            node, &(struct tmk_attr){.name = "axis", .kind = TMK_ATTR_INT, .i = 1}, rw->diag));
-        TMK_TRY(tmk_node_set_attr(
-            node, &(struct tmk_attr){.name = "broadcast", .kind = TMK_ATTR_INT, .i = 1}, rw->diag));
+        TMK_TRY(tmk_node_set_int(node, "axis", 1, rw->diag));
+        TMK_TRY(tmk_node_set_int(node, "broadcast", 1, rw->diag));
     }
     *x = node->outputs[0];
     return TMK_OK;

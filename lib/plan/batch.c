@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/diag.h"
-#include "plan/batch_rules.h"
 #include "plan/build.h"
 
 struct walk {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "plan/batch_rules.h"
+#include "plan/batch.h"
 
 #include <string.h>
 

@@ -5,7 +5,6 @@
 
 #include "base/diag.h"
 #include "plan/build.h"
-#include "plan/positions.h"
 #include "tensor/elements.h"
 
 struct listing {

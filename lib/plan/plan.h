@@ -111,7 +111,7 @@ struct tmk_plan {
                                 graph inside its node, or TMK_NO_VALUE */
     struct tmk_ptrmap slots; /* observer node -> its slot + 1; of sub-graphs too */
     size_t arena_bytes, scratch_bytes;
-    struct tmk_positions *positions; /* by slot, with options->seeds: see plan/positions.h */
+    struct tmk_positions *positions; /* by slot, with options->seeds: see plan/build.h */
     uint32_t n_positions;            /* slots behind these: nothing is known */
     double operations; /* of a run, without steps that are dynamic and graphs inside nodes */
     bool gives_tables_back; /* large ones in mapped files leave memory while rows are gathered */

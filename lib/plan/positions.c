@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "plan/positions.h"
+#include "plan/build.h"
 
 #include <stdlib.h>
 
 #include "base/diag.h"
-#include "plan/batch_rules.h"
+#include "plan/batch.h"
 #include "tensor/shape.h"
 
 /* The axis of the result at the same indices as each axis of an operand; -1: none. */

@@ -10,7 +10,6 @@
 #include "base/hash.h"
 #include "base/inputs.h"
 #include "base/memory.h"
-#include "base/size.h"
 #include "base/text.h"
 #include "profile/format.h"
 #include "stats/codec.h"

@@ -10,8 +10,8 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/text.h"
+#include "profile/format.h"
 #include "profile/lineage_format.h"
-#include "profile/row.h"
 
 /* A profile as JSON: one member of the header a line, one value a line; memory for one value at a
  * time. When it is read, the text is walked, and one value's tree is built at a time. */

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "profile/row.h"
+#include "profile/format.h"
 
 /* What a column holds in the file. */
 enum tmk_h5_type {

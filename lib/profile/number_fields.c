@@ -9,7 +9,6 @@
 #include "base/diag.h"
 #include "base/size.h"
 #include "profile/format.h"
-#include "profile/row.h"
 
 /* ---- the histogram ---- */
 

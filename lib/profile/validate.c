@@ -8,7 +8,7 @@
 #include "base/map.h"
 #include "base/size.h"
 #include "base/text.h"
-#include "profile/row.h"
+#include "profile/format.h"
 
 /* The top samples of a value: in files, and their validation. */
 

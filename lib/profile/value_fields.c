@@ -4,7 +4,7 @@
 
 #include "base/diag.h"
 #include "base/size.h"
-#include "profile/row.h"
+#include "profile/format.h"
 
 /* ---- names ---- */
 

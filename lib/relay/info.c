@@ -10,7 +10,7 @@
 #include "base/diag.h"
 #include "base/map.h"
 #include "base/text.h"
-#include "calib/json_file.h"
+#include "calib/encodings.h"
 #include "export/rows.h"
 #include "relay/builder.h"
 #include "relay/export.h"

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "session/limits.h"
+#include "session/running.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/buf.h"
 #include "base/diag.h"
 #include "base/hash.h"
 #include "base/memory.h"

@@ -12,7 +12,6 @@
 #include "feed/feed.h"
 #include "profile/format.h"
 #include "profile/meter.h"
-#include "session/limits.h"
 #include "session/partials.h"
 #include "session/record.h"
 #include "session/running.h"

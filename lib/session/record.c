@@ -11,7 +11,7 @@
 #include "graph/rewrite.h"
 #include "kernel/accel.h"
 #include "ops/ops.h"
-#include "pass/inner.h"
+#include "pass/instrument.h"
 #include "plan/build.h"
 #include "profile/format.h"
 #include "stats/state.h"

@@ -14,7 +14,6 @@
 #include "plan/plan.h"
 #include "session/running.h"
 #include "transform/model.h"
-#include "transform/values.h"
 
 /* What a run saw, slot by slot. */
 struct tmk_observed {

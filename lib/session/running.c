@@ -18,10 +18,8 @@
 #include "exec/derive.h"
 #include "feed/feed.h"
 #include "graph/graph.h"
-#include "pass/inner.h"
 #include "pass/instrument.h"
-#include "session/record.h"
-#include "tensor/number.h"
+#include "tensor/elements.h"
 #include "tensor/positions.h"
 #include "tensor/shape.h"
 

@@ -44,4 +44,18 @@ void tmk_elements_rest(const struct tmk_tensor *tensor, size_t first, size_t n);
  * system that maps whole folios would bring in most of a table for some hundred rows. */
 bool tmk_elements_large(const struct tmk_tensor *tensor);
 
+/* An integer type with a sign? */
+bool tmk_dtype_is_signed(enum tmk_dtype dtype);
+
+/* Single elements, as numbers of any type. */
+
+/* Can both functions below take the type? It is one that feeds inputs with tokens, masks, lengths:
+ * float32, int64, int32, bool. */
+bool tmk_number_takes(enum tmk_dtype dtype);
+/* Element `at`. */
+double tmk_number_get(const struct tmk_tensor *tensor, size_t at);
+/* Sets it. TMK_FORMAT: the type has no such number; TMK_TYPE: it is none of these types. */
+TMK_NODISCARD enum tmk_status tmk_number_put(struct tmk_tensor *tensor, size_t at, double value,
+                                             struct tmk_diag *diag);
+
 #endif

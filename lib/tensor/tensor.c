@@ -11,67 +11,50 @@
 #include "tensor/list.h"
 #include "tensor/shape.h"
 
+enum kind { NONE, FLOAT, INTEGER, BOOL, COMPLEX };
+
+static const struct {
+    const char *name;
+    uint8_t size, kind, bits;
+} types[TMK_N_DTYPES] = {
+#define TMK_DTYPE_ROW(name, number, text, size, kind, bits) [number] = {text, size, kind, bits},
+    TMK_DTYPE_LIST(TMK_DTYPE_ROW)
+#undef TMK_DTYPE_ROW
+};
+
+static size_t row_of(enum tmk_dtype dtype) {
+    return (size_t)dtype < TMK_N_DTYPES ? (size_t)dtype : TMK_UNDEFINED;
+}
+
 size_t tmk_dtype_size(enum tmk_dtype dtype) {
-    switch (dtype) {
-#define TMK_DTYPE_SIZE(name, number, text, size, kind, bits)                                       \
-    case TMK_##name:                                                                               \
-        return size;
-        TMK_DTYPE_LIST(TMK_DTYPE_SIZE)
-#undef TMK_DTYPE_SIZE
-    }
-    return 0;
+    return types[row_of(dtype)].size;
 }
 
 const char *tmk_dtype_name(enum tmk_dtype dtype) {
-    switch (dtype) {
-#define TMK_DTYPE_NAME(name, number, text, size, kind, bits)                                       \
-    case TMK_##name:                                                                               \
-        return text;
-        TMK_DTYPE_LIST(TMK_DTYPE_NAME)
-#undef TMK_DTYPE_NAME
-    }
-    return "undefined";
+    return types[row_of(dtype)].name;
 }
 
 enum tmk_dtype tmk_dtype_by_name(const char *name) {
-#define TMK_DTYPE_FIND(dtype, number, text, size, kind, bits)                                      \
-    if (strcmp(name, text) == 0)                                                                   \
-        return TMK_##dtype;
-    TMK_DTYPE_LIST(TMK_DTYPE_FIND)
-#undef TMK_DTYPE_FIND
+    for (int dtype = TMK_UNDEFINED + 1; dtype < TMK_N_DTYPES; dtype++)
+        if (strcmp(name, types[dtype].name) == 0)
+            return (enum tmk_dtype)dtype;
     return TMK_UNDEFINED;
 }
 
-enum kind { NONE, FLOAT, INTEGER, BOOL, COMPLEX };
-
-static enum kind kind_of(enum tmk_dtype dtype) {
-    switch (dtype) {
-#define TMK_DTYPE_KIND(name, number, text, size, kind, bits)                                       \
-    case TMK_##name:                                                                               \
-        return kind;
-        TMK_DTYPE_LIST(TMK_DTYPE_KIND)
-#undef TMK_DTYPE_KIND
-    }
-    return NONE;
-}
-
 unsigned tmk_dtype_bits(enum tmk_dtype dtype) {
-    switch (dtype) {
-#define TMK_DTYPE_BITS(name, number, text, size, kind, bits)                                       \
-    case TMK_##name:                                                                               \
-        return bits;
-        TMK_DTYPE_LIST(TMK_DTYPE_BITS)
-#undef TMK_DTYPE_BITS
-    }
-    return 0;
+    return types[row_of(dtype)].bits;
 }
 
 bool tmk_dtype_is_float(enum tmk_dtype dtype) {
-    return kind_of(dtype) == FLOAT;
+    return types[row_of(dtype)].kind == FLOAT;
 }
 
 bool tmk_dtype_is_integer(enum tmk_dtype dtype) {
-    return kind_of(dtype) == INTEGER;
+    return types[row_of(dtype)].kind == INTEGER;
+}
+
+bool tmk_dtype_is_signed(enum tmk_dtype dtype) {
+    return tmk_dtype_is_integer(dtype) && *tmk_dtype_name(dtype) == 'i';
 }
 
 bool tmk_shape_count(const struct tmk_shape *shape, size_t *out) {

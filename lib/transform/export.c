@@ -4,18 +4,19 @@
 #include <tidemark/guess.h>
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "base/arena.h"
 #include "base/diag.h"
 #include "base/inputs.h"
 #include "base/json.h"
+#include "calib/target.h"
 #include "export/exporter.h"
-#include "export/target.h"
 #include "graph/graph.h"
 #include "relay/relay.h"
 #include "transform/formats.h"
 #include "transform/model.h"
-#include "transform/values.h"
 
 bool tmk_export_format(size_t i, struct tmk_export_format *out) {
     size_t n = 0;
@@ -154,6 +155,65 @@ static enum tmk_status open_relay_text(const struct tmk_exporter *row,
                           diag);
 }
 
+/* ---- for a target ---- */
+
+static uint32_t id_of(const struct tmk_value *value) {
+    return value && value->profile_id >= 0 ? (uint32_t)value->profile_id : UINT32_MAX;
+}
+
+static bool is_depthwise(const struct tmk_node *node) {
+    const struct tmk_value *weight = node->n_inputs > 1 ? node->inputs[1] : NULL;
+    const struct tmk_shape *shape = weight ? &weight->type.shape : NULL;
+    return tmk_node_is(node, TMK_DOMAIN_ONNX, "Conv") && tmk_node_int(node, "group", 1) > 1 &&
+           shape && weight->type.has_shape && shape->rank > 2 && shape->dim[1] == 1;
+}
+
+static enum tmk_status check_for_target(struct tmk_target_check *check, const struct tmk_node *node,
+                                        struct tmk_arena *arena, struct tmk_diag *diag) {
+    char key[24] = "";
+    uint32_t *ids = tmk_arena_array(arena, (size_t)node->n_inputs + node->n_outputs, sizeof *ids);
+    TMK_TRY_ALLOC(ids, diag);
+    for (uint32_t i = 0; i < node->n_inputs; i++)
+        ids[i] = id_of(node->inputs[i]);
+    for (uint32_t i = 0; i < node->n_outputs; i++) {
+        ids[node->n_inputs + i] = id_of(node->outputs[i]);
+        if (!*key && node->outputs[i])
+            snprintf(key, sizeof key, "p%" PRId64, node->outputs[i]->profile_id);
+    }
+    const struct tmk_target_node seen = {.op = node->op,
+                                         .name = *node->name ? node->name : key,
+                                         .inputs = ids,
+                                         .outputs = ids + node->n_inputs,
+                                         .n_inputs = node->n_inputs,
+                                         .n_outputs = node->n_outputs,
+                                         .depthwise = is_depthwise(node)};
+    tmk_target_check_node(check, &seen);
+    return TMK_OK;
+}
+
+/* TMK_MISMATCH, with the first finding and their number, where the encodings use what the target's
+ * table does not allow. graph NULL: only types and granularity are compared. */
+static enum tmk_status check_target(const struct tmk_target *target,
+                                    const struct tmk_encodings *encodings,
+                                    const struct tmk_graph *graph, struct tmk_diag *diag) {
+    char first[TMK_FINDING_SIZE] = "";
+    struct tmk_target_check check = {target, encodings, tmk_target_keep_first, first, 0};
+    struct tmk_arena arena = {0};
+    enum tmk_status status = TMK_OK;
+    if (!graph)
+        tmk_target_check_types(&check);
+    for (const struct tmk_node *node = graph ? graph->first : NULL; status == TMK_OK && node;
+         node = node->next)
+        status = check_for_target(&check, node, &arena, diag);
+    tmk_arena_finish(&arena);
+    if (status == TMK_OK && check.found)
+        status = tmk_fail(diag, TMK_MISMATCH,
+                          "%s (%" PRIu32 " such findings); nothing was written: calibrate with "
+                          "--target %s, or export without it",
+                          first, check.found, target->name);
+    return status;
+}
+
 static enum tmk_status export_encodings(const struct tmk_encodings *encodings,
                                         const struct tmk_model *model,
                                         const struct tmk_export_options *options,
@@ -175,7 +235,7 @@ static enum tmk_status export_encodings(const struct tmk_encodings *encodings,
         status = tmk_in(diag, status, "%s", model->path);
     }
     if (status == TMK_OK && options->target)
-        status = tmk_export_check_target(options->target, encodings, graph, diag);
+        status = check_target(options->target, encodings, graph, diag);
     if (status == TMK_OK)
         status = open_relay_text(row, model, &relay, diag);
     const struct tmk_export_job job = {

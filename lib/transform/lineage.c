@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "transform/lineage.h"
-
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/diag.h"
 #include "base/size.h"
 #include "model/onnx.h"
-#include "pass/inner.h"
-#include "transform/values.h"
+#include "pass/instrument.h"
+#include "transform/model.h"
 
 struct making {
     const struct tmk_lineage_ends *ends;

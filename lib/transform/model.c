@@ -13,14 +13,13 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/text.h"
-#include "graph/identify.h"
+#include "graph/graph.h"
 #include "graph/rewrite.h"
 #include "model/onnx.h"
 #include "ops/ops.h"
 #include "plan/plan.h"
 #include "tmk_version.h"
 #include "transform/formats.h"
-#include "transform/values.h"
 
 /* The numbers of a model's constants. */
 

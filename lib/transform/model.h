@@ -3,9 +3,13 @@
 #ifndef TMK_TRANSFORM_MODEL_H
 #define TMK_TRANSFORM_MODEL_H
 
+#include <tidemark/lineage.h>
 #include <tidemark/model.h>
+#include <tidemark/profile.h>
 
+#include "base/map.h"
 #include "graph/graph.h"
+#include "graph/lineage.h"
 #include "pass/instrument.h"
 
 struct tmk_constants;
@@ -48,5 +52,48 @@ void tmk_watched_finish(struct tmk_watched *watched);
 enum tmk_status tmk_instrumented(const struct tmk_graph *original,
                                  const struct tmk_observe *observe, struct tmk_graph **out,
                                  uint32_t *n_observers, struct tmk_diag *diag);
+
+/* The values of a graph by their profile IDs, and what profiles and lineages record of each. */
+
+/* The values of an identified graph, sub-graphs included, at their IDs. */
+struct tmk_by_id {
+    struct tmk_value **values; /* NULL: no live value has this ID */
+    size_t n;
+};
+TMK_NODISCARD enum tmk_status tmk_by_id_init(struct tmk_by_id *by_id, struct tmk_graph *graph,
+                                             struct tmk_diag *diag);
+void tmk_by_id_finish(struct tmk_by_id *by_id);
+
+/* What the value is to its network. */
+enum tmk_profile_kind tmk_value_kind_of(const struct tmk_value *value);
+/* "If 'if1'/then_branch" for each graph between this one and the root, outermost first; as much of
+ * it as fits. */
+enum { TMK_GRAPH_PATH = 1024 };
+void tmk_graph_path(const struct tmk_graph *graph, char path[TMK_GRAPH_PATH]);
+
+/* An initializer, or the value of a Constant node. */
+bool tmk_is_weight(const struct tmk_value *value);
+
+/* Names of nodes, values and axes are text in profiles and lineages: UTF-8. */
+TMK_NODISCARD enum tmk_status tmk_check_names(struct tmk_graph *graph, struct tmk_diag *diag);
+
+/* From a lineage between graphs to a record that needs none. */
+
+struct tmk_lineage_ends {
+    struct tmk_graph *original; /* as the lineage was made of it; identified */
+    struct tmk_graph *graph;    /* that the lineage points into */
+    struct tmk_graph *file;     /* what the file of `graph` is when it is read; identified */
+    const struct tmk_lineage *lineage;
+    /* Of a file in another form than the graph: value of `graph` -> value of `file` with the same
+     * numbers in the same shape, and as keys the results that depend on no input. NULL: the file
+     * has the graph's own nodes, in their order. */
+    const struct tmk_ptrmap *matches, *constants;
+};
+/* One original for each value of `original`, one value for each of `file`; both get outputs for
+ * what lies inside their operators (pass/instrument.h). The models' files and the passes are left
+ * to the caller. Numbers the graphs anew. TMK_GRAPH: `file` is not `graph`. */
+TMK_NODISCARD enum tmk_status tmk_lineage_record_of(const struct tmk_lineage_ends *ends,
+                                                    struct tmk_lineage_record **out,
+                                                    struct tmk_diag *diag);
 
 #endif

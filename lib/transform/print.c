@@ -14,7 +14,6 @@
 #include "graph/print.h"
 #include "profile/lineage_format.h"
 #include "transform/model.h"
-#include "transform/values.h"
 
 /* ---- operators ---- */
 

@@ -18,9 +18,7 @@
 #include "pass/pass.h"
 #include "relay/relay.h"
 #include "tmk_version.h"
-#include "transform/lineage.h"
 #include "transform/model.h"
-#include "transform/values.h"
 
 bool tmk_transform_pass(size_t i, const char **name, const char **help) {
     size_t n = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "transform/values.h"
+#include "transform/model.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "base/diag.h"
-#include "calib/item.h"
+#include "calib/encodings.h"
 
 enum { ITEMS = 7, LEFT = 2, REQUANTS = 2, CHANNELS = 3 };
 

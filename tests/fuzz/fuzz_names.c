@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Maps of names, for encodings of four values. */
 #include "base/diag.h"
-#include "export/names.h"
+#include "export/exporter.h"
 #include "fuzz.h"
 
 FUZZ_TARGET(names) {

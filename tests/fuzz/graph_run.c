@@ -10,7 +10,7 @@
 #include "base/size.h"
 #include "exec/derive.h"
 #include "exec/run.h"
-#include "graph/identify.h"
+#include "graph/graph.h"
 #include "pass/instrument.h"
 #include "stats/state.h"
 #include "tools/op_rows.h"

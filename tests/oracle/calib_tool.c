@@ -14,8 +14,8 @@
 
 #include <tidemark/profile.h>
 
+#include "calib/make.h"
 #include "calib/method.h"
-#include "calib/requant.h"
 
 static int fit(const struct tmk_grid *grid) {
     float low, high;

@@ -5,9 +5,9 @@
 #include <stdio.h>
 
 #include "base/size.h"
-#include "calib/json_file.h"
+#include "calib/encodings.h"
+#include "profile/format.h"
 #include "profile/lineage_format.h"
-#include "profile/row.h"
 
 static void print_names(const struct tmk_field *f) {
     const struct tmk_field_names *names = f->of;

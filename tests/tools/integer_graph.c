@@ -9,7 +9,6 @@
 
 #include <tidemark/encodings.h>
 
-#include "export/opset.h"
 #include "export/quantized.h"
 #include "model/onnx.h"
 #include "transform/formats.h"

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "base/map.h"
-#include "graph/identify.h"
+#include "graph/graph.h"
 #include "graph_text/read.h"
 #include "number.h"
 #include "ops/ops.h"

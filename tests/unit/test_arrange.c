@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "exec/derive.h"
 #include "exec/worker.h"
-#include "graph/identify.h"
+#include "graph/graph.h"
 #include "graph_text/read.h"
 #include "ops/ops.h"
 #include "pass/instrument.h"

@@ -19,7 +19,6 @@
 #include "base/map.h"
 #include "base/memory.h"
 #include "base/size.h"
-#include "base/spare.h"
 #include "base/text.h"
 
 TEST(the_first_error_wins_and_gathers_places) {

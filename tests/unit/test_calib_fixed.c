@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "base/size.h"
-#include "calib/requant.h"
+#include "calib/make.h"
 
 static const double reals[] = {1,      0.5,    0x1p-7,   0.75,    0.0018843, 1e-6,     1.7,
                                1000.3, 0x1p29, 0x1.8p-7, 0x1p-32, 0.9999999, 1.0000001};

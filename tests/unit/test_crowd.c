@@ -15,7 +15,7 @@
 #include "base/diag.h"
 #include "base/file.h"
 #include "data_files.h"
-#include "graph/identify.h"
+#include "graph/graph.h"
 #include "graph_text/read.h"
 #include "model/onnx.h"
 #include "ops/ops.h"

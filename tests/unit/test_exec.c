@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "exec/run.h"
 #include "exec/worker.h"
-#include "graph/identify.h"
+#include "graph/graph.h"
 #include "graph_text/read.h"
 #include "ops/ops.h"
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/diag.h"
-#include "graph/identify.h"
+#include "graph/graph.h"
 #include "graph_text/read.h"
 
 /* Reads, sorts and identifies; *n (may be NULL) receives the number of IDs. */

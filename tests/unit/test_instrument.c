@@ -4,10 +4,9 @@
 
 #include <string.h>
 
-#include "graph/identify.h"
+#include "graph/graph.h"
 #include "graph_text/read.h"
 #include "ops/ops.h"
-#include "pass/inner.h"
 #include "pass/instrument.h"
 
 static const char model[] = "graph \"g\" opset 17 {\n input %x : f32[2,3]\n"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "graph/identify.h"
+#include "graph/graph.h"
 #include "graph/rewrite.h"
 #include "graph_text/read.h"
 #include "ops/ops.h"

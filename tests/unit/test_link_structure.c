@@ -8,7 +8,7 @@
 
 #include <tidemark/link.h>
 
-#include "base/idset.h"
+#include "base/map.h"
 #include "link/structure.h"
 
 /* ---- random profiles ---- */

@@ -9,7 +9,7 @@
 #include "base/diag.h"
 #include "base/size.h"
 #include "folder.h"
-#include "graph/identify.h"
+#include "graph/graph.h"
 #include "graph_text/read.h"
 #include "model/onnx.h"
 #include "model/wire.h"

@@ -11,8 +11,7 @@
 #include "base/size.h"
 #include "evaluate.h"
 #include "plan/build.h"
-#include "plan/positions.h"
-#include "tensor/number.h"
+#include "tensor/elements.h"
 #include "tensor/shape.h"
 
 struct followed {

@@ -8,9 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/opset.h"
 #include "export/quantized.h"
-#include "graph/identify.h"
+#include "graph/graph.h"
 #include "graph_text/read.h"
 #include "ops/ops.h"
 

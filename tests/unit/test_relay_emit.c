@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "../tools/relay_equal.h"
-#include "graph/identify.h"
+#include "graph/graph.h"
 #include "graph_text/read.h"
 #include "ops/ops.h"
 #include "relay/builder.h"

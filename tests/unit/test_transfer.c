@@ -10,7 +10,7 @@
 #include <tidemark/session.h>
 
 #include "data_files.h"
-#include "graph/identify.h"
+#include "graph/graph.h"
 #include "graph_text/read.h"
 #include "model/onnx.h"
 #include "ops/ops.h"

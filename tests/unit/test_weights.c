@@ -3,7 +3,7 @@
  * scale an element has. */
 #include "stats_data.h"
 
-#include "calib/item.h"
+#include "calib/encodings.h"
 #include "calib/weights.h"
 
 static const struct tmk_grid grids[] = {
