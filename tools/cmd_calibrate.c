@@ -23,11 +23,6 @@ struct calibrate_args {
     struct tmk_calibrate_options options;
 };
 
-static void print_warning(void *context, const char *text) {
-    (void)context;
-    warn_of("%s", text);
-}
-
 /* ---- the table ---- */
 
 enum column { ID, NAME, ROLE, TYPE, SCHEME, SCALE, ZERO, LOW, HIGH, METHOD, SQNR, CLIP, RULE };
@@ -374,13 +369,6 @@ static bool check_arguments(const struct command *command, struct calibrate_args
         return false;
     }
     w->block = (uint32_t)args->block;
-    const char *sensitive = args->options.sensitive;
-    if (sensitive && strcmp(sensitive, "float") != 0 && strcmp(sensitive, "quantize") != 0 &&
-        strcmp(sensitive, "uint16") != 0 && strcmp(sensitive, "int16") != 0) {
-        *exit_status =
-            wrong_call(command, "--sensitive %s: float, quantize, uint16 or int16", sensitive);
-        return false;
-    }
     const char *types[] = {args->dtype, args->weights_dtype};
     enum tmk_dtype *out[] = {&a->dtype, &w->dtype};
     for (int i = 0; i < 2; i++) {
@@ -412,7 +400,7 @@ static bool check_arguments(const struct command *command, struct calibrate_args
 }
 
 static int run_calibrate(const struct command *command, int argc, char **argv) {
-    struct calibrate_args args = {.options.remark = print_warning};
+    struct calibrate_args args = {.options.remark = hear_warning};
     struct words rest = {0};
     char method_help[2048];
     describe_methods(method_help, sizeof method_help);

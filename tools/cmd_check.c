@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <tidemark/profile.h>
+#include <tidemark/ranges.h>
 #include <tidemark/session.h>
 
-#include "check_file.h"
-#include "check_target.h"
 #include "command.h"
 #include "target.h"
 
@@ -150,6 +150,127 @@ static void hold_against(const struct by_computation *sorted, const struct tmk_p
     }
 }
 
+/* ---- a consumer's file of ranges ---- */
+
+/* What a profile has for a file's names. */
+struct held_file {
+    const struct tmk_profile *profile;
+    const struct tmk_ranges *ranges;
+    struct tmk_range_coverage *coverage; /* [ranges->n], owned */
+    bool *named;                         /* by the profile's value, owned: the file names it */
+};
+
+struct tally {
+    uint32_t kinds[TMK_N_COVERAGES];
+    uint32_t compared, equal;
+    uint32_t unnamed; /* values of the profile with numbers that the file does not name */
+};
+
+static void print_coverage(const struct tmk_range *range,
+                           const struct tmk_range_coverage *coverage) {
+    print_out("%-8s ", tmk_range_coverage_name(coverage->kind));
+    put_escaped(stdout, range->name);
+    if (range->subject == TMK_RANGE_OF_INPUT)
+        print_out(" (its input)");
+    if (range->subject == TMK_RANGE_OF_PARAMETER)
+        print_out(" (its weight)");
+    if (coverage->kind == TMK_COVERAGE_DERIVED) {
+        print_out("  %s as p%u ", tmk_lineage_verdict_name(coverage->verdict),
+                  coverage->record->id);
+        put_escaped(stdout, coverage->record->name);
+    }
+    if (coverage->compared && !coverage->difference.equal) {
+        const struct tmk_range_difference *d = &coverage->difference;
+        print_out("  profile [%.6g, %.6g], file [%.6g, %.6g] (%s)", d->low_a, d->high_a, d->low_b,
+                  d->high_b, tmk_range_meaning_name(d->meaning));
+    }
+    print_out("\n");
+}
+
+/* A file for a profile's own model names values; what a consumer of the file does about those that
+ * it does not name is worth a word. */
+static void count_unnamed(const struct held_file *held, struct tally *tally) {
+    const struct tmk_profile *profile = held->profile;
+    for (uint32_t i = 0; i < profile->n_tensors; i++)
+        if (!held->named[i] && profile->tensors[i].stats &&
+            profile->tensors[i].kind != TMK_PROFILE_WEIGHT)
+            tally->unnamed++;
+}
+
+static void put_tally(const struct tmk_ranges *ranges, const struct tally *tally, double covered,
+                      bool json) {
+    const uint32_t *k = tally->kinds;
+    if (json) {
+        print_out(",\"against\":{\"format\":\"%s\"", ranges->format);
+        for (int i = 0; i < TMK_N_COVERAGES; i++)
+            print_out(",\"%s\":%u", tmk_range_coverage_name((enum tmk_range_coverage_kind)i), k[i]);
+        print_out(
+            ",\"compared\":%u,\"equal\":%u,\"unnamed\":%u,\"coverage\":%.6g,\"missing_means\":",
+            tally->compared, tally->equal, tally->unnamed, covered);
+        put_quoted(stdout, ranges->unknown);
+        print_out(",\"unnamed_means\":");
+        put_quoted(stdout, ranges->unnamed);
+        print_out("}");
+        return;
+    }
+    if (is_quiet())
+        return;
+    print_out(
+        "%s: %u matched, %u derived, %u unseen, %u missing: %.2f %% of %u names have a range\n",
+        ranges->format, k[TMK_COVERAGE_MATCHED], k[TMK_COVERAGE_DERIVED], k[TMK_COVERAGE_UNSEEN],
+        k[TMK_COVERAGE_MISSING], 100 * covered, ranges->n);
+    print_out("%u ranges compared, %u agree\n", tally->compared, tally->equal);
+    if (k[TMK_COVERAGE_MISSING])
+        print_out("a name that its model does not have %s\n", ranges->unknown);
+    if (tally->unnamed)
+        print_out("%u values of the profile are not in the file; such a tensor %s\n",
+                  tally->unnamed, ranges->unnamed);
+}
+
+/* All that can fail; prints nothing. lineage NULL: names only. End with release_file, after a
+ * failure too. */
+static enum tmk_status hold_file(const struct tmk_profile *profile, const struct tmk_ranges *ranges,
+                                 const struct tmk_lineage_record *lineage, struct held_file *out,
+                                 struct tmk_diag *diag) {
+    *out = (struct held_file){profile, ranges, calloc(ranges->n + 1, sizeof *out->coverage),
+                              calloc(profile->n_tensors + 1, sizeof *out->named)};
+    if (!out->coverage || !out->named)
+        return TMK_NOMEM;
+    enum tmk_status status = tmk_ranges_cover(ranges, profile, lineage, out->coverage, diag);
+    for (uint32_t i = 0; status == TMK_OK && i < ranges->n; i++)
+        if (out->coverage[i].record)
+            out->named[out->coverage[i].record - profile->tensors] = true;
+    return status;
+}
+
+static void release_file(struct held_file *held) {
+    free(held->coverage);
+    free(held->named);
+    *held = (struct held_file){0};
+}
+
+/* Prints which of the file's names the profile has, how far the ranges agree, and what the consumer
+ * does about the rest. Returns the share that it can. With json, a member ",\"against\":" of an
+ * object. */
+static double print_file(const struct held_file *held, bool json) {
+    const struct tmk_ranges *ranges = held->ranges;
+    struct tally tally = {0};
+    for (uint32_t i = 0; i < ranges->n; i++) {
+        const struct tmk_range_coverage *coverage = &held->coverage[i];
+        const bool equal = !coverage->compared || coverage->difference.equal;
+        tally.kinds[coverage->kind]++;
+        tally.compared += coverage->compared;
+        tally.equal += coverage->compared && equal;
+        if (!json && !is_quiet() && (coverage->kind != TMK_COVERAGE_MATCHED || !equal))
+            print_coverage(&ranges->items[i], coverage);
+    }
+    count_unnamed(held, &tally);
+    const uint32_t supplied = tally.kinds[TMK_COVERAGE_MATCHED] + tally.kinds[TMK_COVERAGE_DERIVED];
+    const double covered = ranges->n ? supplied / (double)ranges->n : 1;
+    put_tally(ranges, &tally, covered, json);
+    return covered;
+}
+
 /* What profiles are held against: one of them, or none of both. */
 struct consumer {
     struct tmk_ranges *ranges;          /* owned */
@@ -196,10 +317,10 @@ static double print_model(const struct held *held, const struct tmk_profile *val
     return covered;
 }
 
-static enum tmk_status read_values(const struct check_args *args, struct tmk_profile **values,
-                                   struct tmk_diag *diag) {
+static enum tmk_status read_values(const char *path, const char *params,
+                                   struct tmk_profile **values, struct tmk_diag *diag) {
     struct tmk_model *model = NULL;
-    enum tmk_status status = tmk_model_open_params(args->against, args->params, true, &model, diag);
+    enum tmk_status status = tmk_model_open_params(path, params, true, &model, diag);
     if (status == TMK_OK)
         status = tmk_model_skeleton(model, values, diag);
     tmk_model_close(&model);
@@ -213,10 +334,9 @@ static enum tmk_status read_consumer(const struct check_args *args, struct consu
     struct tmk_diag why = {0};
     if (!args->against)
         return TMK_OK;
-    const char *dot = strrchr(args->against, '.');
     enum tmk_status status = tmk_ranges_read(args->against, NULL, &consumer->ranges, &why);
-    if (status == TMK_UNSUPPORTED || (status != TMK_OK && dot && strcmp(dot, ".onnx") == 0))
-        return read_values(args, &consumer->values, diag);
+    if (status == TMK_UNSUPPORTED || (status != TMK_OK && has_ending(args->against, ".onnx")))
+        return read_values(args->against, args->params, &consumer->values, diag);
     if (status == TMK_OK && args->lineage)
         return tmk_lineage_record_read(args->lineage, &consumer->lineage, diag);
     if (status != TMK_OK)
@@ -228,6 +348,84 @@ static double print_consumer(const struct consumer *consumer, const struct held 
     if (consumer->values)
         return print_model(held, consumer->values, json);
     return consumer->ranges ? print_file(&held->file, json) : 1;
+}
+
+/* ---- encodings under a target ---- */
+
+struct findings {
+    bool json;
+    uint32_t n;
+};
+
+static void print_finding(void *context, const char *text) {
+    struct findings *findings = context;
+    if (findings->json) {
+        print_out("%s", findings->n ? "," : "");
+        put_quoted(stdout, text);
+    } else if (!is_quiet()) {
+        print_out("%s\n", text);
+    }
+    findings->n++;
+}
+
+/* The network that the encodings are of: a profile's, or a model's; NULL: no file was given. */
+static enum tmk_status read_network(const char *path, const char *params, struct tmk_profile **out,
+                                    struct tmk_diag *diag) {
+    struct tmk_diag why = {0};
+    if (!path)
+        return TMK_OK;
+    if ((has_ending(path, ".json") || has_ending(path, ".h5")) &&
+        tmk_profile_read(path, out, &why) == TMK_OK)
+        return TMK_OK;
+    return read_values(path, params, out, diag);
+}
+
+static enum tmk_status check_encodings(const char *path, const struct tmk_target *target,
+                                       const struct tmk_profile *network, bool json, bool *good,
+                                       struct tmk_diag *diag) {
+    struct tmk_encodings *encodings = NULL;
+    struct findings findings = {.json = json};
+    uint32_t found = 0;
+    enum tmk_status status = tmk_encodings_read(path, &encodings, diag);
+    if (status == TMK_OK && json) {
+        print_out("{\"encodings\":");
+        put_quoted(stdout, path);
+        print_out(",\"target\":");
+        put_quoted(stdout, tmk_target_name(target));
+        print_out(",\"by\":\"%s\",\"findings\":[", network ? "operator" : "type");
+    }
+    if (status == TMK_OK)
+        status =
+            tmk_target_check(target, encodings, network, print_finding, &findings, &found, diag);
+    if (json && encodings)
+        print_out("]}\n");
+    if (status == TMK_OK && !json && !is_quiet()) {
+        print_out("%s: %u uses of codes that %s does not allow", path, found,
+                  tmk_target_name(target));
+        print_out("%s\n",
+                  network ? "" : "; by types alone, --against MODEL compares operators, too");
+    }
+    *good = *good && !found;
+    tmk_encodings_destroy(&encodings);
+    return status;
+}
+
+/* Prints what the encodings use and the target does not allow; against: a profile or a model, NULL:
+ * none. The exit status. */
+static int check_for_target(const struct words *files, const char *name, const char *against,
+                            const char *params, bool json) {
+    struct tmk_diag diag = {0};
+    struct tmk_target *target = NULL;
+    struct tmk_profile *network = NULL;
+    bool good = true;
+    enum tmk_status status = open_target(name, &target, &diag);
+    if (status == TMK_OK)
+        status = read_network(against, params, &network, &diag);
+    for (size_t i = 0; status == TMK_OK && i < files->n; i++)
+        status = check_encodings(files->items[i], target, network, json, &good, &diag);
+    tmk_profile_destroy(&network);
+    tmk_target_close(&target);
+    return status != TMK_OK ? report_error(status, &diag) : good ? EXIT_DONE : EXIT_ANSWER_NO;
 }
 
 /* ---- the command ---- */

@@ -20,7 +20,7 @@ struct export_log {
     bool failed; /* memory ran out */
 };
 
-static void hear_skip(void *context, uint32_t id, const char *name, const char *why) {
+static void keep_skip(void *context, uint32_t id, const char *name, const char *why) {
     struct export_log *export_log = context;
     struct skipped *grown =
         realloc(export_log->skipped, (export_log->n_skipped + 1) * sizeof *grown);
@@ -34,7 +34,7 @@ static void hear_skip(void *context, uint32_t id, const char *name, const char *
     }
 }
 
-static void hear_remark(void *context, const char *text) {
+static void keep_remark(void *context, const char *text) {
     struct export_log *export_log = context;
     char **grown = realloc(export_log->remarks, (export_log->n_remarks + 1) * sizeof *grown);
     if (grown) {
@@ -138,8 +138,8 @@ static int export_them(const struct job *job) {
     struct tmk_export_options options = job->options;
     options.settings = job->settings.items;
     options.n_settings = job->settings.n;
-    options.skip = hear_skip;
-    options.remark = hear_remark;
+    options.skip = keep_skip;
+    options.remark = keep_remark;
     options.context = &export_log;
     struct tmk_target *target = NULL;
     enum tmk_status status = open_target(job->target, &target, &diag);

@@ -6,13 +6,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <tidemark/inputs.h>
 #include <tidemark/session.h>
 
 #include "command.h"
 #include "memory.h"
 #include "run_options.h"
 #include "stop.h"
-#include "strata.h"
 #include "warnings.h"
 
 struct profile_args {
@@ -24,6 +24,136 @@ struct profile_args {
     const char *kind, *nan, *padding, *strata, *snapshots, *until_stable, *share;
     bool plan, per_sample, resume, round_half, stream_layers;
 };
+
+/* ---- --strata: labels of samples, and a profile a stratum next to each output ---- */
+
+/* Zero-initialised is: none. */
+struct strata {
+    struct tmk_strata *labels;
+    const struct words *outputs;
+    uint32_t written;
+};
+
+enum { MAX_REPORTED = 20 };
+
+static enum tmk_status fail_with(struct tmk_diag *diag, enum tmk_status status, const char *text) {
+    diag->status = status;
+    snprintf(diag->text, sizeof diag->text, "%s", text);
+    return status;
+}
+
+static bool is_plain(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           strchr("._-+", c) || (unsigned char)c >= 0x80;
+}
+
+/* "dir/out.json" of the stratum "a/b" is "dir/out.a%2Fb.json": different labels, different names.
+ * NULL when memory ran out. */
+static char *file_of(const char *output, const char *label) {
+    const char *slash = strrchr(output, '/'), *dot = strrchr(slash ? slash : output, '.');
+    size_t stem = dot ? (size_t)(dot - output) : strlen(output);
+    char *name = malloc(strlen(output) + 3 * strlen(label) + 2), *to = name;
+    if (!name)
+        return NULL;
+    memcpy(to, output, stem);
+    to += stem;
+    *to++ = '.';
+    for (; *label; label++) {
+        if (is_plain(*label))
+            *to++ = *label;
+        else
+            to += sprintf(to, "%%%02X", (unsigned char)*label);
+    }
+    strcpy(to, output + stem);
+    return name;
+}
+
+static enum tmk_status check_file(const char *file, const char *label, const struct words *outputs,
+                                  const char *checkpoint, struct tmk_diag *diag) {
+    const char *same = tmk_same_file(checkpoint, file) ? "--checkpoint" : NULL;
+    char text[512];
+    for (size_t i = 0; i < outputs->n; i++)
+        if (tmk_same_file(outputs->items[i], file))
+            same = "-o";
+    if (!same)
+        return tmk_profile_can_write(file, diag);
+    snprintf(text, sizeof text, "%s names %s, where the profile of the stratum '%s' goes", same,
+             file, label);
+    return fail_with(diag, TMK_ARGUMENT, text);
+}
+
+typedef enum tmk_status each_file(struct strata *strata, const char *file, const char *label,
+                                  const void *context, struct tmk_diag *diag);
+
+static enum tmk_status for_each_file(struct strata *strata, const char *label, each_file *call,
+                                     const void *context, struct tmk_diag *diag) {
+    enum tmk_status status = TMK_OK;
+    for (size_t i = 0; status == TMK_OK && i < strata->outputs->n; i++) {
+        char *file = file_of(strata->outputs->items[i], label);
+        status = file ? call(strata, file, label, context, diag)
+                      : fail_with(diag, TMK_NOMEM, "out of memory");
+        free(file);
+    }
+    return status;
+}
+
+static enum tmk_status check_name(struct strata *strata, const char *file, const char *label,
+                                  const void *context, struct tmk_diag *diag) {
+    return check_file(file, label, strata->outputs, context, diag);
+}
+
+static enum tmk_status write_file(struct strata *strata, const char *file, const char *label,
+                                  const void *context, struct tmk_diag *diag) {
+    const struct tmk_profile *profile = context;
+    enum tmk_status status = tmk_profile_write(profile, file, diag);
+    if (status == TMK_OK && strata->written < MAX_REPORTED)
+        print_remark("stratum '%s': %llu sample%s, wrote %s", label,
+                     (unsigned long long)profile->ledger.run, profile->ledger.run == 1 ? "" : "s",
+                     file);
+    return status;
+}
+
+/* For tmk_strata_options. */
+static enum tmk_status write_stratum(void *context, const char *label,
+                                     const struct tmk_profile *profile, struct tmk_diag *diag) {
+    struct strata *strata = context;
+    end_progress();
+    stop_waits_for_files();
+    enum tmk_status status = for_each_file(strata, label, write_file, profile, diag);
+    if (status == TMK_OK && strata->written++ == MAX_REPORTED)
+        print_remark("more strata are written and not listed");
+    return status;
+}
+
+static void close_strata(struct strata *strata) {
+    tmk_strata_destroy(&strata->labels);
+}
+
+/* Reads the labels (path NULL: nothing happens), sees that their profiles can be written next to
+ * the outputs, and has the run distinguish them. TMK_ARGUMENT: a stratum's file is named by another
+ * option. `out` and `outputs` must outlive the run. */
+static enum tmk_status open_strata(struct strata *out, const char *path,
+                                   const struct words *outputs, struct tmk_run_options *options,
+                                   struct tmk_diag *diag) {
+    if (!path)
+        return TMK_OK;
+    struct strata strata = {.outputs = outputs};
+    enum tmk_status status = tmk_strata_read(path, &strata.labels, diag);
+    uint32_t n = status == TMK_OK ? tmk_strata_count(strata.labels) : 0;
+    for (uint32_t i = 0; status == TMK_OK && i < n; i++)
+        status = for_each_file(&strata, tmk_strata_label(strata.labels, i), check_name,
+                               options->checkpoint.path, diag);
+    if (status != TMK_OK) {
+        close_strata(&strata);
+        return status;
+    }
+    *out = strata;
+    options->data.strata = strata.labels;
+    options->strata = (struct tmk_strata_options){write_stratum, out};
+    return TMK_OK;
+}
+
+/* ---- the run ---- */
 
 enum { PRINTED_ELEMENTS = 8 };
 
@@ -272,17 +402,10 @@ static int profile_model(const struct command *command, struct profile_args *arg
 }
 
 static bool has_hdf5(const struct words *outputs) {
-    for (size_t i = 0; i < outputs->n; i++) {
-        const char *dot = strrchr(outputs->items[i], '.');
-        if (dot && (strcmp(dot, ".h5") == 0 || strcmp(dot, ".hdf5") == 0))
+    for (size_t i = 0; i < outputs->n; i++)
+        if (has_ending(outputs->items[i], ".h5") || has_ending(outputs->items[i], ".hdf5"))
             return true;
-    }
     return false;
-}
-
-static bool is_json(const char *path) {
-    const char *dot = strrchr(path, '.');
-    return dot && strcmp(dot, ".json") == 0;
 }
 
 static int run_profile(const struct command *command, int argc, char **argv) {
@@ -366,7 +489,7 @@ static int run_profile(const struct command *command, int argc, char **argv) {
             exit_status = wrong_call(command, "where to? add -o FILE.json or -o FILE.h5");
         else if (args.resume && !args.run.checkpoint)
             exit_status = wrong_call(command, "--resume goes with --checkpoint FILE");
-        else if (args.snapshots && !is_json(args.snapshots))
+        else if (args.snapshots && !has_ending(args.snapshots, ".json"))
             exit_status = wrong_call(command, "--snapshots writes JSON: FILE.json");
         else if (args.nan && strcmp(args.nan, "fail") != 0 && strcmp(args.nan, "warn") != 0 &&
                  strcmp(args.nan, "record") != 0) /* warn, as it was called before */

@@ -252,11 +252,6 @@ static enum tmk_status compare_models(struct tmk_model *model,
     return status;
 }
 
-static void print_use(void *context, const char *text) {
-    (void)context;
-    print_remark("%s", text);
-}
-
 /* The target is to compute the encodings. */
 static enum tmk_status check_target(const struct tmk_model *model,
                                     const struct tmk_encodings *encodings,
@@ -265,7 +260,7 @@ static enum tmk_status check_target(const struct tmk_model *model,
     uint32_t found = 0;
     enum tmk_status status = target ? tmk_model_skeleton(model, &values, diag) : TMK_OK;
     if (status == TMK_OK && target)
-        status = tmk_target_check(target, encodings, values, print_use, NULL, &found, diag);
+        status = tmk_target_check(target, encodings, values, hear_remark, NULL, &found, diag);
     if (found)
         warn_of("%u uses of codes that %s does not allow", found, tmk_target_name(target));
     tmk_profile_destroy(&values);

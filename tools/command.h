@@ -111,6 +111,8 @@ bool parse_options(const struct command *command, const struct option_row *optio
 
 /* Appends a word; false when memory ran out. */
 bool add_word(struct words *words, const char *word);
+/* Does the path end in it, as in ".json"? */
+bool has_ending(const char *path, const char *ending);
 
 /* How many bytes the character takes that the text begins with, and whether a terminal may be shown
  * it: no control character, nothing that turns the direction of writing, no stray byte. */
@@ -166,6 +168,9 @@ void silence_remarks(bool yes);
 void print_remark(const char *fmt, ...) TMK_PRINTF(1, 2);
 /* The same for suspicious numbers. */
 void warn_of(const char *fmt, ...) TMK_PRINTF(1, 2);
+/* The two as callbacks of the library, whatever the context. */
+void hear_remark(void *context, const char *text);
+void hear_warning(void *context, const char *text);
 
 /* Writes the profile to each of the files, also where it can't be written to one of the others. The
  * first failure's text. */

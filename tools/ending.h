@@ -14,4 +14,18 @@ void die_of_signal(int number);
  * a word. */
 int end_program(int status);
 
+/* Libraries that end the process when memory runs out. */
+
+/* From now on an uncaught C++ exception of a library prints one line and
+ * EXIT_MACHINE, and a library that calls exit gives that status. */
+void handle_terminate(void);
+/* For the end of main: gives `status`, which is the program's own. */
+int mark_own_exit(int status);
+
+/* Models and some data are read through mappings; where such a file becomes shorter meanwhile, or
+ * its disk fails, the system sends SIGBUS. */
+
+/* From now on SIGBUS is one line that names the file, and the exit status of bad input. */
+void handle_sigbus(void);
+
 #endif

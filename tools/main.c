@@ -9,8 +9,6 @@
 #include "ending.h"
 #include "help.h"
 #include "memory.h"
-#include "sigbus.h"
-#include "terminate.h"
 
 static const struct command *const commands[] = {
 #define COMMAND_ROW(name) &command_##name,

@@ -127,3 +127,13 @@ void warn_of(const char *fmt, ...) {
     unless_quiet(LEVEL_WARNING, "warning", fmt, args);
     va_end(args);
 }
+
+void hear_remark(void *context, const char *text) {
+    (void)context;
+    print_remark("%s", text);
+}
+
+void hear_warning(void *context, const char *text) {
+    (void)context;
+    warn_of("%s", text);
+}

@@ -80,12 +80,4 @@ search_encodings(struct tmk_model *model, const struct tmk_encodings *encodings,
                  const struct tmk_target *target, const struct tmk_run_options *run,
                  const struct search_args *args, struct tmk_diag *diag);
 
-/* The metric of a command; metric.c. */
-struct metric_command {
-    const char *text; /* for the shell */
-    double seconds;
-};
-enum tmk_status run_metric(void *context, const struct tmk_metric_outputs *outputs, double *out,
-                           struct tmk_diag *diag);
-
 #endif

@@ -17,8 +17,8 @@ MAY = {
     "messages.c": re.compile(r"fprintf\(stderr, (?:\"[^%]*\"|\", \\\"[a-z_]+\\\": %[.0-9a-z]+\"|\"\{\\\"event\\\")|fputs\(\", \\\"message\\\": \", stderr\)"),
     "progress.c": re.compile(r'fprintf\(stderr, "\\r%s\\033\[K", text\)|fputs\(erase, stderr\)|write\(STDERR_FILENO, erase'),
     "table.c": re.compile(r'fputs\(codes\[hue\], stdout\)|fputs\("[^"]*", stdout\)|fwrite\(\*c, 1, n, stdout\)'),
-    "metric.c": re.compile(r"write\(t->to, "),  # arrays to the user's own program
-    "sigbus.c": re.compile(r"write\(STDERR_FILENO, line.text, line.len\)"),  # in a handler of a signal
+    "simulate_search.c": re.compile(r"write\(t->to, "),  # arrays to the user's own program
+    "ending.c": re.compile(r"write\(STDERR_FILENO, line.text, line.len\)"),  # in a handler of a signal
     "stop.c": re.compile(r"write\(STDERR_FILENO, (?:json|line), sizeof"),  # likewise
     "help.c": re.compile(r'fputs\("[^"]*", stdout\)|fprintf\(to, "'),
 }
