@@ -320,11 +320,20 @@ def softmax_8(add):
     return PICTURE, [add("LogSoftmax", x), x], 8
 
 
+def constant_nodes(add):
+    """Weights that are Constant nodes, as exporters without constant folding leave them."""
+    def weight(*shape, scale=1.):
+        return add("Constant", value=numpy_helper.from_array((scale * add.rng.standard_normal(shape)).astype(np.float32)))
+    x = add("Relu", add("Conv", "x", weight(8, 3, 3, 3, scale=.2), add.weight(8), pads=[1] * 4))
+    x = add("MatMul", add("Flatten", add("GlobalAveragePool", x)), weight(8, 6))
+    return PICTURE, [add("Add", x, weight(6))]
+
+
 NETWORKS = {make.__name__: make for make in (
     chain, no_activations, residual, branches, concat, shared_weight, shared_matrix, gemms, constant_left, dense_biases, attention, gate,
     swish, generator, up_and_down, split, moved, clipped, padded, inner_outputs, returned_input, two_inputs, embedding, tied_embedding,
     erf_gelu, norms, depthwise, lstm, conditional, loop, set_11, unit_ends, reductions, space_to_depth, top_k,
-    softmax_8)}
+    softmax_8, constant_nodes)}
 
 
 def make(name):

@@ -59,6 +59,12 @@ def reshaped_constants(model):
     return sorted({node.input[0] for node in nodes} | {node.output[0] for node in nodes})
 
 
+def constant_weights(model):
+    """Weights that are Constant nodes: ONNX Runtime takes them for activations."""
+    made = {node.output[0] for node in model.graph.node if node.op_type == "Constant"}
+    return sorted({node.input[1] for node in model.graph.node if node.op_type in QUANTIZABLE and node.input[1] in made})
+
+
 def settings_of(ort, model):
     """Name: (what quantize_static gets, what `tidemark calibrate` gets, its config), the latter None where it has no such setting."""
     types, minmax = ort.QuantType, ["--method", "minmax", "--scheme", "asymmetric"]
@@ -67,16 +73,19 @@ def settings_of(ort, model):
     named = [node.name for node in model.graph.node if node.op_type in QUANTIZABLE]
     three = list(dict.fromkeys([named[0], named[len(named) // 2], named[-1]])) if named else []
     others = sorted({node.op_type for node in model.graph.node} - set(wanted))
-    def config(rules=()):
-        return {"rules": list(rules), "built_in": {"concat-inputs-share": False}}
+    as_activations = constant_weights(model)
+    def config(rules=(), dtype="int8", scheme="asymmetric"):
+        others = [{"match": {"name": name}, "dtype": dtype, "scheme": scheme, "per_channel": False} for name in as_activations]
+        return {"rules": [*rules, *others], "built_in": {"concat-inputs-share": False}}
     def left(key, values):
         return config({"match": {key: value}, "quantize": False} for value in values)
     def wide(dtype):
-        return config({"match": {"name": name}, "dtype": dtype, "scheme": "asymmetric"} for name in reshaped_constants(model))
+        return config(({"match": {"name": name}, "dtype": dtype, "scheme": "asymmetric"} for name in reshaped_constants(model)), dtype)
     return {
         "defaults": ({}, int8, config()),
         "int8 symmetric": ({"activation_type": types.QInt8, "weight_type": types.QInt8, "extra_options": {"ActivationSymmetric": True}},
-                           ["--method", "minmax", "--scheme", "symmetric", "--dtype", "int8", "--weights-per-tensor"], config()),
+                           ["--method", "minmax", "--scheme", "symmetric", "--dtype", "int8", "--weights-per-tensor"],
+                           config(scheme="symmetric")),
         "uint16": ({"activation_type": types.QUInt16}, [*minmax, "--dtype", "uint16", "--weights-per-tensor"], wide("uint16")),
         "int16 x int8": ({"activation_type": types.QInt16, "weight_type": types.QInt8},
                          [*minmax, "--dtype", "int16", "--weights-per-tensor"], wide("int16")),
