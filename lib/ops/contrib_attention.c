@@ -4,6 +4,7 @@
 
 #include "ops/contrib.h"
 #include "ops/contrib_attend.h"
+#include "ops/contrib_multihead.h"
 #include "ops/contrib_project.h"
 #include "ops/matmul.h"
 
@@ -155,32 +156,12 @@ static enum tmk_status run_attention(struct tmk_run *run) {
  * Q is [B,S,N * H], or [B,S,N,3,H] with K and V inside. K and V are [B,L,...] like Q, or K is
  * [B,L,N,2,H] with V inside, or both are [B,N,L,H] and final: then no bias is added to them. */
 
-enum {
-    IN_Q,
-    IN_K,
-    IN_V,
-    MULTIHEAD_IN_BIAS,
-    MULTIHEAD_IN_MASK,
-    MULTIHEAD_IN_ATTENTION_BIAS,
-    IN_PAST_KEY,
-    IN_PAST_VALUE
-};
-enum {
-    OUT_Y,
-    OUT_KEY,
-    OUT_VALUE,
-    OUT_PRODUCTS,
-    INNER_QUERY,
-    INNER_KEY,
-    INNER_VALUE,
-    INNER_SCORES,
-    INNER_PROBABILITIES
-};
+enum { INNER_QUERY = 4, INNER_KEY, INNER_VALUE, INNER_SCORES, INNER_PROBABILITIES };
 
 /* Q, K and V are operands of the node, unless a bias is added to them, or one operand has all. */
 static bool has_inner(const struct tmk_node *node, uint32_t output) {
-    return output >= INNER_SCORES || node->n_inputs <= IN_K || !node->inputs[IN_K] ||
-           (node->n_inputs > MULTIHEAD_IN_BIAS && node->inputs[MULTIHEAD_IN_BIAS]);
+    return output >= INNER_SCORES || node->n_inputs <= TMK_MH_K || !node->inputs[TMK_MH_K] ||
+           (node->n_inputs > TMK_MH_BIAS && node->inputs[TMK_MH_BIAS]);
 }
 
 struct operands {
@@ -264,10 +245,10 @@ static enum tmk_status check_past(const struct tmk_tensor *past, int64_t size, c
 static enum tmk_status find_operands(const struct tmk_node *node,
                                      const struct tmk_tensor *const *in, uint32_t n,
                                      struct operands *out, struct tmk_diag *diag) {
-    const struct tmk_tensor *q = in[IN_Q], *k = tmk_operand(in, n, IN_K),
-                            *v = tmk_operand(in, n, IN_V),
-                            *past_k = tmk_operand(in, n, IN_PAST_KEY),
-                            *past_v = tmk_operand(in, n, IN_PAST_VALUE);
+    const struct tmk_tensor *q = in[TMK_MH_Q], *k = tmk_operand(in, n, TMK_MH_K),
+                            *v = tmk_operand(in, n, TMK_MH_V),
+                            *past_k = tmk_operand(in, n, TMK_MH_PAST_KEY),
+                            *past_v = tmk_operand(in, n, TMK_MH_PAST_VALUE);
     const struct tmk_shape *shape = &q->shape;
     struct operands o = {.s = {.heads = tmk_node_int(node, "num_heads", 0)}};
     struct tmk_attend_sizes *s = &o.s;
@@ -306,8 +287,8 @@ static enum tmk_status find_operands(const struct tmk_node *node,
     return TMK_OK;
 }
 
-static enum tmk_status infer_multihead(struct tmk_infer *infer) {
-    const struct tmk_tensor *bias = tmk_infer_in(infer, MULTIHEAD_IN_BIAS);
+enum tmk_status tmk_infer_multihead(struct tmk_infer *infer) {
+    const struct tmk_tensor *bias = tmk_infer_in(infer, TMK_MH_BIAS);
     struct operands o;
     for (uint32_t i = 0; i < infer->n_in; i++) {
         size_t count;
@@ -316,8 +297,8 @@ static enum tmk_status infer_multihead(struct tmk_infer *infer) {
     }
     TMK_TRY(find_operands(infer->node, infer->in, infer->n_in, &o, infer->diag));
     const struct tmk_attend_sizes *s = &o.s;
-    TMK_TRY(tmk_attend_check(s, tmk_infer_in(infer, MULTIHEAD_IN_MASK),
-                             tmk_infer_in(infer, MULTIHEAD_IN_ATTENTION_BIAS), infer->diag));
+    TMK_TRY(tmk_attend_check(s, tmk_infer_in(infer, TMK_MH_MASK),
+                             tmk_infer_in(infer, TMK_MH_ATTENTION_BIAS), infer->diag));
     if (bias) {
         int64_t width = s->heads * (2 * s->size + s->value_size);
         TMK_TRY(tmk_want_dtype(bias, TMK_FLOAT32, "bias", infer->diag));
@@ -329,9 +310,9 @@ static enum tmk_status infer_multihead(struct tmk_infer *infer) {
                      key = {4, {s->batch, s->heads, s->total, s->size}}, value = key,
                      products = {4, {s->batch, s->heads, s->queries, s->total}};
     value.dim[3] = s->value_size;
-    tmk_infer_set(infer, OUT_Y, TMK_FLOAT32, &y);
-    tmk_infer_set(infer, OUT_KEY, TMK_FLOAT32, &key);
-    tmk_infer_set(infer, OUT_VALUE, TMK_FLOAT32, &value);
+    tmk_infer_set(infer, TMK_MH_Y, TMK_FLOAT32, &y);
+    tmk_infer_set(infer, TMK_MH_KEY, TMK_FLOAT32, &key);
+    tmk_infer_set(infer, TMK_MH_VALUE, TMK_FLOAT32, &value);
     y.dim[2] = s->heads * s->size;
     tmk_infer_set(infer, INNER_QUERY, TMK_FLOAT32, &y);
     y.dim[1] = s->keys;
@@ -340,7 +321,7 @@ static enum tmk_status infer_multihead(struct tmk_infer *infer) {
     tmk_infer_set(infer, INNER_VALUE, TMK_FLOAT32, &y);
     tmk_infer_set(infer, INNER_SCORES, TMK_FLOAT32, &products);
     tmk_infer_set(infer, INNER_PROBABILITIES, TMK_FLOAT32, &products);
-    return tmk_infer_set(infer, OUT_PRODUCTS, TMK_FLOAT32, &products);
+    return tmk_infer_set(infer, TMK_MH_PRODUCTS, TMK_FLOAT32, &products);
 }
 
 /* heads + bias, [batch, sequence, heads * size], in scratch. */
@@ -368,8 +349,8 @@ static const float *past_of(const struct tmk_run *run, uint32_t i) {
     return past ? past->data : NULL;
 }
 
-static enum tmk_status run_multihead(struct tmk_run *run) {
-    const struct tmk_tensor *bias = tmk_run_in(run, MULTIHEAD_IN_BIAS);
+enum tmk_status tmk_run_multihead(struct tmk_run *run) {
+    const struct tmk_tensor *bias = tmk_run_in(run, TMK_MH_BIAS);
     struct operands o;
     TMK_TRY(find_operands(run->node, run->in, run->n_in, &o, run->diag));
     const struct tmk_attend_sizes *s = &o.s;
@@ -384,20 +365,20 @@ static enum tmk_status run_multihead(struct tmk_run *run) {
     TMK_TRY(tmk_attend_show(run, INNER_QUERY, s, s->queries, s->size, &o.q));
     TMK_TRY(tmk_attend_show(run, INNER_KEY, s, s->keys, s->size, &o.k));
     TMK_TRY(tmk_attend_show(run, INNER_VALUE, s, s->keys, s->value_size, &o.v));
-    TMK_TRY(tmk_attend_join(run, s, s->size, past_of(run, IN_PAST_KEY),
-                            tmk_run_elements(run, OUT_KEY), &o.k));
-    TMK_TRY(tmk_attend_join(run, s, s->value_size, past_of(run, IN_PAST_VALUE),
-                            tmk_run_elements(run, OUT_VALUE), &o.v));
+    TMK_TRY(tmk_attend_join(run, s, s->size, past_of(run, TMK_MH_PAST_KEY),
+                            tmk_run_elements(run, TMK_MH_KEY), &o.k));
+    TMK_TRY(tmk_attend_join(run, s, s->value_size, past_of(run, TMK_MH_PAST_VALUE),
+                            tmk_run_elements(run, TMK_MH_VALUE), &o.v));
     struct tmk_attend a = {.s = *s,
                            .q = o.q,
                            .k = o.k,
                            .v = o.v,
-                           .mask = tmk_run_in(run, MULTIHEAD_IN_MASK),
-                           .bias = tmk_run_in(run, MULTIHEAD_IN_ATTENTION_BIAS),
+                           .mask = tmk_run_in(run, TMK_MH_MASK),
+                           .bias = tmk_run_in(run, TMK_MH_ATTENTION_BIAS),
                            .scores = INNER_SCORES,
                            .probabilities = INNER_PROBABILITIES,
-                           .y = tmk_run_elements(run, OUT_Y),
-                           .products = tmk_run_elements(run, OUT_PRODUCTS)};
+                           .y = tmk_run_elements(run, TMK_MH_Y),
+                           .products = tmk_run_elements(run, TMK_MH_PRODUCTS)};
     return tmk_attend(run, &a);
 }
 
@@ -409,6 +390,6 @@ const struct tmk_op tmk_ops_contrib_attention[] = {
      .cost = tmk_cost_projection},
     {TMK_OP_CONTRIB("MultiHeadAttention"), TMK_OP_COUNTS(1, 8, 1, 4), .channel = TMK_CHANNEL_LAST,
      .attrs = "mask_filter_value:float num_heads:int! scale:float unidirectional:int",
-     .inner = "query:4 key:5 value:6 scores:7 probabilities:8", .has_inner = has_inner,
-     .infer = infer_multihead, .run = run_multihead, .cost = tmk_cost_attention},
+     .inner = TMK_MULTIHEAD_INNER, .has_inner = has_inner, .infer = tmk_infer_multihead,
+     .run = tmk_run_multihead, .cost = tmk_cost_attention},
     {NULL}};

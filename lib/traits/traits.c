@@ -96,6 +96,7 @@ static const struct tmk_traits rows[] = {
     {ONNX, "CumProd", .batch = TMK_BATCH_CUMULATE, .flags = SENSITIVE},
     {ONNX, "CumSum", .batch = TMK_BATCH_CUMULATE, .flags = SENSITIVE},
     {ONNX, "DFT", .flags = SENSITIVE},
+    {MICROSOFT, "DecoderMaskedMultiHeadAttention", .flags = SENSITIVE | ROWS},
     {ONNX, "DeformConv"},
     {ONNX, "DepthToSpace", .class = TMK_OP_DIRECT, .batch = TMK_BATCH_SAMPLE, .numbers = 1 << 0,
      .flags = CODES | MOVES},

@@ -102,6 +102,24 @@ def sparse_attention():
     yield case("one step", 1, 37, do_rotary=1, scale=0.2)
 
 
+def decoder_steps():
+    three, heads = (FLOAT, FLOAT, FLOAT), {"num_heads": 2}
+    name = "DecoderMaskedMultiHeadAttention"
+    q, keys, values = f32(2, 1, 8), f32(2, 2, 5, 4), f32(2, 2, 5, 4)
+    yield one("keys of an encoder", name, [q, keys, values], **heads)
+    yield one("keys of an encoder, mask", name, [q, keys, values, i32([[1, 1, 0, 1, 1], [1, 0, 1, 1, 0]])], **heads, scale=0.3)
+    yield one("keys of an encoder, scores", name, [q, keys, values], (FLOAT, None, None, FLOAT), output_qk=1, **heads)
+    step = [q, f32(2, 1, 8), f32(2, 1, 8)]
+    for length in (0, 3, 4):
+        rest = [None, keys, values, Weight(i32([length]))]
+        yield one(f"cache of {length}", name, [*step, None, *rest], three, past_present_share_buffer=1, **heads)
+    masked = [*step, i32([[1, 1, 0, 1], [1, 0, 1, 1]]), None, keys, values, np.array([3], np.int32)]
+    yield one("cache, mask", name, masked, three, past_present_share_buffer=1, **heads)
+    yield one("cache, bias", name, [*masked, np.array([1], np.int32), None, f32(24)], three, past_present_share_buffer=1, **heads)
+    yield one("cache, attention bias", name, [*step, None, f32(1, 2, 1, 4), keys, values, Weight(i32([3]))], three,
+              past_present_share_buffer=1, **heads)
+
+
 def delta_nets():
     both = (FLOAT, FLOAT)
     q, k, v = f32(6, 2, 8), f32(6, 2, 8), f32(6, 4, 5)
@@ -123,5 +141,5 @@ def delta_nets():
 
 
 def written_cases():
-    for group in (removed, quantized_convolutions, quantized_embeddings, quantized_recurrence, sparse_attention, delta_nets):
+    for group in (removed, quantized_convolutions, quantized_embeddings, quantized_recurrence, sparse_attention, decoder_steps, delta_nets):
         yield from group()
