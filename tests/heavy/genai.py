@@ -30,24 +30,36 @@ LONG = dict(type="longrope", short_factor=[1.0] * 8, long_factor=[2.0] * 8)
 YARN = dict(rope_type="yarn", factor=4.0, beta_fast=32.0, beta_slow=1.0, truncate=False, original_max_position_embeddings=4096)
 WINDOWED = dict(head_dim=16, sliding_window=16)
 CONVOLVED = dict(layer_types=["conv", "full_attention", "conv"], conv_L_cache=3)
+HYBRID = dict(SIZES, head_dim=64, layer_types=["linear_attention", "full_attention", "linear_attention"], linear_num_key_heads=2,
+              linear_num_value_heads=4, linear_key_head_dim=16, linear_value_head_dim=16, linear_conv_kernel_dim=4,
+              rope_parameters=dict(rope_type="default", rope_theta=1e6, mrope_section=[3, 3, 2], partial_rotary_factor=0.25,
+                                   mrope_interleaved=True))
+VISION = dict(depth=1, hidden_size=32, intermediate_size=64, num_heads=2, out_hidden_size=64)
 # name: (configuration, model, its arguments)
 MODELS = {
     "llama": ("LlamaConfig", "LlamaForCausalLM", {}),
     "mistral": ("MistralConfig", "MistralForCausalLM", WINDOWED),
     "qwen2": ("Qwen2Config", "Qwen2ForCausalLM", {}),
     "qwen3": ("Qwen3Config", "Qwen3ForCausalLM", dict(head_dim=16)),
-    "qwen3_5": ("Qwen3_5Config", "Qwen3_5ForConditionalGeneration", dict(
-        text_config=dict(SIZES, head_dim=64, layer_types=["linear_attention", "full_attention", "linear_attention"], linear_num_key_heads=2,
-                         linear_num_value_heads=4, linear_key_head_dim=16, linear_value_head_dim=16, linear_conv_kernel_dim=4,
-                         rope_parameters=dict(rope_type="default", rope_theta=1e6, mrope_section=[3, 3, 2], partial_rotary_factor=0.25,
-                                              mrope_interleaved=True)),
-        vision_config=dict(depth=1, hidden_size=32, intermediate_size=64, num_heads=2, out_hidden_size=64))),
+    "qwen3_5": ("Qwen3_5Config", "Qwen3_5ForConditionalGeneration", dict(text_config=HYBRID, vision_config=VISION)),
+    "qwen3_5_moe": ("Qwen3_5MoeConfig", "Qwen3_5MoeForConditionalGeneration", dict(
+        text_config=dict(HYBRID, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=64, shared_expert_intermediate_size=64),
+        vision_config=VISION)),
     "phi": ("PhiConfig", "PhiForCausalLM", dict(hidden_size=128, partial_rotary_factor=0.5)),
     "phi3": ("Phi3Config", "Phi3ForCausalLM", dict(original_max_position_embeddings=256)),
+    "phi4_mini": ("Phi3Config", "Phi3ForCausalLM", dict(
+        hidden_size=256, original_max_position_embeddings=64, partial_rotary_factor=0.75, tie_word_embeddings=True,
+        rope_scaling=dict(type="longrope", short_factor=[1.0] * 24, long_factor=[2.0] * 24))),
     "phi3_long": ("Phi3Config", "Phi3ForCausalLM", dict(original_max_position_embeddings=64, rope_scaling=LONG)),
     "gemma": ("GemmaConfig", "GemmaForCausalLM", dict(head_dim=16)),
     "gemma2": ("Gemma2Config", "Gemma2ForCausalLM", dict(WINDOWED, query_pre_attn_scalar=16)),
+    "gemma3": ("Gemma3TextConfig", "Gemma3ForCausalLM", dict(
+        WINDOWED, query_pre_attn_scalar=16, layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+        final_logit_softcapping=30.0)),
     "granite": ("GraniteConfig", "GraniteForCausalLM", dict(embedding_multiplier=2.0, residual_multiplier=0.5, logits_scaling=4.0)),
+    "granite_hybrid": ("GraniteMoeHybridConfig", "GraniteMoeHybridForCausalLM", dict(
+        layer_types=["attention"] * 3, num_local_experts=0, num_experts_per_tok=0, shared_intermediate_size=128,
+        position_embedding_type="rope", embedding_multiplier=2.0, residual_multiplier=0.5, logits_scaling=4.0)),
     "nemotron": ("NemotronConfig", "NemotronForCausalLM", dict(partial_rotary_factor=0.5, head_dim=32)),
     "olmo": ("OlmoConfig", "OlmoForCausalLM", {}),
     "smollm3": ("SmolLM3Config", "SmolLM3ForCausalLM", {}),
@@ -85,6 +97,27 @@ def write_checkpoint(name, folder):
         path.write_text(json.dumps(config))
 
 
+@contextlib.contextmanager
+def rotation_of_former_releases():
+    """Gemma 3 has rotary parameters a kind of layer in transformers 5, for which the exporter does not look."""
+    from transformers import AutoConfig
+    load = AutoConfig.from_pretrained
+
+    def flat(*words, **more):
+        loaded = load(*words, **more)
+        kinds = getattr(loaded, "rope_parameters", None)
+        if getattr(loaded, "model_type", "") == "gemma3_text" and "full_attention" in kinds:
+            loaded.rope_local_base_freq = kinds["sliding_attention"]["rope_theta"]
+            loaded.rope_parameters, loaded.rope_theta = kinds["full_attention"], kinds["full_attention"]["rope_theta"]
+        return loaded
+
+    AutoConfig.from_pretrained = flat
+    try:
+        yield
+    finally:
+        AutoConfig.from_pretrained = load
+
+
 def export(name, kind, folder):
     from onnxruntime_genai.models import builder
     precision, provider, *options = kind.split("-")
@@ -94,7 +127,7 @@ def export(name, kind, folder):
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
     where = name, str(checkpoint), str(target), precision, provider, str(folder / "cache")
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()), rotation_of_former_releases():
         builder.create_model(*where, **builder.parse_extra_options(*where, ["hf_token=false", *options]))
     return target
 
