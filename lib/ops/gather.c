@@ -132,7 +132,10 @@ static enum tmk_status gather_nd_infer(struct tmk_infer *infer) {
     const struct tmk_tensor *data = infer->in[0], *indices = infer->in[1];
     int32_t r = data->shape.rank, q = indices->shape.rank;
     int64_t batch = tmk_node_int(infer->node, "batch_dims", 0);
-    TMK_TRY(tmk_want_dtype(indices, TMK_INT64, "the indices", infer->diag));
+    if (infer->node->domain[0]) /* ONNX Runtime's own takes int32, too */
+        TMK_TRY(tmk_want_indices(indices, "the indices", infer->diag));
+    else
+        TMK_TRY(tmk_want_dtype(indices, TMK_INT64, "the indices", infer->diag));
     if (r < 1 || q < 1)
         return tmk_fail(infer->diag, TMK_SHAPE, "data and indices need a dimension at least");
     if (batch < 0 || batch >= (r < q ? r : q))
@@ -172,14 +175,15 @@ static enum tmk_status gather_nd_run(struct tmk_run *run) {
            element = tmk_dtype_size(data->dtype);
     size_t block = tmk_shape_product(&data->shape, skip + tuple, data->shape.rank) * element;
     size_t batch_stride = tmk_shape_product(&data->shape, skip, data->shape.rank) * element;
-    const int64_t *index = indices->data;
     char *to = out->data;
+    size_t index = 0;
     for (size_t b = 0; b < batches; b++)
-        for (size_t i = 0; i < each; i++, index += tuple, to += block) {
+        for (size_t i = 0; i < each; i++, index += (size_t)tuple, to += block) {
             int64_t offset = 0;
             for (int32_t k = 0; k < tuple; k++) {
                 int64_t at;
-                TMK_TRY(tmk_index(index[k], data->shape.dim[skip + k], &at, run->diag));
+                TMK_TRY(tmk_index(tmk_index_at(indices, index + (size_t)k),
+                                  data->shape.dim[skip + k], &at, run->diag));
                 offset += at * stride[skip + k];
             }
             memcpy(to, (const char *)data->data + b * batch_stride + (size_t)offset * element,

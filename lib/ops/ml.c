@@ -23,6 +23,24 @@ static enum tmk_status binarizer_run(struct tmk_run *run) {
     return TMK_OK;
 }
 
+/* Float32, or integers, which become float32. */
+static enum tmk_status number_infer(struct tmk_infer *infer) {
+    const enum tmk_dtype type = infer->in[0]->dtype;
+    if (type != TMK_INT32 && type != TMK_INT64)
+        return float_infer(infer);
+    return tmk_infer_set(infer, 0, TMK_FLOAT32, &infer->in[0]->shape);
+}
+
+/* n elements from `first` on; integers as floats, in `space`. */
+static const float *row_floats(const struct tmk_tensor *x, size_t first, size_t n, float *space) {
+    if (x->dtype == TMK_FLOAT32)
+        return (const float *)x->data + first;
+    for (size_t i = 0; i < n; i++)
+        space[i] = x->dtype == TMK_INT32 ? (float)((const int32_t *)x->data)[first + i]
+                                         : (float)((const int64_t *)x->data)[first + i];
+    return space;
+}
+
 /* ---- Scaler: (x - offset) * scale, each one number or one a feature ---- */
 
 static enum tmk_status check_features(const struct tmk_infer *infer, const char *name,
@@ -39,7 +57,7 @@ static enum tmk_status scaler_infer(struct tmk_infer *infer) {
     size_t features = shape->rank ? (size_t)shape->dim[shape->rank - 1] : 1;
     TMK_TRY(check_features(infer, "offset", features));
     TMK_TRY(check_features(infer, "scale", features));
-    return float_infer(infer);
+    return number_infer(infer);
 }
 
 static float list_entry(const float *list, size_t n, size_t i, float otherwise) {
@@ -49,11 +67,11 @@ static float list_entry(const float *list, size_t n, size_t i, float otherwise) 
 static enum tmk_status scaler_run(struct tmk_run *run) {
     const struct tmk_shape *shape = &run->in[0]->shape;
     struct tmk_tensor *out = tmk_run_out(run, 0);
-    const float *x = run->in[0]->data;
     size_t n = tmk_tensor_count(run->in[0]), n_offset, n_scale;
     size_t features = shape->rank ? (size_t)shape->dim[shape->rank - 1] : 1;
     const float *offset = tmk_node_floats(run->node, "offset", &n_offset);
     const float *scale = tmk_node_floats(run->node, "scale", &n_scale);
+    const float *x = out ? row_floats(run->in[0], 0, n, out->data) : NULL;
     for (size_t i = 0; out && i < n; i++)
         ((float *)out->data)[i] = (x[i] - list_entry(offset, n_offset, i % features, 0.0f)) *
                                   list_entry(scale, n_scale, i % features, 1.0f);
@@ -79,7 +97,7 @@ static enum tmk_status normalizer_infer(struct tmk_infer *infer) {
     if (infer->in[0]->shape.rank < 1 || infer->in[0]->shape.rank > 2)
         return tmk_fail(infer->diag, TMK_SHAPE, "input 'X' must have one or two axes, but has %d",
                         infer->in[0]->shape.rank);
-    return float_infer(infer);
+    return number_infer(infer);
 }
 
 /* MAX divides by the largest value, not magnitude, as ONNX Runtime does. */
@@ -99,8 +117,8 @@ static enum tmk_status normalizer_run(struct tmk_run *run) {
     size_t n = (size_t)shape->dim[shape->rank - 1],
            rows = tmk_shape_product(shape, 0, shape->rank - 1);
     for (size_t r = 0; out && r < rows; r++) {
-        const float *x = (const float *)run->in[0]->data + r * n;
         float *y = (float *)out->data + r * n;
+        const float *x = row_floats(run->in[0], r * n, n, y);
         double by = row_norm(norm_of(run->node), x, n);
         for (size_t i = 0; i < n; i++)
             y[i] = by != 0 ? (float)((double)x[i] / by) : x[i];

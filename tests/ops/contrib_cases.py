@@ -443,6 +443,7 @@ def renamed():
     yield one("", "GridSample", [f32(1, 2, 5, 5), f32(1, 3, 4, 2)])
     yield one("nearest", "GridSample", [f32(1, 2, 5, 5), f32(1, 3, 4, 2)], mode="nearest", padding_mode="border", align_corners=1)
     yield one("", "GatherND", [f32(3, 4, 5), np.array([[0, 1], [2, 3]], np.int64)])
+    yield one("int32", "GatherND", [f32(3, 4, 5), i32([[0, 1], [2, 3]])])
     yield one("", "TransposeMatMul", [f32(2, 4, 3), f32(2, 4, 5)], transA=1, alpha=0.5)
     yield one("", "Range", [np.array(1, np.float32), np.array(9, np.float32), np.array(2, np.float32)])
     yield one("", "Pad", [f32(2, 3), np.array([1, 0, 0, 2], np.int64), np.array(2, np.float32)])

@@ -119,6 +119,10 @@ def encoders():
     x, i = table(), NUMBERS.integers(-2, 4, (ROWS, FEATURES))
     for name, value in (("one", [9.0]), ("each", floats(FEATURES))):
         yield ml(f"NaN {name}", "Imputer", [x], imputed_value_floats=value, replaced_value_float=float("nan"))
+    for norm, kind in product(("MAX", "L1", "L2"), (np.float32, np.int32, np.int64)):
+        yield ml(f"{norm} {np.dtype(kind).name}", "Normalizer", [(f32(ROWS, FEATURES) * 5).astype(kind)], norm=norm)
+    for kind in (np.int32, np.int64):
+        yield ml(np.dtype(kind).name, "Scaler", [(f32(ROWS, FEATURES) * 5).astype(kind)], offset=floats(FEATURES), scale=floats(FEATURES))
     yield ml("integers", "Imputer", [i], (INT64,), imputed_value_int64s=[7], replaced_value_int64=2)
     yield ml("integers", "OneHotEncoder", [i], cats_int64s=[-2, 0, 3], zeros=1)
     yield ml("floats", "OneHotEncoder", [np.nan_to_num(x)], cats_int64s=[1, 0, 3], zeros=1)
