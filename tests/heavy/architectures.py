@@ -101,6 +101,9 @@ SMALL = dict(TEXT, embedding_size=32, num_key_value_heads=2, head_dim=16, image_
              max_source_positions=100, max_target_positions=64)
 WAVE = dict(conv_dim=[32, 32, 32], conv_stride=[5, 4, 4], conv_kernel=[10, 8, 4], num_conv_pos_embeddings=16, num_conv_pos_embedding_groups=4,
             vocab_size=30)
+ROUTED = dict(num_experts_per_tok=2, moe_intermediate_size=32, experts_implementation="batched_mm")
+LOCAL = ["sliding_attention", "full_attention"]
+STATES = dict(mamba_n_heads=8, mamba_d_head=16, mamba_d_state=8, mamba_chunk_size=8)
 LEVELS = dict(depths=[1, 1, 1, 1], hidden_sizes=[16, 32, 32, 64])
 
 
@@ -187,6 +190,23 @@ SHRUNK = {
                    num_encoder_attention_heads=4, num_decoder_attention_heads=4, num_buckets=8, relative_max_distance=16), pairs),
     "mixtral": ("MixtralConfig", "MixtralForCausalLM", dict(num_local_experts=4, num_experts_per_tok=2, experts_implementation="batched_mm"),
                 masked),
+    "deepseek_v3": ("DeepseekV3Config", "DeepseekV3ForCausalLM", dict(
+        ROUTED, kv_lora_rank=16, q_lora_rank=24, qk_rope_head_dim=8, qk_nope_head_dim=8, v_head_dim=16, n_routed_experts=8,
+        n_shared_experts=1, first_k_dense_replace=1, n_group=2, topk_group=1, num_key_value_heads=4, head_dim=8), masked),
+    "qwen3_moe": ("Qwen3MoeConfig", "Qwen3MoeForCausalLM", dict(ROUTED, num_experts=4), masked),
+    "gpt_oss": ("GptOssConfig", "GptOssForCausalLM", dict(num_local_experts=4, num_experts_per_tok=2, layer_types=LOCAL,
+                                                          experts_implementation="batched_mm"), masked),
+    "smollm3": ("SmolLM3Config", "SmolLM3ForCausalLM", {}, masked),
+    "phi4_mini": ("Phi3Config", "Phi3ForCausalLM", dict(partial_rotary_factor=.75, tie_word_embeddings=True), masked),
+    "gemma2": ("Gemma2Config", "Gemma2ForCausalLM", dict(query_pre_attn_scalar=16), masked),
+    "mamba2": ("Mamba2Config", "Mamba2ForCausalLM", dict(num_heads=4, hidden_size=32, expand=2, state_size=8, n_groups=1, chunk_size=8,
+                                                         num_hidden_layers=1), ids),
+    "granite_hybrid": ("GraniteMoeHybridConfig", "GraniteMoeHybridForCausalLM", dict(
+        STATES, layer_types=["mamba", "attention"], num_local_experts=0, num_experts_per_tok=0, shared_intermediate_size=64), masked),
+    "bamba": ("BambaConfig", "BambaForCausalLM", dict(STATES, attn_layer_indices=[1]), masked),
+    "falcon_h1": ("FalconH1Config", "FalconH1ForCausalLM", dict(STATES, mamba_d_ssm=64, mamba_n_heads=4), masked),
+    "nemotron_h": ("NemotronHConfig", "NemotronHForCausalLM", dict(hybrid_override_pattern="M*-", num_hidden_layers=3, mamba_num_heads=4,
+                   mamba_head_dim=16, ssm_state_size=8, chunk_size=8, n_groups=1), masked),
     "sam": ("SamConfig", "SamModel", dict(vision_config=dict(
         hidden_size=32, num_hidden_layers=2, num_attention_heads=2, mlp_dim=64, image_size=64, patch_size=8, output_channels=16,
         global_attn_indexes=[1], window_size=4, num_pos_feats=8), prompt_encoder_config=dict(
