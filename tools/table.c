@@ -161,26 +161,44 @@ void table_begin(struct table *table, const struct table_column *columns, size_t
     table_row(table, titles, HUE_BOLD);
 }
 
-/* How wide the cell may be; 0: it is not there. */
+/* How wide the cell may be; 0: it is not there, or behind all columns. */
 static int cell_width(const struct table *table, size_t i, const char *text) {
     const int cells = text_cells(text);
-    if (table->columns[i].width)
-        return table->line_width || cells < table->widths[i] ? table->widths[i] : cells;
-    const int left = table->line_width - line_width(table) - 1;
-    return !table->line_width || left >= cells ? cells : left > 0 ? left : 0;
+    return table->line_width || cells < table->widths[i] ? table->widths[i] : cells;
+}
+
+/* The text behind all columns: where it belongs, or further left in empty cells, or in a line of
+ * its own; it is never lost. */
+static void put_rest(const struct table *table, const char *text, int at, int blanks) {
+    enum { INDENT = 2 };
+    const int used = text_cells(text), line = table->line_width;
+    if (!used)
+        return;
+    if (line && at + blanks + used > line)
+        blanks = line - at - used;
+    if (blanks < 1) {
+        putchar('\n');
+        blanks = INDENT;
+    }
+    print_out("%*s", blanks, "");
+    print_name(text, line && used > line - INDENT ? line - INDENT : used);
 }
 
 void table_row(const struct table *table, const char *const *cells, enum hue hue) {
-    int blanks = 0; /* owed before the next text: none are left at the end of a line */
+    int at = 0, blanks = 0; /* owed before the next text: none are left at the end of a line */
     hue_on(hue);
     for (size_t i = 0; i < table->n; i++) {
         const int width = cell_width(table, i, cells[i]), used = text_cells(cells[i]);
+        if (!table->columns[i].width)
+            put_rest(table, cells[i], at, blanks);
         if (!width)
             continue;
         const int shown = used < width ? used : width, pad = width - shown;
         if (shown) {
-            print_out("%*s", blanks + (table->columns[i].right ? pad : 0), "");
+            const int before = blanks + (table->columns[i].right ? pad : 0);
+            print_out("%*s", before, "");
             print_name(cells[i], shown);
+            at += before + shown;
             blanks = 0;
         }
         blanks += (shown && table->columns[i].right ? 0 : pad) + 1;

@@ -17,7 +17,7 @@ enum { TABLE_MOST_COLUMNS = 16 };
 
 struct table_column {
     const char *title;
-    int width;  /* in characters; 0: what is left of the line, for the last column */
+    int width;  /* in characters; 0: any, for the last column; else it has a line of its own */
     int min;    /* 1 to width: may become as narrow on a narrow terminal; 0: may not */
     int leaves; /* where that is not enough, columns with 1 are left out, then 2...; 0: never */
     bool right; /* aligned to the right */

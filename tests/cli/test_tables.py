@@ -2,6 +2,7 @@
 """The tables of `show` and `diff`: --sort, --filter, colours, and terminals of any width."""
 import json
 import math
+import os
 import re
 
 import onnx_bytes as onnx
@@ -143,6 +144,20 @@ def test_tables_fit_the_terminal(here):
         assert max(map(len, lines)) <= columns, (columns, lines)
         end = lines[0].index("JS") + len("JS")
         assert all(line[end - 1].isdigit() for line in lines[1:-1]), (columns, lines)
+
+
+def test_why_values_differ_is_told_in_narrow_tables(here):
+    """It is behind the last column, for which no room is left."""
+    sides = []
+    for name, first in (("a", 1.0), ("b", math.nan)):
+        (here / f"{name}.npy").write_bytes(npy_bytes([4, 1, 8, 8], [first] + [1, 2, 3] * 85))
+        sides.append(profile(here / f"{name}.json", 4, here / f"{name}.npy"))
+    changes = {value["name"]: value.get("change") for value in json.loads(tidemark("diff", *sides, "--json").out)["values"]}
+    assert changes["image"] and "NaN" in changes["image"], changes
+    for columns in (40, 60, 80, 132):
+        lines = tidemark("diff", *sides, env={**os.environ, "COLUMNS": str(columns)}).expect(ANSWER_NO).out.splitlines()
+        assert max(map(len, lines)) <= columns, lines
+        assert sum(changes["image"] in line for line in lines) >= sum(change == changes["image"] for change in changes.values()), lines
 
 
 def test_texts_fit_80_columns(here):
