@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <tidemark/export.h>
+#include <tidemark/inputs.h>
 #include <tidemark/lineage.h>
 #include <tidemark/simulate.h>
 
@@ -407,8 +408,11 @@ static int quantize_model(const struct quantize_args *args, const char *path,
     struct tmk_diag diag = {0};
     struct work w = {.path = path};
     enum tmk_status status = open_target(args->target, &w.target, &diag);
+    const char *const outputs[] = {args->output, args->profile, args->encodings, args->folded};
     if (status == TMK_OK)
         status = choose_format(&w, args->output, &diag);
+    for (size_t i = 0; status == TMK_OK && i < sizeof outputs / sizeof *outputs; i++)
+        status = outputs[i] ? tmk_can_write(outputs[i], &diag) : TMK_OK;
     if (status == TMK_OK)
         status = tmk_model_open_params(path, args->run.params, false, &w.model, &diag);
     if (status == TMK_OK)

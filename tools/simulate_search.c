@@ -14,6 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <tidemark/inputs.h>
+
 #include "table.h"
 
 enum { CELL = 32 };
@@ -456,7 +458,11 @@ enum tmk_status search_encodings(struct tmk_model *model, const struct tmk_encod
     struct tmk_search_result result;
     if (args->metric)
         options.metric = (struct tmk_search_metric){run_metric, &metric};
-    enum tmk_status status = tmk_profile_read(args->profile, &profile, diag);
+    enum tmk_status status = tmk_can_write(args->output, diag);
+    if (status == TMK_OK && args->write_config)
+        status = tmk_can_write(args->write_config, diag);
+    if (status == TMK_OK)
+        status = tmk_profile_read(args->profile, &profile, diag);
     options.profile = profile;
     if (status == TMK_OK)
         status = tmk_model_search(model, encodings, run, &options, &better, &result, diag);

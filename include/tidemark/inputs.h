@@ -32,6 +32,9 @@ TMK_API void tmk_inputs_end(void);
  * folders are no files here. */
 TMK_API bool tmk_same_file(const char *a, const char *b);
 
+/* Could a file be written there? To be asked before what takes long. Status as of writing it. */
+TMK_API TMK_NODISCARD enum tmk_status tmk_can_write(const char *path, struct tmk_diag *diag);
+
 #ifdef __cplusplus
 }
 #endif

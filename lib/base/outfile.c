@@ -552,6 +552,10 @@ enum tmk_status tmk_outfile_check(const char *path, struct tmk_diag *diag) {
     return TMK_OK;
 }
 
+enum tmk_status tmk_can_write(const char *path, struct tmk_diag *diag) {
+    return tmk_outfile_check(path, diag);
+}
+
 enum tmk_status tmk_files_write(const struct tmk_file_content *files, size_t n,
                                 struct tmk_diag *diag) {
     struct tmk_outfile *outs = calloc(n + 1, sizeof *outs);

@@ -7,7 +7,7 @@ import sys
 import time
 
 import onnx_bytes as onnx
-from cli import BAD_INPUT, BUNDLE, DIGITS, DONE, PICTURES, WRONG_CALL, main, npy_bytes, tidemark
+from cli import BAD_INPUT, BUNDLE, DIGITS, DONE, MACHINE, PICTURES, WRONG_CALL, main, npy_bytes, tidemark
 
 LABELS = BUNDLE / "digits-labels.npy"
 
@@ -353,6 +353,8 @@ def test_search_goes_by_the_number_of_a_command(path):
     simulate(encodings, *words, "--metric-command", "sleep 60 | cat", "--metric-timeout", "0.3").refuses(BAD_INPUT, "no answer after 0.3 s")
     assert time.monotonic() - begin < 30
     simulate(encodings, *words, "--goal", "metric-1%").refuses(WRONG_CALL, "takes --metric-command")
+    for option in ("-o", "--write-config"):  # before anything is tried
+        simulate(encodings, *words, "--metric-command", "false", option, path / "none" / "f.json").refuses(MACHINE, "none/f.json")
     simulate(encodings, "--metric-command", "echo 1").refuses(WRONG_CALL, "go with --search")
     simulate(encodings, *words, "--metric-command", "echo 1", "--metric-timeout", "-1").refuses(WRONG_CALL, "metric-timeout")
 
