@@ -267,6 +267,7 @@ static bool fits_labels(const struct tmk_labels *labels, uint64_t samples,
  * pictures only labels tell which axis is meant. */
 static struct class_form find_classes(const struct tmk_tensor *output,
                                       const struct tmk_labels *labels, uint64_t samples) {
+    const struct class_form none = {0};
     const struct tmk_shape *shape = &output->shape;
     if (is_class_type(output->dtype) && shape->rank > 0)
         return (struct class_form){1, 1, tmk_tensor_count(output)};
@@ -276,13 +277,13 @@ static struct class_form find_classes(const struct tmk_tensor *output,
     for (int32_t i = 1; i < shape->rank; i++)
         wide += shape->dim[i] > 1;
     if (axis <= 0 || output->dtype != TMK_FLOAT32)
-        return (struct class_form){0};
+        return none;
     const struct class_form last = form_along(output, axis), first = form_along(output, 1);
     if (last.classes > 1 && fits_labels(labels, samples, &last))
         return last;
     if (first.classes > 1 && fits_labels(labels, samples, &first))
         return first;
-    return (shape->rank > 3 && wide > 1) || last.classes < 2 ? (struct class_form){0} : last;
+    return (shape->rank > 3 && wide > 1) || last.classes < 2 ? none : last;
 }
 
 static int64_t predicted_class(const struct tmk_tensor *output, uint64_t position,

@@ -54,7 +54,7 @@ static int worst_first(const void *x, const void *y) {
 /* Sorted into *out; after a failure it is destroyed. */
 static enum tmk_status finish_diff(enum tmk_status status, struct tmk_diff *diff,
                                    struct tmk_diff **out) {
-    if (status == TMK_OK) {
+    if (diff && status == TMK_OK) {
         qsort(diff->items, diff->n, sizeof *diff->items, worst_first);
         *out = diff;
     } else {

@@ -310,7 +310,7 @@ static uint64_t hash_shapes(const struct tmk_batch *batch) {
 /* The largest of the first batches that continue no sequence: samples may differ in shape. */
 static enum tmk_status look_at_batches(struct tmk_feed *source, struct tmk_batch *out,
                                        struct planning *p, struct tmk_diag *diag) {
-    uint64_t seen[LOOKED_AT], bytes = 0;
+    uint64_t seen[LOOKED_AT] = {0}, bytes = 0;
     const struct tmk_batch_source feed = tmk_feed_batch_source(source);
     enum tmk_status status = TMK_OK;
     bool more = true;
