@@ -83,6 +83,7 @@ PY_DECLARE(py_run_model);
 PY_DECLARE(py_verify);
 PY_DECLARE(py_merge);
 PY_DECLARE(py_diff);
+PY_DECLARE(py_can_write);
 PY_DECLARE(py_file_kind);
 PY_DECLARE(py_skeleton);
 PY_DECLARE(py_computation); /* a method of Profile */

@@ -146,6 +146,9 @@ def quantize(model: Model, data: Data, output: Path, *, target: Path | None = No
     if run.get("feedback"):
         raise ValueError("models with feedback take profile, calibrate and export")
     format = _format(os.fspath(output), text(target))
+    for path in (output, folded):
+        if path is not None:
+            _core.can_write(os.fspath(path))
     skip, limit = run.get("skip", 0), run.get("limit", 0)
     with inputs_held(), model_file(model) as given, readable_again(data) as again, \
             _folded(given, format, template, run.get("params"), folded) as (path, n_folded):

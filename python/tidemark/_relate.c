@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include <tidemark/diff.h>
+#include <tidemark/inputs.h>
 #include <tidemark/link.h>
 #include <tidemark/ranges.h>
 
@@ -118,6 +119,19 @@ PyObject *py_diff(PyObject *self, PyObject *args) {
     tmk_ranges_destroy(&left.ranges);
     tmk_ranges_destroy(&right.ranges);
     return result;
+}
+
+PyObject *py_can_write(PyObject *self, PyObject *args) {
+    (void)self;
+    const char *path;
+    struct tmk_diag diag = {0};
+    if (!PyArg_ParseTuple(args, "s", &path))
+        return NULL;
+    enum tmk_status status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = tmk_can_write(path, &diag);
+    Py_END_ALLOW_THREADS;
+    return status == TMK_OK ? Py_NewRef(Py_None) : py_fail(status, &diag);
 }
 
 PyObject *py_file_kind(PyObject *self, PyObject *args) {

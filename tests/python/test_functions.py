@@ -258,6 +258,13 @@ def test_quantize_is_the_programs(folder):
     raises(ValueError, "feedback", lambda: tidemark.quantize(DIGITS, DATA, folder / "x.onnx", feedback={"a": "b"}))
 
 
+def test_outputs_are_tried_before_a_run(folder):
+    nowhere, no_data = folder / "no-folder" / "x.onnx", folder / "no-data.npy"
+    raises(tidemark.Error, "no-folder", lambda: tidemark.quantize(DIGITS, no_data, nowhere))
+    raises(tidemark.Error, "no-folder", lambda: tidemark.quantize(DIGITS, no_data, folder / "x.onnx", folded=nowhere))
+    raises(tidemark.Error, "no-folder", lambda: tidemark.search(DIGITS, ENCODINGS, no_data, profile=PROFILE, write_config=nowhere))
+
+
 def test_models_are_transformed_and_linked(folder):
     small = folder / "small.onnx"
     done = tidemark.transform(DIGITS, small, ["all"], lineage=folder / "l.json", after=True)
