@@ -8,9 +8,10 @@ async function until(holds) {
   for (let i = 0; i < 100 && !holds(); i++) await wait(20);
   return Boolean(holds());
 }
-/* Waits until nothing has scrolled it for a while. */
+/* Waits until nothing has scrolled the rows for a while, and those in view are drawn. */
 async function settle(box) {
-  for (let same = 0, last = -1; same < 5; last = box.scrollTop) {
+  const drawn = () => table.first === Math.max(0, Math.floor(box.scrollTop / table.row / 10) * 10 - 10);
+  for (let same = 0, last = -1; same < 5 || !drawn(); last = box.scrollTop) {
     await wait(40);
     same = box.scrollTop === last ? same + 1 : 0;
   }
