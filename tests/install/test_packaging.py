@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT, BUILD = Path(sys.argv[1]), Path(sys.argv[2])
 VERSION = re.search(r"version: '([^']+)'", (ROOT / "meson.build").read_text(encoding="utf-8")).group(1)
 sys.path.insert(0, str(ROOT / "tools/lib"))
-from wheel_libraries import LIBRARIES  # noqa: E402  (needs the path)
+from wheel_libraries import ELSEWHERE, LIBRARIES  # noqa: E402  (needs the path)
 
 
 def read(path):
@@ -48,6 +48,10 @@ def test_the_wheel_has_the_libraries_of_the_build():
     same = {"dnnl": "onednn", "hdf5": "hdf", "ssl": "openssl", "jpeg": "libjpegturbo", "png": "libpng", "yaml": "libyaml", "zip": "libzip",
             "protobuf": "protobufc"}
     assert {same.get(name, name) for name in named} == has, (named, has)
+
+
+def test_other_processors_change_libraries_that_there_are():
+    assert all(changes.keys() <= {library.source for library in LIBRARIES} for changes in ELSEWHERE.values())
 
 
 def test_sbom_is_what_the_linker_recorded():

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The libraries that a wheel has in it: Debian's source package, and how only what is in use is built."""
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 
 @dataclass
@@ -61,3 +61,18 @@ LIBRARIES = [
              "-DDNNL_ARCH_OPT_FLAGS=", "-DDNNL_ENABLE_JIT_PROFILING=OFF", "-DDNNL_ENABLE_ITT_TASKS=OFF"],
             flags="-Os"),
 ]
+
+# What is built otherwise for a processor: members of Library by source.
+ELSEWHERE = {
+    "aarch64": {
+        "libpng1.6": {"options": ["-DPNG_ARM_NEON_OPT=0"], "files": ["png.c", "png[!t]*.c", "pngtrans.c"]},
+        "openssl": {"options": ["linux-aarch64", "no-shared", "no-tests"],
+                    "files": ["sha/libcrypto-lib-sha256.o", "sha/libcrypto-lib-sha256-armv8.o", "libcrypto-lib-cpuid.o", "libcrypto-lib-ctype.o",
+                              "libcrypto-lib-armcap.o", "libcrypto-lib-arm64cpuid.o"]},
+    },
+}
+
+
+def libraries(arch: str, onednn: bool) -> list[Library]:
+    changes = ELSEWHERE.get(arch, {})
+    return [replace(library, **changes.get(library.source, {})) for library in LIBRARIES if onednn or library.source != "onednn"]
