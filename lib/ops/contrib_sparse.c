@@ -108,9 +108,9 @@ static enum tmk_status mask_row(const struct tmk_run *run, const struct blocks *
         return tmk_fail(run->diag, TMK_RANGE, "block_row_indices has %d to %d for %zu entries",
                         (int)ends[block], (int)ends[block + 1], b->columns);
     for (int32_t i = ends[block]; i < ends[block + 1]; i++)
-        for (int64_t k = columns[i] * b->size;
-             k >= 0 && k < (columns[i] + 1) * b->size && k < total; k++)
-            row[k] = 0;
+        if (columns[i] >= 0 && columns[i] <= (total - 1) / b->size) /* others hold no key */
+            for (int64_t k = 0; k < b->size && columns[i] * b->size + k < total; k++)
+                row[columns[i] * b->size + k] = 0;
     return TMK_OK;
 }
 
