@@ -156,11 +156,9 @@ static enum tmk_status run_attention(struct tmk_run *run) {
  * Q is [B,S,N * H], or [B,S,N,3,H] with K and V inside. K and V are [B,L,...] like Q, or K is
  * [B,L,N,2,H] with V inside, or both are [B,N,L,H] and final: then no bias is added to them. */
 
-enum { INNER_QUERY = 4, INNER_KEY, INNER_VALUE, INNER_SCORES, INNER_PROBABILITIES };
-
 /* Q, K and V are operands of the node, unless a bias is added to them, or one operand has all. */
 static bool has_inner(const struct tmk_node *node, uint32_t output) {
-    return output >= INNER_SCORES || node->n_inputs <= TMK_MH_K || !node->inputs[TMK_MH_K] ||
+    return output >= TMK_MH_INNER_SCORES || node->n_inputs <= TMK_MH_K || !node->inputs[TMK_MH_K] ||
            (node->n_inputs > TMK_MH_BIAS && node->inputs[TMK_MH_BIAS]);
 }
 
@@ -314,13 +312,13 @@ enum tmk_status tmk_infer_multihead(struct tmk_infer *infer) {
     tmk_infer_set(infer, TMK_MH_KEY, TMK_FLOAT32, &key);
     tmk_infer_set(infer, TMK_MH_VALUE, TMK_FLOAT32, &value);
     y.dim[2] = s->heads * s->size;
-    tmk_infer_set(infer, INNER_QUERY, TMK_FLOAT32, &y);
+    tmk_infer_set(infer, TMK_MH_INNER_QUERY, TMK_FLOAT32, &y);
     y.dim[1] = s->keys;
-    tmk_infer_set(infer, INNER_KEY, TMK_FLOAT32, &y);
+    tmk_infer_set(infer, TMK_MH_INNER_KEY, TMK_FLOAT32, &y);
     y.dim[2] = s->heads * s->value_size;
-    tmk_infer_set(infer, INNER_VALUE, TMK_FLOAT32, &y);
-    tmk_infer_set(infer, INNER_SCORES, TMK_FLOAT32, &products);
-    tmk_infer_set(infer, INNER_PROBABILITIES, TMK_FLOAT32, &products);
+    tmk_infer_set(infer, TMK_MH_INNER_VALUE, TMK_FLOAT32, &y);
+    tmk_infer_set(infer, TMK_MH_INNER_SCORES, TMK_FLOAT32, &products);
+    tmk_infer_set(infer, TMK_MH_INNER_PROBABILITIES, TMK_FLOAT32, &products);
     return tmk_infer_set(infer, TMK_MH_PRODUCTS, TMK_FLOAT32, &products);
 }
 
@@ -362,9 +360,9 @@ enum tmk_status tmk_run_multihead(struct tmk_run *run) {
             TMK_TRY(add_bias(run, s, s->keys, s->value_size, b + 2 * s->heads * s->size, &o.v));
         }
     }
-    TMK_TRY(tmk_attend_show(run, INNER_QUERY, s, s->queries, s->size, &o.q));
-    TMK_TRY(tmk_attend_show(run, INNER_KEY, s, s->keys, s->size, &o.k));
-    TMK_TRY(tmk_attend_show(run, INNER_VALUE, s, s->keys, s->value_size, &o.v));
+    TMK_TRY(tmk_attend_show(run, TMK_MH_INNER_QUERY, s, s->queries, s->size, &o.q));
+    TMK_TRY(tmk_attend_show(run, TMK_MH_INNER_KEY, s, s->keys, s->size, &o.k));
+    TMK_TRY(tmk_attend_show(run, TMK_MH_INNER_VALUE, s, s->keys, s->value_size, &o.v));
     TMK_TRY(tmk_attend_join(run, s, s->size, past_of(run, TMK_MH_PAST_KEY),
                             tmk_run_elements(run, TMK_MH_KEY), &o.k));
     TMK_TRY(tmk_attend_join(run, s, s->value_size, past_of(run, TMK_MH_PAST_VALUE),
@@ -375,8 +373,8 @@ enum tmk_status tmk_run_multihead(struct tmk_run *run) {
                            .v = o.v,
                            .mask = tmk_run_in(run, TMK_MH_MASK),
                            .bias = tmk_run_in(run, TMK_MH_ATTENTION_BIAS),
-                           .scores = INNER_SCORES,
-                           .probabilities = INNER_PROBABILITIES,
+                           .scores = TMK_MH_INNER_SCORES,
+                           .probabilities = TMK_MH_INNER_PROBABILITIES,
                            .y = tmk_run_elements(run, TMK_MH_Y),
                            .products = tmk_run_elements(run, TMK_MH_PRODUCTS)};
     return tmk_attend(run, &a);

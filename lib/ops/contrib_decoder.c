@@ -25,7 +25,7 @@ enum {
 
 /* Q, K and V are operands of the node, unless a bias is added to them. */
 static bool decoder_has_inner(const struct tmk_node *node, uint32_t output) {
-    return output > 6 || (node->n_inputs > IN_BIAS && node->inputs[IN_BIAS]);
+    return output > TMK_MH_INNER_VALUE || (node->n_inputs > IN_BIAS && node->inputs[IN_BIAS]);
 }
 
 /* The first rows of the caches. */
@@ -107,7 +107,7 @@ static enum tmk_status infer_decoder(struct tmk_infer *infer) {
     TMK_TRY(read_past(infer->node, infer->in, infer->n_in, &past, infer->diag));
     TMK_TRY(infer_operands(infer->node, infer->in, infer->n_in, &past, results, infer->diag));
     for (uint32_t i = 0; i < infer->n_out && i < TMK_MH_OUTPUTS; i++) {
-        const bool by_keys = i == TMK_MH_PRODUCTS || i > 6;
+        const bool by_keys = i == TMK_MH_PRODUCTS || i > TMK_MH_INNER_VALUE;
         if (past.known || !by_keys)
             infer->out[i] = results[i];
     }

@@ -17,7 +17,18 @@ enum {
     TMK_MH_PAST_VALUE,
     TMK_MH_INPUTS
 };
-enum { TMK_MH_Y, TMK_MH_KEY, TMK_MH_VALUE, TMK_MH_PRODUCTS, TMK_MH_OUTPUTS = 9 };
+enum {
+    TMK_MH_Y,
+    TMK_MH_KEY,
+    TMK_MH_VALUE,
+    TMK_MH_PRODUCTS,
+    TMK_MH_INNER_QUERY,
+    TMK_MH_INNER_KEY,
+    TMK_MH_INNER_VALUE,
+    TMK_MH_INNER_SCORES,
+    TMK_MH_INNER_PROBABILITIES,
+    TMK_MH_OUTPUTS
+};
 #define TMK_MULTIHEAD_INNER "query:4 key:5 value:6 scores:7 probabilities:8"
 
 /* infer and run of the row. Attributes are read from the node. */

@@ -35,15 +35,10 @@ struct delta_net {
 
 static enum tmk_status read_rule(const struct tmk_node *node, const struct tmk_tensor *const *in,
                                  uint32_t n, struct delta_net *d, struct tmk_diag *diag) {
-    const char *rule = tmk_node_string(node, "update_rule", "gated_delta"),
-               *gate = tmk_node_string(node, "gate_activation", "none"),
+    const char *gate = tmk_node_string(node, "gate_activation", "none"),
                *beta = tmk_node_string(node, "beta_activation", "none");
     struct tmk_recurrent_heads *r = &d->heads;
-    r->delta = strcmp(rule, "delta") == 0 || strcmp(rule, "gated_delta") == 0;
-    r->gated = strncmp(rule, "gated", 5) == 0;
-    if (!r->delta && strcmp(rule, "linear") != 0 && strcmp(rule, "gated") != 0)
-        return tmk_fail(diag, TMK_RANGE,
-                        "update_rule '%s' is not linear, gated, delta or gated_delta", rule);
+    TMK_TRY(tmk_read_update_rule(node, r, diag));
     d->gate = strcmp(gate, "softplus") == 0 || strcmp(gate, "qwen") == 0 ? GATE_SOFTPLUS
               : strcmp(gate, "sigmoid") == 0 || strcmp(gate, "kda") == 0 ? GATE_SIGMOID
                                                                          : GATE_NONE;
@@ -57,9 +52,9 @@ static enum tmk_status read_rule(const struct tmk_node *node, const struct tmk_t
     if (tmk_node_int(node, "state_update_capacity", 0) != 0 || tmk_operand(in, n, IN_CAPTURE))
         return tmk_fail(diag, TMK_UNSUPPORTED, "captured states are not supported");
     if (r->gated && !tmk_operand(in, n, IN_DECAY))
-        return tmk_fail(diag, TMK_GRAPH, "update_rule '%s' needs input 'decay'", rule);
+        return tmk_fail(diag, TMK_GRAPH, "update_rule '%s' needs input 'decay'", r->rule);
     if (r->delta && !tmk_operand(in, n, IN_BETA))
-        return tmk_fail(diag, TMK_GRAPH, "update_rule '%s' needs input 'beta'", rule);
+        return tmk_fail(diag, TMK_GRAPH, "update_rule '%s' needs input 'beta'", r->rule);
     if (r->gated && d->gate && !tmk_operand(in, n, IN_A_LOG))
         return tmk_fail(diag, TMK_GRAPH, "gate_activation '%s' needs input 'a_log'", gate);
     return TMK_OK;
@@ -223,10 +218,6 @@ static enum tmk_status take_rows(struct tmk_run *run, const float *from, size_t 
     return TMK_OK;
 }
 
-static double softplus_of(double x) {
-    return fmax(x, 0) + log1p(exp(-fabs(x)));
-}
-
 static enum tmk_status take_gates(struct tmk_run *run, const struct delta_net *d,
                                   struct tmk_linear_inputs *in) {
     const struct tmk_recurrent_heads *r = &d->heads;
@@ -245,7 +236,7 @@ static enum tmk_status take_gates(struct tmk_run *run, const struct delta_net *d
                          shift =
                              shifts ? (double)shifts[d->shifts > 1 ? h * each + i % each : h] : 0,
                          x = (double)in->decay[i] + shift;
-            to[i] = (float)(d->gate == GATE_SOFTPLUS ? -rate * softplus_of(x)
+            to[i] = (float)(d->gate == GATE_SOFTPLUS ? -rate * tmk_softplus(x)
                                                      : lower / (1 + exp(-rate * x)));
         }
         in->decay = to;

@@ -40,26 +40,36 @@ static enum tmk_status want_gate(const struct tmk_tensor *tensor, bool wanted, c
                     wanted ? "needs" : "does not take", what);
 }
 
+enum tmk_status tmk_read_update_rule(const struct tmk_node *node, struct tmk_recurrent_heads *r,
+                                     struct tmk_diag *diag) {
+    const char *rule = r->rule = tmk_node_string(node, "update_rule", "gated_delta");
+    r->gated = strncmp(rule, "gated", 5) == 0;
+    r->delta = strcmp(rule, "delta") == 0 || strcmp(rule, "gated_delta") == 0;
+    if (strcmp(rule, "linear") != 0 && strcmp(rule, "gated") != 0 && !r->delta)
+        return tmk_fail(diag, TMK_RANGE,
+                        "update_rule '%s' is not linear, gated, delta or gated_delta", rule);
+    return TMK_OK;
+}
+
+double tmk_softplus(double x) {
+    return fmax(x, 0) + log1p(exp(-fabs(x)));
+}
+
 /* `in` has INPUTS entries. */
 static enum tmk_status read_recurrence(const struct tmk_node *node,
                                        const struct tmk_tensor *const *in,
                                        struct tmk_recurrent_heads *out, struct tmk_diag *diag) {
-    const char *rule = tmk_node_string(node, "update_rule", "gated_delta");
     int64_t query_heads = tmk_node_int(node, "q_num_heads", 0),
             heads = tmk_node_int(node, "kv_num_heads", 0);
-    struct tmk_recurrent_heads r = {.gated = strncmp(rule, "gated", 5) == 0,
-                                    .delta = strcmp(rule, "delta") == 0 ||
-                                             strcmp(rule, "gated_delta") == 0};
-    if (strcmp(rule, "linear") != 0 && strcmp(rule, "gated") != 0 && !r.delta)
-        return tmk_fail(diag, TMK_RANGE,
-                        "update_rule '%s' is not linear, gated, delta or gated_delta", rule);
+    struct tmk_recurrent_heads r = {0};
+    TMK_TRY(tmk_read_update_rule(node, &r, diag));
     const bool may_share = node->row->table != NULL;
     if (query_heads < 1 || heads < 1 || query_heads > INT32_MAX || heads > INT32_MAX ||
         (query_heads % heads != 0 && !(may_share && heads % query_heads == 0)))
         return tmk_fail(diag, TMK_RANGE, "%lld query heads for %lld heads of keys and values",
                         (long long)query_heads, (long long)heads);
-    TMK_TRY(want_gate(in[DECAY], r.gated, "decay", rule, diag));
-    TMK_TRY(want_gate(in[BETA], r.delta, "beta", rule, diag));
+    TMK_TRY(want_gate(in[DECAY], r.gated, "decay", r.rule, diag));
+    TMK_TRY(want_gate(in[BETA], r.delta, "beta", r.rule, diag));
     const struct tmk_shape *q = &in[QUERY]->shape;
     TMK_TRY(want_packed(in[QUERY], q, query_heads, "query", diag));
     int64_t keys = q->dim[2] / query_heads;
@@ -241,8 +251,7 @@ static enum tmk_status run_gate(struct tmk_run *run) {
                  heads = (size_t)run->in[GATE_A]->shape.dim[2];
     for (size_t i = 0; i < n && decay; i++) {
         const double x = (double)a[i] + (double)bias[i % heads];
-        const double softplus = fmax(x, 0) + log1p(exp(-fabs(x)));
-        ((float *)decay->data)[i] = (float)((double)scale[i % heads] * softplus);
+        ((float *)decay->data)[i] = (float)((double)scale[i % heads] * tmk_softplus(x));
     }
     for (size_t i = 0; i < n && beta && b; i++)
         ((float *)beta->data)[i] = tmk_sigmoidf(b[i]);
