@@ -307,26 +307,33 @@ static uint64_t hash_shapes(const struct tmk_batch *batch) {
     return hash;
 }
 
+/* Counts the shapes of a batch, unless they are among the first p->shapes of `seen`. */
+static void count_shapes(const struct tmk_batch *batch, uint64_t seen[LOOKED_AT],
+                         struct planning *p) {
+    const uint64_t hash = hash_shapes(batch);
+    for (uint32_t i = 0; i < p->shapes; i++)
+        if (seen[i] == hash)
+            return;
+    seen[p->shapes++] = hash;
+}
+
 /* The largest of the first batches that continue no sequence: samples may differ in shape. */
 static enum tmk_status look_at_batches(struct tmk_feed *source, struct tmk_batch *out,
                                        struct planning *p, struct tmk_diag *diag) {
     uint64_t seen[LOOKED_AT] = {0}, bytes = 0;
     const struct tmk_batch_source feed = tmk_feed_batch_source(source);
     enum tmk_status status = TMK_OK;
+    uint32_t n = 0;
     bool more = true;
     p->shapes = 0;
-    for (int n = 0; status == TMK_OK && more && n < LOOKED_AT;) {
+    while (status == TMK_OK && more && n < LOOKED_AT) {
         struct tmk_batch batch = {0};
         status = feed.next(feed.context, &batch, &more, diag);
-        n += batch.samples > 0;
-        const uint64_t hash = hash_shapes(&batch);
-        uint32_t at = 0;
-        while (at < p->shapes && seen[at] != hash)
-            at++;
-        if (batch.samples && at == p->shapes)
-            seen[p->shapes++] = hash;
-        bytes += batch.samples ? input_bytes(&batch) : 0;
-        p->mean = n ? bytes / (uint64_t)n : 0;
+        if (batch.samples) {
+            n++;
+            bytes += input_bytes(&batch);
+            count_shapes(&batch, seen, p);
+        }
         if (batch.samples && (!out->samples || (!batch.continues_sequence &&
                                                 input_bytes(&batch) > input_bytes(out)))) {
             const struct tmk_batch smaller = *out;
@@ -335,6 +342,7 @@ static enum tmk_status look_at_batches(struct tmk_feed *source, struct tmk_batch
         }
         tmk_batch_finish(&batch);
     }
+    p->mean = n ? bytes / n : 0;
     if (status == TMK_OK && !out->samples)
         status = tmk_fail(diag, TMK_ARGUMENT, "there is no data to plan for");
     return status;
