@@ -76,7 +76,7 @@ static void finish_folded(struct folded *folded) {
     folded->path = NULL;
 }
 
-/* Replaces *model, read from `path`, by one that computes the same with less nodes, and writes that
+/* Replaces *model, read from `path`, by one that computes the same with fewer nodes, and writes that
  * to `keep` (NULL: a folder for temporary files). Without a BatchNormalization, or where none can
  * be folded, *model stays. */
 static enum tmk_status fold_model(struct tmk_model **model, const char *path, const char *params,
