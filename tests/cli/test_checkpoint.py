@@ -17,7 +17,7 @@ from cli import (BAD_INPUT, DIGITS, DONE, FEATURES, PICTURES, PROGRAM, SECONDS, 
 from kills import Kills
 from runs import FORMS, assert_equal, labels_file, ledger, merge, outputs, profile, start, wait_for
 
-KILLS = int(sys.argv[sys.argv.index("--kills") + 1]) if "--kills" in sys.argv else 16 if "sanitized" in FEATURES else 70
+KILLS = int(sys.argv[sys.argv.index("--kills") + 1]) if "--kills" in sys.argv else 16 if "sanitized" in FEATURES else 30
 SLOW = 10 if "sanitized" in FEATURES else 1
 
 

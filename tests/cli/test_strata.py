@@ -15,7 +15,6 @@ from runs import FORMS, assert_equal, labels_file, outputs, profile, read, start
 LABELS = list(struct.unpack("<1797q", (BUNDLE / "digits-labels.npy").read_bytes()[-1797 * 8:]))
 PLAIN = [DIGITS, "--data", PICTURES]
 RUN = [*PLAIN, "--batch", 1]
-STEP = 2 if "sanitized" in FEATURES else 1  # through lists of cases
 
 
 def samples_of(one):
@@ -83,21 +82,20 @@ def test_stratum_equals_a_run_over_its_samples(path):
 
 def test_threads_do_not_change_strata(path):
     labels = labels_file(path / "l.csv", LABELS)
-    for threads in (1, 2, 4):
+    for threads in (1, 4):
         (path / str(threads)).mkdir()
         profile(path / str(threads) / "p", *PLAIN, "--strata", labels, "--threads", threads)
     names = files(path / "1")
     assert len(names) == 11 * len(FORMS), names
     for name in names:
         first = (path / "1" / name).read_bytes()
-        assert all((path / other / name).read_bytes() == first for other in "24"), name
+        assert (path / "4" / name).read_bytes() == first, name
 
 
 def test_strata_work_with_every_selection_of_samples(path):
     blocks = labels_file(path / "blocks.csv", [i // 60 % 4 for i in range(len(LABELS))])
-    for seed, more in enumerate((["--limit", 50, "--skip", 3], ["--sample-every", 3], ["--shard", "2/3"],
-                                 ["--batch", 12, "--sample-every", 2, "--kind", "range"], ["--batch", 20, "--skip", 7],
-                                 ["--observe", "activations", "--kind", "minmax"])[::STEP]):
+    for seed, more in enumerate((["--limit", 50, "--skip", 3], ["--limit", 300, "--shard", "2/3", "--observe", "activations", "--kind", "minmax"],
+                                 ["--batch", 12, "--sample-every", 2, "--kind", "range"])):
         check(path, [*RUN, *more], blocks if "--batch" in more else labels_file(path / "l.csv", LABELS), seed=seed)
         for file in path.glob("p.*"):
             file.unlink()
@@ -137,7 +135,7 @@ def test_merged_shards_of_strata_equal_the_strata(path):
     profile(path / "p", *RUN, "--strata", labels)
     for k in (1, 2, 3):
         profile(path / f"s{k}", *RUN, "--strata", labels, "--shard", f"{k}/3")
-    for label, target in strata_of(path / "p").items():
+    for label, target in [*strata_of(path / "p").items()][::3]:
         join(random.Random(int(label)), [path / f"s{k}.{label}" for k in (1, 2, 3)], path / "merged")
         assert_equal(path / "merged", target)
     join(random.Random(1), [path / f"s{k}.{label}" for k in (1, 2, 3) for label in range(10)], path / "merged")
@@ -147,14 +145,13 @@ def test_merged_shards_of_strata_equal_the_strata(path):
 def test_per_sample_is_kept_in_strata(path):
     needs("hdf5")
     labels = labels_file(path / "l.csv", LABELS)
-    for more in (["--limit", 200], ["--limit", 300, "--sample-every", 2]):
-        check(path, [*RUN, "--per-sample", *more], labels, forms=["h5"])
+    check(path, [*RUN, "--per-sample", "--limit", 200, "--sample-every", 2], labels, forms=["h5"])
     tidemark("show", "--outliers", path / "p.4.h5").expect(DONE)
 
 
 def test_checkpoints_do_not_change_strata(path):
     labels = labels_file(path / "l.csv", LABELS)
-    for more in (["--limit", 60], ["--sample-every", 3, "--limit", 40], ["--shard", "2/3", "--limit", 120])[::STEP]:
+    for more in (["--sample-every", 3, "--limit", 40], ["--shard", "2/3", "--limit", 120]):
         profile(path / "plain", *RUN, *more, "--strata", labels)
         check(path, [*RUN, *more], labels, ["--checkpoint", path / "c", "--every", "0.001s"])
         for label, target in strata_of(path / "plain").items():

@@ -4,7 +4,7 @@ as they were; or, where the allocation did not matter, the whole right answer.
 
 usage: test_alloc.py PROGRAM SOURCE_ROOT FEATURES PRELOAD [POINTS [JOB...]]
 
-Takes POINTS (30) of each command's allocations. Prints a table.
+Takes POINTS (15) of each command's allocations. Prints a table.
 """
 import collections
 import os
@@ -20,7 +20,7 @@ from cli import ANSWER_NO, DONE, FEATURES, SOURCE, WRONG_CALL, folder, npy_bytes
 from injected import FAILED, OPTIONAL, Job, Sweep
 
 PRELOAD = Path(sys.argv[4]).resolve()
-POINTS, MOST_OTHERS = 30, 100
+POINTS, MOST_OTHERS = 15, 100
 IMAGE = "color=grey,resize=3x3"
 # Faults of libraries without a workaround, "library" in the table; see docs/memory-faults.md.
 EXCEPTIONS = (("libdnnl", "ended by SIG"), ("libzip", "status 3: .*(zip archive|unpacked)"),

@@ -551,12 +551,12 @@ def test_nesting_is_limited():
             node = length_prefixed(4, b"Foo") + length_prefixed(5, attribute)
             graph = length_prefixed(1, node)
         return b"\x08\x08" + length_prefixed(7, graph) + length_prefixed(8, b"\x10\x11")
-    refused(nested(30000), "messages within each other")
+    refused(nested(3000), "messages within each other")
     assert converted(nested(20), check=False).graph.node[0].op_type == "Foo"
     kind = b""
     for _ in range(100000):
         kind = length_prefixed(4, length_prefixed(1, kind))
-        if len(kind) > 2**20:
+        if len(kind) > 2**17:
             break
     info = length_prefixed(1, b"x") + length_prefixed(2, kind)
     refused(b"\x08\x08" + length_prefixed(7, length_prefixed(11, info)),

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ONNX Runtime's own operators, those of ai.onnx.ml, and real models as it writes them once optimised, against ONNX Runtime.
+"""ONNX Runtime's own operators and those of ai.onnx.ml against ONNX Runtime.
 
 usage: test_contrib.py PROGRAM LIST_OPS SOURCE_ROOT [REGEX]
 
-Each case of contrib_cases.py, ml_cases.py and written_cases.py is a model of one node with random inputs, run by ONNX Runtime without optimisations and by
-`tidemark run`, and must survive `tidemark instrument`. Real models are taken from the folder that TIDEMARK_SHARED names, or
-from ../shared next to the source, without which they are left out, and from the files that TIDEMARK_EXTRA_MODELS lists with
-colons between. REGEX narrows cases and models by name. Exit status 77, with the reason, where the Python packages are missing.
+Each case of contrib_cases.py, ml_cases.py and written_cases.py is a model of one node with random inputs, run by ONNX Runtime without
+optimisations and by `tidemark run`, and must survive `tidemark instrument`. REGEX narrows them by name. Exit status 77, with the reason,
+where the Python packages are missing.
 """
 import contextlib
 import os
@@ -33,7 +32,6 @@ except ImportError as missing:
 
 PROGRAM, LIST_OPS, SOURCE = os.path.abspath(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
 PATTERN = re.compile(sys.argv[4] if len(sys.argv) > 4 else "")
-MODELS = Path(os.environ.get("TIDEMARK_SHARED") or SOURCE.parent / "shared") / "models"
 RTOL, ATOL = 1e-4, 1e-5
 STEPS = 0.02  # the part of 8-bit results that may be one step away: sums that lie between two
 SECONDS = 300
@@ -47,14 +45,11 @@ def tidemark(*words):
     return done.stdout
 
 
-def session(model, level=onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL, target=None):
+def session(model):
     options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = level
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = 1
-    if target:
-        options.optimized_model_filepath = str(target)
-    source = str(model) if isinstance(model, Path) else model.SerializeToString()
-    return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
 def session_of_node(model):
@@ -117,71 +112,22 @@ def check_attributes():
             assert not apart, f"{schema.name}: not in both, row and schema: {sorted(apart)}"
 
 
-# ---- real models ----
-
-def stored_feeds(path):
-    """The tensors of the first test set next to the model, if there is one."""
-    files = sorted((path.parent / "test_data_set_0").glob("input_*.pb"), key=lambda file: (len(file.name), file.name))
-    return [onnx.numpy_helper.to_array(onnx.TensorProto.FromString(file.read_bytes())) for file in files]
-
-
-def random_feed(value, numbers):
-    shape = [dim.dim_value or 2 for dim in value.type.tensor_type.shape.dim]
-    if value.type.tensor_type.elem_type == onnx.TensorProto.INT64:
-        return numbers.integers(0, 40, shape)
-    return numbers.standard_normal(shape).astype(np.float32)
-
-
-def check_model(path, folder):
-    """How many nodes of ONNX Runtime's domain the optimised model has."""
-    target = folder / "model.onnx"
-    level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
-    runtime = session(path, level, target)
-    model, numbers = onnx.load(target), np.random.default_rng(5)
-    weights = {tensor.name for tensor in model.graph.initializer}
-    inputs = [value for value in model.graph.input if value.name not in weights]
-    given = stored_feeds(path) or [random_feed(value, numbers) for value in inputs]
-    feeds = {value.name: array for value, array in zip(inputs, given, strict=True)}
-    names = [value.name for value in model.graph.output]
-    ours = run_ours(target, feeds, folder, names)
-    for name, mine, want in zip(names, ours, runtime.run(names, feeds), strict=True):
-        span = float(want.max() - want.min()) if want.size else 0
-        wrong = difference(mine, want, RTOL, max(ATOL, 1e-4 * span))
-        assert not wrong, f"{name}: {wrong}"
-    return sum(node.domain == "com.microsoft" for node in model.graph.node)
-
-
 def main():
-    problems, counts = [], [0, 0, 0]
+    problems, count = [], 0
     check_attributes()
     for case in chain(cases(), ml_cases(), written_cases()):
         if not PATTERN.search(case.name):
             continue
-        counts[0] += 1
+        count += 1
         with tempfile.TemporaryDirectory(prefix="tidemark-contrib-") as folder:
             try:
                 check_case(case, Path(folder))
             except Exception as wrong:  # whatever it is, the other cases run
                 problems.append(f"{case.name}: {type(wrong).__name__}: {wrong}")
-    extra = os.environ.get("TIDEMARK_EXTRA_MODELS", "").split(os.pathsep)
-    for path in sorted(MODELS.glob("*/model.onnx")) + [Path(name) for name in extra if name]:
-        name = path.parent.name if path.name == "model.onnx" else path.stem
-        if not PATTERN.search(name):
-            continue
-        counts[1] += 1
-        with tempfile.TemporaryDirectory(prefix="tidemark-contrib-") as folder:
-            try:
-                counts[2] += check_model(path, Path(folder))
-            except Exception as wrong:
-                problems.append(f"optimised {name}: {type(wrong).__name__}: {wrong}")
-    if not MODELS.is_dir():
-        print(f"left out: real models, since there is no {MODELS}")
-    elif not PATTERN.pattern and counts[1] and not counts[2]:
-        problems.append("no optimised model had an operator of ONNX Runtime's domain")
     for problem in problems:
         print(problem)
-    print(f"{counts[0]} cases, {counts[1]} models with {counts[2]} nodes of com.microsoft, {len(problems)} problems")
-    return 1 if problems or not counts[0] + counts[1] else 0
+    print(f"{count} cases, {len(problems)} problems")
+    return 1 if problems or not count else 0
 
 
 if __name__ == "__main__":

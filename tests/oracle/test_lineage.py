@@ -60,6 +60,8 @@ def test_lineages_match_the_schema(path):
     validator = jsonschema.Draft202012Validator(json.loads((SOURCE / "docs" / "lineage.schema.json").read_text()))
     for name in model_names():
         _, lineage = transform(model_of(name), path, "t")
+        for part in ("originals", "values"):  # one of each form: a validator in Python is slow
+            lineage[part] = [*{(one.get("verdict"), one["dtype"], *sorted(one)): one for one in lineage[part]}.values()]
         assert not list(validator.iter_errors(lineage)), name
         lineage["originals"][0]["verdict"] = "lost"
         assert list(validator.iter_errors(lineage)), f"{name}: the schema takes anything"
@@ -82,7 +84,7 @@ def worst_difference(name, carried, seen):
 def test_transferred_ranges_equal_measured_ones(path):
     for name in model_names():
         original, transformed = model_of(name), path / "t.onnx"
-        words = ["--limit", "4"]
+        words = ["--limit", "2"]
         there = profile(original, sources(name), path / "original.json", *words)
         transform(original, path, "t")
         here = profile(transformed, sources(name), path / "transformed.json", *words)

@@ -32,17 +32,19 @@ def test_json_matches_the_schema(path):
     for name in runnable():
         made = profile(model_of(name), sources(name), path / "p.json", "--limit", LIMIT)
         check_counts(name, made)
-        if name != "digits":
-            shorten(made)
+        shorten(made)
         error = next(validator.iter_errors(made), None)
         assert error is None, f"{name}: {error.json_path}: {error.message}"
 
 
 def shorten(made):
-    """Leaves the beginning of each histogram: a validator in Python takes minutes for all of them."""
+    """Leaves one record of each form, and the beginning of its histogram: a validator in Python takes minutes for all of them."""
+    forms = {}
     for tensor in made["tensors"]:
+        forms.setdefault((tensor["kind"], tensor["status"], tensor["level"], tensor["dtype"], *sorted(tensor)), tensor)
         for bins in tensor.get("histogram", {}).values():
             del bins[20:]
+    made["tensors"] = [*forms.values()]
 
 
 def check_counts(name, made):

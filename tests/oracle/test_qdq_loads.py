@@ -189,12 +189,12 @@ def check(path, model, feeds, words, label):
 
 
 def test_networks_of_all_types():
-    for network, dtype, opset in itertools.product(NETWORKS, FLOATS, (13, 21)):
+    for network, (dtype, opset) in itertools.product(NETWORKS, (("float32", 13), ("float32", 21), ("float16", 21), ("float64", 13))):
         with folder() as path:
             feeds = make(path, network, dtype, opset)
             profile(path / "model.onnx", path / "data.npz", path / "profile.json")
             worst = {}
-            for name, words in SETTINGS.items():
+            for name, words in SETTINGS.items() if dtype == "float32" else (("uint8", SETTINGS["uint8"]), ("int16", SETTINGS["int16"])):
                 label = f"{network.__name__} {dtype}, operator set {opset}, {name}"
                 found = check(path, path / "model.onnx", feeds, words, label)
                 worst[name] = f"{min(found):.1f}"

@@ -44,8 +44,9 @@ def onnx_cases():
 
 
 def relay_cases():
-    for net in ("mlp", "cnn", "resblock", "attn"):
-        for stage in ("0_raw", "2_simplify", "5_canon", "6_fused"):
+    for net, stages in (("mlp", ("0_raw", "2_simplify")), ("cnn", ("5_canon", "6_fused")), ("resblock", ("2_simplify", "6_fused")),
+                        ("attn", ("0_raw", "5_canon"))):
+        for stage in stages:
             params = GOLDEN / net / f"{net}.params" if stage == "0_raw" else None
             yield Case(f"{net}, {stage}", GOLDEN / net / f"{stage}.relay.txt", [GOLDEN / net / "inputs.npz"], params, [])
     mnist = MODELS / "mnist_mlp" / "relay"
@@ -137,7 +138,7 @@ def test_lineages_from_onnx_to_relay():
 
 def test_lineages_from_relay_to_relay_and_onnx():
     """Of the models that Relay has the operators for."""
-    for case in onnx_cases():
+    for case in onnx_cases()[::2]:
         with folder() as path:
             first = transform(case, "none", path / "first.relay", path / "first.params")
             if first:
@@ -149,7 +150,7 @@ def test_lineages_of_tvms_texts():
     if not GOLDEN.is_dir():
         skip(f"there is no {GOLDEN}")
     written = run(relay_cases(), [("none", "relay", True), ("all", "relay", False), ("all", "onnx", False)])
-    assert min(written.values()) >= 14, written
+    assert min(written.values()) >= 8, written
 
 
 main()

@@ -79,9 +79,9 @@ def weights_of(model, encodings):
 
 def test_codes_are_numpys_and_onnx_runtime_runs_them(path):
     blocked = 0
-    for name in NETWORKS:
+    for i, name in enumerate(NETWORKS):
         model = onnx.load(model_of(name))
-        for words in FORMS:
+        for words in FORMS[i % 2::2] if i else FORMS:
             encodings = calibrated(path, name, *words)
             tidemark("export", path / "enc.json", "--to", "qdq", "--model", model_of(name), "-o", path / "q.onnx", "--quiet")
             made = onnx.load(path / "q.onnx")
@@ -113,9 +113,9 @@ def test_codes_are_numpys_and_onnx_runtime_runs_them(path):
 
 
 def test_searched_ranges_are_never_worse_than_the_extremes(path):
-    for name in NETWORKS:
+    for i, name in enumerate(NETWORKS):
         model = onnx.load(model_of(name))
-        for words in FORMS:
+        for words in FORMS[i % 2::2] if i else FORMS:
             power = 4 if "l4" in words else 2
             if "minmax" in words:
                 continue

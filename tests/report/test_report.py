@@ -162,7 +162,7 @@ def main():
         for i, tensor in enumerate(evil["tensors"]):
             tensor["name"] = f"{i} {EVIL} \u001b[31m \u2028"
         (folder / "evil.json").write_text(json.dumps(evil))
-        found = check_many(folder, folder / "evil.json", page, " with names of script", 1500, 1 << 20)
+        found = check_many(folder, folder / "evil.json", page, " with names of script", 300, 1 << 20)
         assert "<script>window.hacked" not in page.read_text() and found["title"] == evil["model"]["file"], found["title"]
         check_many(folder, earlier[0], page, "", 9950, 8 << 20)
 

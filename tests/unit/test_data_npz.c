@@ -323,7 +323,7 @@ TEST(no_damage_to_an_archive_can_do_harm) {
     size_t whole = bytes.len;
     for (bytes.len = 0; bytes.len < whole; bytes.len++)
         assert_false(survives(&bytes));
-    static const unsigned char flips[] = {0x01, 0x10, 0x80, 0xff};
+    static const unsigned char flips[] = {0x01, 0x80};
     for (size_t at = 0; at < whole; at++)
         for (size_t f = 0; f < sizeof flips; f++) {
             bytes.data[at] = (char)(bytes.data[at] ^ flips[f]);

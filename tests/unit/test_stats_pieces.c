@@ -135,7 +135,7 @@ static void observe_pieces(struct tmk_stats *stats, const float *y, const struct
 
 TEST(pieces_layouts_and_kernels_do_not_show) {
     static const uint32_t blocks[] = {0, 1, 2, 3, 4, 5, 8, 8, 16, 16, 16, 32, 100};
-    for (int round = 0; round < 500; round++) {
+    for (int round = 0; round < 200; round++) {
         enum tmk_stats_level level = (enum tmk_stats_level)(TMK_STATS_RANGE + round % 3);
         struct tmk_shape shape = random_shape();
         struct layout l = layout_of(&shape, blocks[next() % TMK_COUNT(blocks)]);
