@@ -7,7 +7,7 @@ import sys
 import time
 
 import onnx_bytes as onnx
-from cli import BAD_INPUT, BUNDLE, DIGITS, DONE, MACHINE, PICTURES, WRONG_CALL, main, npy_bytes, tidemark
+from cli import BAD_INPUT, BUNDLE, DIGITS, DONE, FEATURES, MACHINE, PICTURES, WRONG_CALL, main, npy_bytes, tidemark
 
 LABELS = BUNDLE / "digits-labels.npy"
 
@@ -381,4 +381,7 @@ def test_usage_errors_and_bad_files_are_refused(path):
     simulate(path / "other.json").refuses(BAD_INPUT, "another model")
 
 
+if "late-signals" in FEATURES:  # ThreadSanitizer: whatever starts threads in its own way, once
+    main({test.__name__: test for test in (test_integer_modes_and_threads_agree, test_ranking_starts_with_the_largest_error,
+                                           test_search_improves_the_encodings)})
 main()
