@@ -205,6 +205,7 @@ static enum tmk_status choose_entropy(const struct tmk_spread *spread, const str
     uint32_t levels = spread->n ? levels_of(grid, spread) : 0;
     double most = fmax(-(double)spread->min, (double)spread->max);
     struct found found = {most, most};
+    const struct tmk_range_cost cost = {.weight = tmk_clip_weight(spread->samples)};
     enum tmk_status status = TMK_OK;
     if (levels > 0) {
         status = tmk_excess_make(spread, false, &sides[0], diag);
@@ -212,14 +213,12 @@ static enum tmk_status choose_entropy(const struct tmk_spread *spread, const str
             status = tmk_excess_make(spread, true, &sides[1], diag);
         if (status == TMK_OK)
             status = search_all(levels, sides, most, &found, diag);
+        if (status == TMK_OK)
+            status = tmk_widen_thresholds(spread, grid, &cost, sides, most, &found.from, &found.to,
+                                          diag);
         tmk_excess_finish(&sides[0]);
         tmk_excess_finish(&sides[1]);
     }
-    const struct tmk_range_cost cost = {.weight = tmk_clip_weight(spread->samples)};
-    if (status == TMK_OK && levels > 0)
-        status = tmk_widen_threshold(spread, grid, &cost, most, &found.to, diag);
-    if (status == TMK_OK && levels > 0)
-        status = tmk_widen_threshold(spread, grid, &cost, found.to, &found.from, diag);
     TMK_TRY(status);
     float low = (float)fmax((double)spread->min, -found.to);
     float high = (float)fmin((double)spread->max, found.to);

@@ -266,7 +266,7 @@ static double cost_of(const struct scale_search *search, const struct tmk_clip_c
            extra_costs(search, up, down);
 }
 
-/* End with stop_search. */
+/* Without `above` and `below`. */
 static enum tmk_status start_search(struct scale_search *search, const struct tmk_spread *spread,
                                     const struct tmk_grid *grid, const struct tmk_range_cost *more,
                                     float *widest, struct tmk_diag *diag) {
@@ -274,14 +274,7 @@ static enum tmk_status start_search(struct scale_search *search, const struct tm
     search->is_float8 = !tmk_grid_codes(grid, &search->lowest, &search->highest);
     search->codes = search->is_float8 ? 2 * tmk_grid_float8_max(grid->dtype)
                                       : (double)search->highest - search->lowest;
-    TMK_TRY(tmk_grid_fit(grid, spread->min, spread->max, widest, &search->fixed, diag));
-    TMK_TRY(tmk_excess_make(spread, false, &search->above, diag));
-    return tmk_excess_make(spread, true, &search->below, diag);
-}
-
-static void stop_search(struct scale_search *search) {
-    tmk_excess_finish(&search->above);
-    tmk_excess_finish(&search->below);
+    return tmk_grid_fit(grid, spread->min, spread->max, widest, &search->fixed, diag);
 }
 
 /* How many times as wide as the range that covers everything the widest is that is tried. */
@@ -301,7 +294,10 @@ enum tmk_status tmk_search_range(const struct tmk_spread *spread, const struct t
     struct scale_search search;
     struct tmk_clip_choice all = {.low = spread->min, .high = spread->max}, found = all;
     float widest;
-    enum tmk_status status = start_search(&search, spread, grid, more, &widest, diag);
+    TMK_TRY(start_search(&search, spread, grid, more, &widest, diag));
+    enum tmk_status status = tmk_excess_make(spread, false, &search.above, diag);
+    if (status == TMK_OK)
+        status = tmk_excess_make(spread, true, &search.below, diag);
     if (status == TMK_OK && search.above.square + search.below.square > 0) {
         double from = (double)widest * margin_of(&search);
         struct trial best = search_scales(&search, from);
@@ -317,7 +313,8 @@ enum tmk_status tmk_search_range(const struct tmk_spread *spread, const struct t
         found.high_from = found.high_to = (double)found.high;
         *out = found;
     }
-    stop_search(&search);
+    tmk_excess_finish(&search.above);
+    tmk_excess_finish(&search.below);
     return status;
 }
 
@@ -328,24 +325,29 @@ static double cost_at(const struct scale_search *search, double threshold) {
     return cost_of(search, &choice);
 }
 
-enum tmk_status tmk_widen_threshold(const struct tmk_spread *spread, const struct tmk_grid *grid,
-                                    const struct tmk_range_cost *more, double most,
-                                    double *threshold, struct tmk_diag *diag) {
+static double widen_threshold(const struct scale_search *search, double from, double most) {
+    const double whole = cost_at(search, most);
+    double least = whole, at;
+    for (at = from; at < most; at /= coarse)
+        least = fmin(least, cost_at(search, at));
+    const double allowed = sqrt(least) * sqrt(whole);
+    for (at = from; at < most && cost_at(search, at) > allowed;)
+        at /= coarse;
+    return fmin(at, most);
+}
+
+enum tmk_status tmk_widen_thresholds(const struct tmk_spread *spread, const struct tmk_grid *grid,
+                                     const struct tmk_range_cost *more,
+                                     const struct tmk_excess sides[2], double most, double *from,
+                                     double *to, struct tmk_diag *diag) {
     struct scale_search search;
     float widest;
-    enum tmk_status status = start_search(&search, spread, grid, more, &widest, diag);
-    if (status == TMK_OK) {
-        const double whole = cost_at(&search, most);
-        double least = whole, at;
-        for (at = *threshold; at < most; at /= coarse)
-            least = fmin(least, cost_at(&search, at));
-        const double allowed = sqrt(least) * sqrt(whole);
-        for (at = *threshold; at < most && cost_at(&search, at) > allowed;)
-            at /= coarse;
-        *threshold = fmin(at, most);
-    }
-    stop_search(&search);
-    return status;
+    TMK_TRY(start_search(&search, spread, grid, more, &widest, diag));
+    search.above = sides[0];
+    search.below = sides[1];
+    *to = widen_threshold(&search, *to, most);
+    *from = widen_threshold(&search, *from, *to);
+    return TMK_OK;
 }
 
 static enum tmk_status choose_mse(const struct tmk_spread *spread, const struct tmk_grid *grid,

@@ -21,13 +21,6 @@ TMK_NODISCARD enum tmk_status tmk_search_range(const struct tmk_spread *spread,
                                                const struct tmk_grid *grid,
                                                const struct tmk_range_cost *more,
                                                struct tmk_clip_choice *out, struct tmk_diag *diag);
-/* The least threshold at or above *threshold, in steps of 2 % and never above `most`, where
- * clipping magnitudes costs at most the geometric mean of what clipping at `most` costs and of the
- * least that any of these thresholds does. Errors: as above. */
-TMK_NODISCARD enum tmk_status tmk_widen_threshold(const struct tmk_spread *spread,
-                                                  const struct tmk_grid *grid,
-                                                  const struct tmk_range_cost *more, double most,
-                                                  double *threshold, struct tmk_diag *diag);
 /* Of a range that is to suit more samples than those that were seen. */
 double tmk_clip_weight(uint64_t samples);
 
@@ -64,5 +57,15 @@ void tmk_excess_finish(struct tmk_excess *excess);
 double tmk_excess_square(const struct tmk_excess *excess, double b);
 double tmk_excess_beyond(const struct tmk_excess *excess, double b);
 double tmk_excess_count(const struct tmk_excess *excess, double b);
+
+/* *to becomes the least threshold at or above it, in steps of 2 % and never above `most`, where
+ * clipping magnitudes costs at most the geometric mean of what clipping at `most` costs and of the
+ * least that any of these thresholds does; then *from, below *to. `sides` are made of the positive
+ * and of the negative elements. Errors: those of tmk_grid_fit. */
+TMK_NODISCARD enum tmk_status tmk_widen_thresholds(const struct tmk_spread *spread,
+                                                   const struct tmk_grid *grid,
+                                                   const struct tmk_range_cost *more,
+                                                   const struct tmk_excess sides[2], double most,
+                                                   double *from, double *to, struct tmk_diag *diag);
 
 #endif
