@@ -411,15 +411,17 @@ struct tmk_value *tmk_rl_same(struct tmk_relay_call *call) {
         return tmk_rl_fail(call, TMK_UNSUPPORTED, "has %u operands", call->n_args);
     for (uint32_t i = 0; i < call->n_args; i++)
         in[i] = tmk_rl_in(call, i);
-    for (const struct tmk_relay_same_attr *a = call->op->same_attrs; a && a->relay; a++)
+    for (const struct tmk_relay_same_attr *a = call->op->same_attrs; a && a->name; a++) {
+        const char *onnx = a->onnx ? a->onnx : a->name;
         if (a->write_only)
             continue;
         else if (a->kind == TMK_RELAY_INT)
-            tmk_rl_set_int(call, a->onnx, tmk_rl_int(call, a->relay));
+            tmk_rl_set_int(call, onnx, tmk_rl_int(call, a->name));
         else if (a->kind == TMK_RELAY_REAL)
-            tmk_rl_set_float(call, a->onnx, tmk_rl_real(call, a->relay));
+            tmk_rl_set_float(call, onnx, tmk_rl_real(call, a->name));
         else
-            tmk_rl_set_text(call, a->onnx, tmk_rl_string(call, a->relay));
+            tmk_rl_set_text(call, onnx, tmk_rl_string(call, a->name));
+    }
     return tmk_rl_n(call, NULL, call->op->onnx, in, call->n_args);
 }
 

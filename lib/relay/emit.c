@@ -277,17 +277,18 @@ struct tmk_relay_expr *tmk_re_clip(struct tmk_relay_emit *e, struct tmk_relay_ex
 }
 
 void tmk_re_same_attrs(struct tmk_relay_emit *e) {
-    for (const struct tmk_relay_same_attr *a = e->op->same_attrs; a && a->relay; a++) {
+    for (const struct tmk_relay_same_attr *a = e->op->same_attrs; a && a->name; a++) {
+        const char *onnx = a->onnx ? a->onnx : a->name;
         if (a->kind == TMK_RELAY_INT) {
-            tmk_rb_set_int(e->b, a->relay, tmk_node_int(e->node, a->onnx, (int64_t)a->number));
+            tmk_rb_set_int(e->b, a->name, tmk_node_int(e->node, onnx, (int64_t)a->number));
         } else if (a->kind == TMK_RELAY_REAL) {
-            const float value = tmk_node_float(e->node, a->onnx, (float)a->number);
+            const float value = tmk_node_float(e->node, onnx, (float)a->number);
             if (!a->optional || value != (float)a->number)
-                tmk_rb_set_real(e->b, a->relay, value);
+                tmk_rb_set_real(e->b, a->name, value);
         } else {
-            const char *value = tmk_node_string(e->node, a->onnx, a->text);
+            const char *value = tmk_node_string(e->node, onnx, a->text);
             if (!a->optional || strcmp(value, a->text) != 0)
-                tmk_rb_set_string(e->b, a->relay, value);
+                tmk_rb_set_string(e->b, a->name, value);
         }
     }
 }

@@ -30,12 +30,13 @@ struct tmk_relay_emit;
 
 /* An attribute that means the same in Relay and ONNX. */
 struct tmk_relay_same_attr {
-    const char *relay, *onnx;      /* the names; relay NULL ends a list */
+    const char *name;              /* NULL ends a list */
     enum tmk_relay_attr_kind kind; /* INT, REAL or STRING */
     double number;                 /* ONNX's default; of a STRING `text` */
     const char *text;
-    bool optional;   /* not written where it has ONNX's default, which is Relay's too */
-    bool write_only; /* ONNX's operator set of the graph does not have it */
+    const char *onnx; /* its name there; NULL: the same */
+    bool optional;    /* not written where it has ONNX's default, which is Relay's too */
+    bool write_only;  /* ONNX's operator set of the graph does not have it */
 };
 
 /* An operator of Relay and what it is in ONNX, for both directions. */

@@ -264,8 +264,8 @@ static struct tmk_relay_expr *emit_cast(struct tmk_relay_emit *e) {
     { relay, 2, 2, 0, "", onnx, tmk_rl_same, emit_binary }
 #define WRITE(onnx, emit)                                                                          \
     { "", 0, 0, 0, "", onnx, NULL, emit }
-static const struct tmk_relay_same_attr leaky_attrs[] = {
-    {"alpha", "alpha", TMK_RELAY_REAL, .number = 0.01f}, {0}};
+static const struct tmk_relay_same_attr leaky_attrs[] = {{"alpha", TMK_RELAY_REAL, .number = 0.01f},
+                                                         {0}};
 #define ALIAS_OF(relay, attrs)                                                                     \
     { relay, 1, 1, TMK_RELAY_ALIAS, attrs, "Identity", lower_alias }
 #define ALIAS(relay) ALIAS_OF(relay, "")

@@ -421,16 +421,14 @@ static struct tmk_relay_expr *emit_pad(struct tmk_relay_emit *e) {
     return tmk_re_n(e, "nn.pad", args, 2);
 }
 
-static const struct tmk_relay_same_attr softmax_axis_attr[] = {{"axis", "axis", TMK_RELAY_INT},
-                                                               {0}};
+static const struct tmk_relay_same_attr softmax_axis_attr[] = {{"axis", TMK_RELAY_INT}, {0}};
 static const struct tmk_relay_same_attr epsilon_attr[] = {
-    {"epsilon", "epsilon", TMK_RELAY_REAL, .number = 1e-5f, .optional = true}, {0}};
-static const struct tmk_relay_same_attr lrn_attrs[] = {
-    {"size", "size", TMK_RELAY_INT, .number = 5},
-    {"bias", "bias", TMK_RELAY_REAL, .number = 1},
-    {"alpha", "alpha", TMK_RELAY_REAL, .number = 1e-4f},
-    {"beta", "beta", TMK_RELAY_REAL, .number = 0.75},
-    {0}};
+    {"epsilon", TMK_RELAY_REAL, .number = 1e-5f, .optional = true}, {0}};
+static const struct tmk_relay_same_attr lrn_attrs[] = {{"size", TMK_RELAY_INT, .number = 5},
+                                                       {"bias", TMK_RELAY_REAL, .number = 1},
+                                                       {"alpha", TMK_RELAY_REAL, .number = 1e-4f},
+                                                       {"beta", TMK_RELAY_REAL, .number = 0.75},
+                                                       {0}};
 static const char products[] = "MatMul with Transpose; of 8-bit integers MatMulInteger";
 
 const struct tmk_relay_op tmk_relay_ops_nn[] = {

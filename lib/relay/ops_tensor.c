@@ -319,14 +319,14 @@ static struct tmk_relay_expr *emit_gather(struct tmk_relay_emit *e) {
     return tmk_re_n(e, "take", args, 2);
 }
 
-static const struct tmk_relay_same_attr gather_axis_attr[] = {{"axis", "axis", TMK_RELAY_INT}, {0}};
+static const struct tmk_relay_same_attr gather_axis_attr[] = {{"axis", TMK_RELAY_INT}, {0}};
 static const struct tmk_relay_same_attr space_attrs[] = {
-    {"block_size", "blocksize", TMK_RELAY_INT, .number = 1},
-    {"mode", "mode", TMK_RELAY_STRING, .text = "DCR", .optional = true, .write_only = true},
+    {"block_size", TMK_RELAY_INT, .number = 1, .onnx = "blocksize"},
+    {"mode", TMK_RELAY_STRING, .text = "DCR", .optional = true, .write_only = true},
     {0}};
 static const struct tmk_relay_same_attr depth_attrs[] = {
-    {"block_size", "blocksize", TMK_RELAY_INT, .number = 1},
-    {"mode", "mode", TMK_RELAY_STRING, .text = "DCR", .optional = true},
+    {"block_size", TMK_RELAY_INT, .number = 1, .onnx = "blocksize"},
+    {"mode", TMK_RELAY_STRING, .text = "DCR", .optional = true},
     {0}};
 
 const struct tmk_relay_op tmk_relay_ops_tensor[] = {
