@@ -130,16 +130,18 @@ const struct tmk_unary tmk_gelu_exact = {.row = {[TMK_FLOAT32] = gelu_exact_row}
 /* 0.5 x (1 + erf(x / sqrt 2)), and its approximation with tanh; no parameters. */
 static const struct tmk_unary gelu_tanh = {.row = {[TMK_FLOAT32] = gelu_tanh_row}};
 
+static const char approximations[] = "none tanh";
+
 static enum tmk_status infer_gelu(struct tmk_infer *infer) {
-    const char *kind = tmk_node_string(infer->node, "approximate", "none");
-    if (strcmp(kind, "none") != 0 && strcmp(kind, "tanh") != 0)
-        return tmk_fail(infer->diag, TMK_RANGE, "approximate is '%s'; it is none or tanh", kind);
+    int kind;
+    TMK_TRY(tmk_choice(infer->node, "approximate", approximations, &kind, infer->diag));
     return tmk_infer_unary_as(infer, &tmk_gelu_exact);
 }
 
 static enum tmk_status run_gelu(struct tmk_run *run) {
-    bool exact = strcmp(tmk_node_string(run->node, "approximate", "none"), "none") == 0;
-    return tmk_run_unary_as(run, exact ? &tmk_gelu_exact : &gelu_tanh);
+    int kind;
+    TMK_TRY(tmk_choice(run->node, "approximate", approximations, &kind, run->diag));
+    return tmk_run_unary_as(run, kind ? &gelu_tanh : &tmk_gelu_exact);
 }
 
 /* Gelu and its approximations, with a bias inside: Gelu, BiasGelu, FastGelu, QuickGelu. */

@@ -419,20 +419,18 @@ static const struct tmk_binary shift_right = {
          TMK_EACH_SIGNED(TMK_ROW_ENTRY, SHIFT_RIGHT_SIGNED)},
     TMK_UNDEFINED};
 
-static bool shifts_left(const struct tmk_node *node) {
-    return strcmp(tmk_node_string(node, "direction", ""), "LEFT") == 0;
-}
+static const char directions[] = "LEFT RIGHT";
 
 static enum tmk_status infer_shift(struct tmk_infer *infer) {
-    const char *direction = tmk_node_string(infer->node, "direction", "");
-    if (!shifts_left(infer->node) && strcmp(direction, "RIGHT") != 0)
-        return tmk_fail(infer->diag, TMK_RANGE, "direction is '%s'; it is LEFT or RIGHT",
-                        direction);
+    int right;
+    TMK_TRY(tmk_choice(infer->node, "direction", directions, &right, infer->diag));
     return tmk_infer_binary_as(infer, &shift_left);
 }
 
 static enum tmk_status run_shift(struct tmk_run *run) {
-    return tmk_run_binary_as(run, shifts_left(run->node) ? &shift_left : &shift_right);
+    int right;
+    TMK_TRY(tmk_choice(run->node, "direction", directions, &right, run->diag));
+    return tmk_run_binary_as(run, right ? &shift_right : &shift_left);
 }
 
 const struct tmk_op tmk_ops_binary[] = {

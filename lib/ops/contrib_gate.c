@@ -33,19 +33,13 @@ static void normalize_parts(const struct parts *p, float *y) {
 
 enum { GATED_X, GATED_SCALE, GATED_GATE };
 
-static enum tmk_status read_gate(const struct tmk_node *node, bool *silu, struct tmk_diag *diag) {
-    const char *name = tmk_node_string(node, "activation", "silu");
-    *silu = strcmp(name, "silu") == 0 || strcmp(name, "swish") == 0;
-    return *silu || strcmp(name, "sigmoid") == 0
-               ? TMK_OK
-               : tmk_fail(diag, TMK_RANGE,
-                          "attribute 'activation' is '%s', not silu, swish or sigmoid", name);
-}
+enum { SILU, SWISH, SIGMOID };
+static const char gate_names[] = "silu swish sigmoid";
 
 static enum tmk_status infer_gated_norm(struct tmk_infer *infer) {
     const struct tmk_tensor *x = infer->in[GATED_X], *scale = infer->in[GATED_SCALE];
-    bool silu;
-    TMK_TRY(read_gate(infer->node, &silu, infer->diag));
+    int kind;
+    TMK_TRY(tmk_choice(infer->node, "activation", gate_names, &kind, infer->diag));
     TMK_TRY(tmk_want_dtype(x, TMK_FLOAT32, "X", infer->diag));
     TMK_TRY(tmk_want_dtype(scale, TMK_FLOAT32, "scale", infer->diag));
     TMK_TRY(tmk_want_shape(infer->in[GATED_GATE], TMK_FLOAT32, "gate", &x->shape, infer->diag));
@@ -67,11 +61,11 @@ static enum tmk_status run_gated_norm(struct tmk_run *run) {
                                 .epsilon = (double)tmk_node_float(run->node, "epsilon", 1e-5f)};
     const float *gate = run->in[GATED_GATE]->data;
     float *y = run->out[0]->data;
-    bool silu;
-    TMK_TRY(read_gate(run->node, &silu, run->diag));
+    int kind;
+    TMK_TRY(tmk_choice(run->node, "activation", gate_names, &kind, run->diag));
     normalize_parts(&parts, y);
     for (size_t i = 0; i < count; i++)
-        y[i] *= (silu ? gate[i] : 1.0f) * tmk_sigmoidf(gate[i]);
+        y[i] *= (kind == SIGMOID ? 1.0f : gate[i]) * tmk_sigmoidf(gate[i]);
     return TMK_OK;
 }
 

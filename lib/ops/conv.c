@@ -367,13 +367,11 @@ static enum tmk_status check_attributes(const struct tmk_node *node, struct tmk_
 static enum tmk_status read_causal(const struct tmk_node *node, const struct tmk_shape *x,
                                    const struct tmk_shape *w, struct causal *out,
                                    struct tmk_diag *diag) {
-    const char *name = tmk_node_string(node, "activation", "none");
     const int64_t dilation = tmk_node_int(node, "dilation", 1);
-    struct causal c = {.silu = strcmp(name, "silu") == 0 || strcmp(name, "swish") == 0,
+    int activation;
+    TMK_TRY(tmk_choice(node, "activation", "none silu swish", &activation, diag));
+    struct causal c = {.silu = activation != 0,
                        .last = tmk_node_int(node, "channels_last", 0) != 0};
-    if (!c.silu && strcmp(name, "none") != 0)
-        return tmk_fail(diag, TMK_RANGE, "attribute 'activation' is '%s', not none, silu or swish",
-                        name);
     if (dilation < 1 || dilation > INT32_MAX)
         return tmk_fail(diag, TMK_RANGE, "attribute 'dilation' is %lld", (long long)dilation);
     const bool ranks = c.last ? x->rank >= 3 : x->rank == 3;

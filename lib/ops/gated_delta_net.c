@@ -35,20 +35,14 @@ struct delta_net {
 
 static enum tmk_status read_rule(const struct tmk_node *node, const struct tmk_tensor *const *in,
                                  uint32_t n, struct delta_net *d, struct tmk_diag *diag) {
-    const char *gate = tmk_node_string(node, "gate_activation", "none"),
-               *beta = tmk_node_string(node, "beta_activation", "none");
+    int gate, beta;
     struct tmk_recurrent_heads *r = &d->heads;
     TMK_TRY(tmk_read_update_rule(node, r, diag));
-    d->gate = strcmp(gate, "softplus") == 0 || strcmp(gate, "qwen") == 0 ? GATE_SOFTPLUS
-              : strcmp(gate, "sigmoid") == 0 || strcmp(gate, "kda") == 0 ? GATE_SIGMOID
-                                                                         : GATE_NONE;
-    d->beta_sigmoid = strcmp(beta, "sigmoid") == 0;
+    TMK_TRY(tmk_choice(node, "gate_activation", "none softplus qwen sigmoid kda", &gate, diag));
+    TMK_TRY(tmk_choice(node, "beta_activation", "none sigmoid", &beta, diag));
+    d->gate = (enum gate)((gate + 1) / 2); /* two names of each */
+    d->beta_sigmoid = beta != 0;
     d->normalized = tmk_node_int(node, "qk_l2_norm", 0) != 0;
-    if (d->gate == GATE_NONE && strcmp(gate, "none") != 0)
-        return tmk_fail(diag, TMK_RANGE, "gate_activation '%s' is not none, softplus or sigmoid",
-                        gate);
-    if (!d->beta_sigmoid && strcmp(beta, "none") != 0)
-        return tmk_fail(diag, TMK_RANGE, "beta_activation '%s' is not none or sigmoid", beta);
     if (tmk_node_int(node, "state_update_capacity", 0) != 0 || tmk_operand(in, n, IN_CAPTURE))
         return tmk_fail(diag, TMK_UNSUPPORTED, "captured states are not supported");
     if (r->gated && !tmk_operand(in, n, IN_DECAY))
@@ -56,7 +50,7 @@ static enum tmk_status read_rule(const struct tmk_node *node, const struct tmk_t
     if (r->delta && !tmk_operand(in, n, IN_BETA))
         return tmk_fail(diag, TMK_GRAPH, "update_rule '%s' needs input 'beta'", r->rule);
     if (r->gated && d->gate && !tmk_operand(in, n, IN_A_LOG))
-        return tmk_fail(diag, TMK_GRAPH, "gate_activation '%s' needs input 'a_log'", gate);
+        return tmk_fail(diag, TMK_GRAPH, "attribute 'gate_activation' needs input 'a_log'");
     return TMK_OK;
 }
 

@@ -198,23 +198,15 @@ static const char axis_attrs[] = "axis:int";
  * updates. */
 
 /* What happens where an update meets an element. */
-enum reduction { REDUCE_NONE, REDUCE_ADD, REDUCE_MUL, REDUCE_MIN, REDUCE_MAX };
+enum { REDUCE_NONE, REDUCE_ADD, REDUCE_MUL, REDUCE_MIN, REDUCE_MAX };
 
-static enum tmk_status reduction_of(const struct tmk_node *node, enum reduction *out,
-                                    struct tmk_diag *diag) {
-    static const char *const names[] = {"none", "add", "mul", "min", "max"};
-    const char *name = tmk_node_string(node, "reduction", "none");
-    for (size_t i = 0; i < TMK_COUNT(names); i++)
-        if (strcmp(name, names[i]) == 0) {
-            *out = (enum reduction)i;
-            return TMK_OK;
-        }
-    return tmk_fail(diag, TMK_RANGE, "reduction '%s' is not one of none, add, mul, min, max", name);
+static enum tmk_status reduction_of(const struct tmk_node *node, int *out, struct tmk_diag *diag) {
+    return tmk_choice(node, "reduction", "none add mul min max", out, diag);
 }
 
 /* Integers wrap around: the arithmetic is that of uint64_t, cut to the type. */
 #define COMBINE_INTEGER(type)                                                                      \
-    static void combine_##type(enum reduction how, void *into, const void *with, size_t n) {       \
+    static void combine_##type(int how, void *into, const void *with, size_t n) {                  \
         type *a = into;                                                                            \
         const type *b = with;                                                                      \
         for (size_t i = 0; i < n; i++)                                                             \
@@ -246,7 +238,7 @@ COMBINE_INTEGER(uint32_t)
 COMBINE_INTEGER(uint64_t)
 
 /* or for sums and maxima, and for products and minima */
-static void combine_bool(enum reduction how, void *into, const void *with, size_t n) {
+static void combine_bool(int how, void *into, const void *with, size_t n) {
     uint8_t *a = into;
     const uint8_t *b = with;
     bool either = how == REDUCE_ADD || how == REDUCE_MAX;
@@ -254,7 +246,7 @@ static void combine_bool(enum reduction how, void *into, const void *with, size_
         a[i] = how == REDUCE_NONE ? b[i] : either ? a[i] | b[i] : a[i] & b[i];
 }
 
-static void combine_float(enum reduction how, void *into, const void *with, size_t n) {
+static void combine_float(int how, void *into, const void *with, size_t n) {
     float *a = into;
     const float *b = with;
     for (size_t i = 0; i < n; i++)
@@ -277,7 +269,7 @@ static void combine_float(enum reduction how, void *into, const void *with, size
         }
 }
 
-typedef void combine_fn(enum reduction how, void *into, const void *with, size_t n);
+typedef void combine_fn(int how, void *into, const void *with, size_t n);
 
 /* NULL: not a type to calculate with. */
 static combine_fn *combine_for(enum tmk_dtype dtype) {
@@ -310,7 +302,7 @@ static combine_fn *combine_for(enum tmk_dtype dtype) {
 /* What both operators check, and what they answer: the shape of `data`. */
 static enum tmk_status scatter_types(struct tmk_infer *infer) {
     const struct tmk_tensor *data = infer->in[0], *updates = infer->in[2];
-    enum reduction how = REDUCE_NONE;
+    int how;
     TMK_TRY(reduction_of(infer->node, &how, infer->diag));
     TMK_TRY(tmk_want_dtype(updates, data->dtype, "the updates", infer->diag));
     if (how != REDUCE_NONE && !combine_for(data->dtype))
@@ -335,7 +327,7 @@ static enum tmk_status scatter_elements_infer(struct tmk_infer *infer) {
 static enum tmk_status scatter_elements_run(struct tmk_run *run) {
     const struct tmk_tensor *data = run->in[0], *indices = run->in[1], *updates = run->in[2];
     struct tmk_tensor *out = tmk_run_out(run, 0);
-    enum reduction how = REDUCE_NONE;
+    int how;
     int32_t axis, last = data->shape.rank - 1;
     TMK_TRY(reduction_of(run->node, &how, run->diag));
     TMK_TRY(axis_of(run->node, data, &axis, run->diag));
@@ -393,7 +385,7 @@ static enum tmk_status scatter_nd_infer(struct tmk_infer *infer) {
 static enum tmk_status scatter_nd_run(struct tmk_run *run) {
     const struct tmk_tensor *data = run->in[0], *indices = run->in[1], *updates = run->in[2];
     struct tmk_tensor *out = tmk_run_out(run, 0);
-    enum reduction how = REDUCE_NONE;
+    int how;
     TMK_TRY(reduction_of(run->node, &how, run->diag));
     TMK_TRY(tmk_run_view(run));
     int32_t q = indices->shape.rank, tuple = (int32_t)indices->shape.dim[q - 1];
@@ -423,12 +415,8 @@ static enum tmk_status scatter_nd_run(struct tmk_run *run) {
 /* TensorScatter: writes a stretch of a sequence into a cache, at a place of each sample's own. */
 
 static enum tmk_status read_node(const struct tmk_node *node, int32_t rank, int32_t *axis,
-                                 bool *circular, struct tmk_diag *diag) {
-    const char *mode = tmk_node_string(node, "mode", "linear");
-    *circular = strcmp(mode, "circular") == 0;
-    if (!*circular && strcmp(mode, "linear") != 0)
-        return tmk_fail(diag, TMK_RANGE, "attribute 'mode' is '%s', neither linear nor circular",
-                        mode);
+                                 int *circular, struct tmk_diag *diag) {
+    TMK_TRY(tmk_choice(node, "mode", "linear circular", circular, diag));
     TMK_TRY(tmk_axis(tmk_node_int(node, "axis", -2), rank, axis, diag));
     if (*axis == 0)
         return tmk_fail(diag, TMK_RANGE, "attribute 'axis' names the axis of the batch");
@@ -440,7 +428,7 @@ static enum tmk_status infer_tensor_scatter(struct tmk_infer *infer) {
                             *places = tmk_infer_in(infer, 2);
     struct tmk_diag *diag = infer->diag;
     int32_t axis;
-    bool circular;
+    int circular;
     if (!tmk_dtype_size(cache->dtype))
         return tmk_fail(diag, TMK_TYPE, "the input is of type %s", tmk_dtype_name(cache->dtype));
     TMK_TRY(tmk_want_dtype(update, cache->dtype, "update", diag));
@@ -463,7 +451,7 @@ static enum tmk_status run_tensor_scatter(struct tmk_run *run) {
     const struct tmk_shape *shape = &cache->shape;
     struct tmk_tensor *y = tmk_run_out(run, 0);
     int32_t axis;
-    bool circular;
+    int circular;
     TMK_TRY(read_node(run->node, shape->rank, &axis, &circular, run->diag));
     size_t batch = (size_t)shape->dim[0], middle = tmk_shape_product(shape, 1, axis),
            length = (size_t)shape->dim[axis], n = (size_t)update->shape.dim[axis],

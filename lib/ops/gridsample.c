@@ -22,25 +22,13 @@ struct sampling {
 /* Version 16 has bilinear and bicubic where version 20 has linear and cubic. */
 static enum tmk_status read_sampling(const struct tmk_node *node, struct sampling *s,
                                      struct tmk_diag *diag) {
-    const char *mode = tmk_node_string(node, "mode", "linear");
-    const char *padding = tmk_node_string(node, "padding_mode", "zeros");
-    if (strcmp(mode, "nearest") == 0)
-        s->mode = SAMPLE_NEAREST;
-    else if (strcmp(mode, "linear") == 0 || strcmp(mode, "bilinear") == 0)
-        s->mode = SAMPLE_LINEAR;
-    else if (strcmp(mode, "cubic") == 0 || strcmp(mode, "bicubic") == 0)
-        s->mode = SAMPLE_CUBIC;
-    else
-        return tmk_fail(diag, TMK_RANGE, "mode '%s' is not one of nearest, linear, cubic", mode);
-    if (strcmp(padding, "zeros") == 0)
-        s->padding = PAD_ZEROS;
-    else if (strcmp(padding, "border") == 0)
-        s->padding = PAD_BORDER;
-    else if (strcmp(padding, "reflection") == 0)
-        s->padding = PAD_REFLECTION;
-    else
-        return tmk_fail(diag, TMK_RANGE,
-                        "padding_mode '%s' is not one of zeros, border, reflection", padding);
+    static const enum sample_mode modes[] = {SAMPLE_LINEAR, SAMPLE_LINEAR, SAMPLE_CUBIC,
+                                             SAMPLE_CUBIC, SAMPLE_NEAREST};
+    int mode, padding;
+    TMK_TRY(tmk_choice(node, "mode", "linear bilinear cubic bicubic nearest", &mode, diag));
+    TMK_TRY(tmk_choice(node, "padding_mode", "zeros border reflection", &padding, diag));
+    s->mode = modes[mode];
+    s->padding = (enum sample_padding)padding;
     s->align = tmk_node_int(node, "align_corners", 0) != 0;
     return TMK_OK;
 }

@@ -28,6 +28,20 @@ enum tmk_status tmk_scratch_floats(struct tmk_run *run, size_t a, size_t b, size
     return *out ? TMK_OK : tmk_nomem(run->diag);
 }
 
+enum tmk_status tmk_choice(const struct tmk_node *node, const char *attr, const char *names,
+                           int *out, struct tmk_diag *diag) {
+    const char *text = tmk_node_string(node, attr, NULL), *at = names;
+    for (*out = 0; text && *at; ++*out) {
+        const size_t n = strcspn(at, " ");
+        if (strlen(text) == n && memcmp(text, at, n) == 0)
+            return TMK_OK;
+        at += n + (at[n] == ' ');
+    }
+    return text ? tmk_fail(diag, TMK_RANGE, "attribute '%s' is '%s', not one of: %s", attr, text,
+                           names)
+                : TMK_OK;
+}
+
 enum tmk_status tmk_axis(int64_t axis, int32_t rank, int32_t *out, struct tmk_diag *diag) {
     if (axis < -(int64_t)rank || axis >= rank)
         return tmk_fail(diag, TMK_RANGE, "axis %lld is outside [-%d, %d)", (long long)axis, rank,

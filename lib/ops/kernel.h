@@ -52,6 +52,11 @@ enum tmk_status tmk_run_show(struct tmk_run *run, uint32_t i, const float *x, si
 void *tmk_scratch(struct tmk_run *run, size_t count, size_t element);
 enum tmk_status tmk_scratch_floats(struct tmk_run *run, size_t a, size_t b, size_t c, float **out);
 
+/* Which of the names, separated by blanks, the text attribute is, counted from 0; absent: the
+ * first. TMK_RANGE: none of them. */
+enum tmk_status tmk_choice(const struct tmk_node *node, const char *attr, const char *names,
+                           int *out, struct tmk_diag *diag);
+
 /* -rank <= axis < rank becomes 0 <= axis < rank; TMK_RANGE otherwise. */
 enum tmk_status tmk_axis(int64_t axis, int32_t rank, int32_t *out, struct tmk_diag *diag);
 /* NumPy's broadcasting of two shapes; TMK_SHAPE when they do not fit. `out` may be `a` or `b`. */

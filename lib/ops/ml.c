@@ -80,20 +80,12 @@ static enum tmk_status scaler_run(struct tmk_run *run) {
 
 /* ---- Normalizer: each row by its largest magnitude, sum of magnitudes, or length ---- */
 
-enum norm { NORM_MAX, NORM_L1, NORM_L2, NORMS };
-
-static enum norm norm_of(const struct tmk_node *node) {
-    static const char *const names[] = {"MAX", "L1", "L2"};
-    const char *name = tmk_node_string(node, "norm", "MAX");
-    int i = 0;
-    while (i < NORMS && strcmp(names[i], name) != 0)
-        i++;
-    return (enum norm)i;
-}
+enum { NORM_MAX, NORM_L1, NORM_L2 };
+static const char norms[] = "MAX L1 L2";
 
 static enum tmk_status normalizer_infer(struct tmk_infer *infer) {
-    if (norm_of(infer->node) == NORMS)
-        return tmk_fail(infer->diag, TMK_GRAPH, "attribute 'norm' is none of MAX, L1 and L2");
+    int norm;
+    TMK_TRY(tmk_choice(infer->node, "norm", norms, &norm, infer->diag));
     if (infer->in[0]->shape.rank < 1 || infer->in[0]->shape.rank > 2)
         return tmk_fail(infer->diag, TMK_SHAPE, "input 'X' must have one or two axes, but has %d",
                         infer->in[0]->shape.rank);
@@ -101,7 +93,7 @@ static enum tmk_status normalizer_infer(struct tmk_infer *infer) {
 }
 
 /* MAX divides by the largest value, not magnitude, as ONNX Runtime does. */
-static double row_norm(enum norm norm, const float *x, size_t n) {
+static double row_norm(int norm, const float *x, size_t n) {
     double sum = 0, most = n ? (double)x[0] : 0;
     for (size_t i = 0; i < n; i++) {
         double v = (double)x[i];
@@ -116,10 +108,12 @@ static enum tmk_status normalizer_run(struct tmk_run *run) {
     struct tmk_tensor *out = tmk_run_out(run, 0);
     size_t n = (size_t)shape->dim[shape->rank - 1],
            rows = tmk_shape_product(shape, 0, shape->rank - 1);
+    int norm;
+    TMK_TRY(tmk_choice(run->node, "norm", norms, &norm, run->diag));
     for (size_t r = 0; out && r < rows; r++) {
         float *y = (float *)out->data + r * n;
         const float *x = row_floats(run->in[0], r * n, n, y);
-        double by = row_norm(norm_of(run->node), x, n);
+        double by = row_norm(norm, x, n);
         for (size_t i = 0; i < n; i++)
             y[i] = by != 0 ? (float)((double)x[i] / by) : x[i];
     }
@@ -162,22 +156,11 @@ static enum tmk_status extractor_run(struct tmk_run *run) {
     return TMK_OK;
 }
 
-enum tmk_status tmk_ml_choice(const struct tmk_node *node, const char *attr,
-                              const char *const *names, size_t n, size_t *out,
-                              struct tmk_diag *diag) {
-    const char *name = tmk_node_string(node, attr, names[0]);
-    for (*out = 0; *out < n; ++*out)
-        if (strcmp(names[*out], name) == 0)
-            return TMK_OK;
-    return tmk_fail(diag, TMK_GRAPH, "attribute '%s' is '%s', which is not known", attr, name);
-}
-
 enum tmk_status tmk_ml_transform_of(const struct tmk_node *node, enum tmk_ml_transform *out,
                                     struct tmk_diag *diag) {
-    static const char *const names[TMK_ML_TRANSFORMS] = {"NONE", "SOFTMAX", "LOGISTIC",
-                                                         "SOFTMAX_ZERO", "PROBIT"};
-    size_t i;
-    TMK_TRY(tmk_ml_choice(node, "post_transform", names, TMK_ML_TRANSFORMS, &i, diag));
+    int i;
+    TMK_TRY(
+        tmk_choice(node, "post_transform", "NONE SOFTMAX LOGISTIC SOFTMAX_ZERO PROBIT", &i, diag));
     *out = (enum tmk_ml_transform)i;
     return TMK_OK;
 }

@@ -9,11 +9,6 @@
 
 #define TMK_DOMAIN_ML "ai.onnx.ml"
 
-/* TMK_GRAPH unless the attribute, absent: the first name, is one of n names. */
-TMK_NODISCARD enum tmk_status tmk_ml_choice(const struct tmk_node *node, const char *attr,
-                                            const char *const *names, size_t n, size_t *out,
-                                            struct tmk_diag *diag);
-
 /* What becomes of scores. In the order of TreeEnsemble's numbers. */
 enum tmk_ml_transform {
     TMK_ML_NONE,

@@ -130,7 +130,7 @@ static enum tmk_status run_classifier(struct tmk_run *run) {
 
 /* ---- SVMRegressor and SVMClassifier ---- */
 
-enum kernel { KERNEL_LINEAR, KERNEL_POLY, KERNEL_RBF, KERNEL_SIGMOID, KERNELS };
+enum kernel { KERNEL_LINEAR, KERNEL_POLY, KERNEL_RBF, KERNEL_SIGMOID };
 
 struct svm {
     struct tmk_ml_rows rows;
@@ -148,11 +148,11 @@ struct svm {
 
 static enum tmk_status find_kernel(const struct tmk_node *node, const struct tmk_tensor *x,
                                    struct svm *s, struct tmk_diag *diag) {
-    static const char *const names[KERNELS] = {"LINEAR", "POLY", "RBF", "SIGMOID"};
-    size_t kernel, n;
+    size_t n;
+    int kernel;
     const float *params = tmk_node_floats(node, "kernel_params", &n);
     TMK_TRY(tmk_ml_rows_of(x, &s->rows, diag));
-    TMK_TRY(tmk_ml_choice(node, "kernel_type", names, KERNELS, &kernel, diag));
+    TMK_TRY(tmk_choice(node, "kernel_type", "LINEAR POLY RBF SIGMOID", &kernel, diag));
     s->kernel = (enum kernel)kernel;
     s->gamma = n > 0 ? params[0] : 0;
     s->coef0 = n > 1 ? params[1] : 0;

@@ -14,16 +14,15 @@ static const char *kind_of(const struct tmk_node *node) {
 static enum tmk_status find_regressor(const struct tmk_node *node, const struct tmk_tensor *x,
                                       struct tmk_ml_rows *rows, struct tmk_forest *f,
                                       struct tmk_diag *diag) {
-    static const char *const names[TMK_AGGREGATES] = {"SUM", "AVERAGE", "MIN", "MAX"};
     static const enum tmk_aggregate means[] = {TMK_AGGREGATE_SUM, TMK_AGGREGATE_AVERAGE,
                                                TMK_AGGREGATE_MIN, TMK_AGGREGATE_MAX};
     const int64_t targets = tmk_node_int(node, "n_targets", 1);
-    size_t aggregate = 0;
+    int aggregate = 0;
     TMK_TRY(tmk_ml_rows_of(x, rows, diag));
     if (targets < 1 || targets > INT32_MAX)
         return tmk_fail(diag, TMK_RANGE, "attribute 'n_targets' is %lld", (long long)targets);
     if (kind_of(node))
-        TMK_TRY(tmk_ml_choice(node, "aggregate_function", names, TMK_AGGREGATES, &aggregate, diag));
+        TMK_TRY(tmk_choice(node, "aggregate_function", "SUM AVERAGE MIN MAX", &aggregate, diag));
     TMK_TRY(tmk_forest_plant(node, kind_of(node), (size_t)targets, f, diag));
     if (kind_of(node))
         f->aggregate = means[aggregate];

@@ -135,14 +135,10 @@ static enum tmk_status run_padding(struct tmk_run *run, const struct padding *p,
 
 static enum tmk_status mode_of(const struct tmk_node *node, enum pad_mode *mode,
                                struct tmk_diag *diag) {
-    static const char *const names[] = {"constant", "reflect", "edge", "wrap"};
-    const char *name = tmk_node_string(node, "mode", "constant");
-    for (size_t i = 0; i < TMK_COUNT(names); i++)
-        if (strcmp(name, names[i]) == 0) {
-            *mode = (enum pad_mode)i;
-            return TMK_OK;
-        }
-    return tmk_fail(diag, TMK_RANGE, "mode '%s' is not one of constant, reflect, edge, wrap", name);
+    int i;
+    TMK_TRY(tmk_choice(node, "mode", "constant reflect edge wrap", &i, diag));
+    *mode = (enum pad_mode)i;
+    return TMK_OK;
 }
 
 /* `amounts`: all the befores, then all the afters, of `n_axes` axes. */

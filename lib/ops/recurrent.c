@@ -130,15 +130,12 @@ static enum tmk_status want_weights(const struct tmk_infer *infer, const struct 
 /* Attributes and the shapes of X and R. */
 static enum tmk_status read_sizes(const struct tmk_node *node, const struct tmk_tensor *const *in,
                                   struct sizes *s, struct tmk_diag *diag) {
-    const char *direction = tmk_node_string(node, "direction", "forward");
     int64_t layout = tmk_node_int(node, "layout", 0);
-    bool both = strcmp(direction, "bidirectional") == 0,
-         coded = ((const struct tmk_cell *)node->row->table)->coded;
-    s->first_reversed = strcmp(direction, "reverse") == 0;
-    s->directions = both ? 2 : 1;
-    if (!both && !s->first_reversed && strcmp(direction, "forward") != 0)
-        return tmk_fail(diag, TMK_RANGE, "attribute 'direction' is '%s', which means nothing here",
-                        direction);
+    const bool coded = ((const struct tmk_cell *)node->row->table)->coded;
+    int direction;
+    TMK_TRY(tmk_choice(node, "direction", "forward reverse bidirectional", &direction, diag));
+    s->first_reversed = direction == 1;
+    s->directions = direction == 2 ? 2 : 1;
     if (layout != 0 && layout != 1)
         return tmk_fail(diag, TMK_RANGE, "attribute 'layout' is %lld, neither 0 nor 1",
                         (long long)layout);

@@ -12,43 +12,25 @@
 
 /* ---- what is asked for ---- */
 
-static enum tmk_status read_choice(const struct tmk_node *node, const char *name,
-                                   const char *const *names, size_t n, int *out,
-                                   struct tmk_diag *diag) {
-    const char *text = tmk_node_string(node, name, names[0]);
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(text, names[i]) == 0) {
-            *out = (int)i;
-            return TMK_OK;
-        }
-    return tmk_fail(diag, TMK_RANGE, "attribute '%s' is '%s', which means nothing here", name,
-                    text);
-}
-
 /* In the order of the enums. */
-static const char *const modes[] = {"nearest", "linear", "cubic"};
-static const char *const old_modes[] = {"nearest", "linear", "bilinear"};
-static const char *const places[] = {
-    "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners",
-    "asymmetric", "tf_half_pixel_for_nn", "tf_crop_and_resize"};
-static const char *const nearests[] = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"};
-static const char *const policies[] = {"stretch", "not_larger", "not_smaller"};
+static const char places[] = "half_pixel half_pixel_symmetric pytorch_half_pixel align_corners "
+                             "asymmetric tf_half_pixel_for_nn tf_crop_and_resize",
+                  nearests[] = "round_prefer_floor round_prefer_ceil floor ceil";
 
 /* Operator sets before 11 know a mode only. */
 static enum tmk_status read_options(const struct tmk_node *node, struct tmk_resize *r,
                                     struct tmk_diag *diag) {
     int mode = 0, place = 0, nearest = 0;
     if (node->row->until < 11) {
-        TMK_TRY(read_choice(node, "mode", old_modes, TMK_COUNT(old_modes), &mode, diag));
+        TMK_TRY(tmk_choice(node, "mode", "nearest linear bilinear", &mode, diag));
         r->mode = mode ? TMK_RESIZE_LINEAR : TMK_RESIZE_NEAREST;
         r->place = TMK_PLACE_ASYMMETRIC;
         r->nearest = TMK_NEAREST_SIMPLE;
         return TMK_OK;
     }
-    TMK_TRY(read_choice(node, "mode", modes, TMK_COUNT(modes), &mode, diag));
-    TMK_TRY(read_choice(node, "coordinate_transformation_mode", places, TMK_COUNT(places), &place,
-                        diag));
-    TMK_TRY(read_choice(node, "nearest_mode", nearests, TMK_COUNT(nearests), &nearest, diag));
+    TMK_TRY(tmk_choice(node, "mode", "nearest linear cubic", &mode, diag));
+    TMK_TRY(tmk_choice(node, "coordinate_transformation_mode", places, &place, diag));
+    TMK_TRY(tmk_choice(node, "nearest_mode", nearests, &nearest, diag));
     r->mode = (enum tmk_resize_mode)mode;
     r->place = (enum tmk_resize_place)place;
     r->nearest = (enum tmk_resize_nearest)nearest;
@@ -105,8 +87,8 @@ static enum tmk_status set_sizes(const struct tmk_node *node, struct tmk_resize 
                                  struct tmk_diag *diag) {
     int policy = 0;
     float common = 0;
-    TMK_TRY(read_choice(node, "keep_aspect_ratio_policy", policies, TMK_COUNT(policies), &policy,
-                        diag));
+    TMK_TRY(tmk_choice(node, "keep_aspect_ratio_policy", "stretch not_larger not_smaller", &policy,
+                       diag));
     for (size_t i = 0; i < n; i++) {
         if (sizes[i] < 0 || sizes[i] > INT64_MAX / 4 || (r->in[axes[i]] == 0 && sizes[i] > 0))
             return tmk_fail(diag, TMK_RANGE, "axis %d of %lld elements is to have %lld",
@@ -190,8 +172,9 @@ static enum tmk_status infer_common(struct tmk_infer *infer, const struct tmk_te
     bool known;
     TMK_TRY(read_resize(infer->node, x, scales, sizes, &r, &known, infer->diag));
     if (!tmk_dtype_size(x->dtype) || (x->dtype == TMK_BOOL && r.mode != TMK_RESIZE_NEAREST))
-        return tmk_fail(infer->diag, TMK_TYPE, "the input is of type %s, which has no mode '%s'",
-                        tmk_dtype_name(x->dtype), modes[r.mode]);
+        return tmk_fail(infer->diag, TMK_TYPE,
+                        "the input is of type %s, which this mode does not take",
+                        tmk_dtype_name(x->dtype));
     TMK_TRY(want_roi(infer->node, &r, roi, infer->diag));
     struct tmk_shape shape = {.rank = r.rank};
     memcpy(shape.dim, r.out, sizeof shape.dim);

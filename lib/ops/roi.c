@@ -120,20 +120,16 @@ struct align {
 
 static enum tmk_status read_align(const struct tmk_node *node, struct align *out,
                                   struct tmk_diag *diag) {
-    const char *mode = tmk_node_string(node, "mode", "avg"),
-               *shift = tmk_node_string(node, "coordinate_transformation_mode",
-                                        node->row->since < 16 ? "output_half_pixel" : "half_pixel");
-    struct align align = {.max = strcmp(mode, "max") == 0,
-                          .half_pixel = strcmp(shift, "half_pixel") == 0,
+    const bool old = node->row->since < 16;
+    int max, other;
+    TMK_TRY(tmk_choice(node, "mode", "avg max", &max, diag));
+    TMK_TRY(tmk_choice(node, "coordinate_transformation_mode",
+                       old ? "output_half_pixel half_pixel" : "half_pixel output_half_pixel",
+                       &other, diag));
+    struct align align = {.max = max != 0,
+                          .half_pixel = old == (other != 0),
                           .sampling = tmk_node_int(node, "sampling_ratio", 0),
                           .scale = (double)tmk_node_float(node, "spatial_scale", 1)};
-    if (!align.max && strcmp(mode, "avg") != 0)
-        return tmk_fail(diag, TMK_RANGE, "mode '%s' is neither avg nor max", mode);
-    if (!align.half_pixel && strcmp(shift, "output_half_pixel") != 0)
-        return tmk_fail(diag, TMK_RANGE,
-                        "coordinate_transformation_mode '%s' is neither half_pixel nor "
-                        "output_half_pixel",
-                        shift);
     if (align.sampling < 0 || align.sampling > MOST_SAMPLES)
         return tmk_fail(diag, TMK_RANGE, "sampling_ratio is %lld", (long long)align.sampling);
     *out = align;

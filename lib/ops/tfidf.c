@@ -73,8 +73,8 @@ static enum tmk_status read_pool(const struct tmk_node *node, struct pool *pool,
 
 static enum tmk_status tfidf_infer(struct tmk_infer *infer) {
     const struct tmk_tensor *x = infer->in[0];
-    const char *mode = tmk_node_string(infer->node, "mode", "");
     struct pool pool;
+    int mode;
     int64_t width;
     size_t weights;
     if (x->dtype != TMK_INT32)
@@ -82,8 +82,7 @@ static enum tmk_status tfidf_infer(struct tmk_infer *infer) {
     if (x->shape.rank > 2)
         return tmk_fail(infer->diag, TMK_SHAPE, "X has %d axes, and may have 2",
                         (int)x->shape.rank);
-    if (strcmp(mode, "TF") != 0 && strcmp(mode, "IDF") != 0 && strcmp(mode, "TFIDF") != 0)
-        return tmk_fail(infer->diag, TMK_RANGE, "mode is '%s', none of TF, IDF, TFIDF", mode);
+    TMK_TRY(tmk_choice(infer->node, "mode", "TF IDF TFIDF", &mode, infer->diag));
     TMK_TRY(read_pool(infer->node, &pool, &width, infer->diag));
     if (tmk_node_floats(infer->node, "weights", &weights) && weights < (size_t)width)
         return tmk_fail(infer->diag, TMK_SHAPE, "%zu weights for %lld columns", weights,

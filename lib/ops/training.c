@@ -10,29 +10,15 @@
  * sum of the weights (1 without weights). Places of class `ignore_index` cost and weigh nothing.
  * All sums are in double. */
 
-enum reduction { REDUCE_NONE, REDUCE_SUM, REDUCE_MEAN };
-
-static enum tmk_status read_reduction(const struct tmk_node *node, enum reduction *out,
-                                      struct tmk_diag *diag) {
-    const char *text = tmk_node_string(node, "reduction", "mean");
-    if (strcmp(text, "none") == 0)
-        *out = REDUCE_NONE;
-    else if (strcmp(text, "sum") == 0)
-        *out = REDUCE_SUM;
-    else if (strcmp(text, "mean") == 0)
-        *out = REDUCE_MEAN;
-    else
-        return tmk_fail(diag, TMK_RANGE, "attribute 'reduction' is '%s', not none, sum or mean",
-                        text);
-    return TMK_OK;
-}
+enum { REDUCE_MEAN, REDUCE_SUM, REDUCE_NONE };
+static const char reductions[] = "mean sum none";
 
 static enum tmk_status infer_loss(struct tmk_infer *infer) {
     const struct tmk_tensor *x = infer->in[0], *target = infer->in[1],
                             *weight = tmk_infer_in(infer, 2);
     struct tmk_diag *diag = infer->diag;
-    enum reduction reduction;
-    TMK_TRY(read_reduction(infer->node, &reduction, diag));
+    int reduction;
+    TMK_TRY(tmk_choice(infer->node, "reduction", reductions, &reduction, diag));
     TMK_TRY(tmk_want_dtype(x, TMK_FLOAT32, "input 0", diag));
     TMK_TRY(tmk_want_indices(target, "input 1, the classes,", diag));
     bool fits = x->shape.rank >= 2 && target->shape.rank == x->shape.rank - 1 &&
@@ -73,9 +59,9 @@ static enum tmk_status run_loss(struct tmk_run *run, bool softmax) {
            places = tmk_tensor_count(target);
     bool ignores = tmk_node_attr(run->node, "ignore_index") != NULL;
     int64_t ignored = tmk_node_int(run->node, "ignore_index", 0);
-    enum reduction reduction;
+    int reduction;
     double sum = 0, weights = 0;
-    TMK_TRY(read_reduction(run->node, &reduction, run->diag));
+    TMK_TRY(tmk_choice(run->node, "reduction", reductions, &reduction, run->diag));
     for (size_t n = 0, at = 0; n < batch && places; n++)
         for (size_t j = 0; j < inner; j++, at++) {
             int64_t class = tmk_index_at(target, at);

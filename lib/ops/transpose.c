@@ -60,7 +60,7 @@ static enum tmk_status transpose_run(struct tmk_run *run) {
 
 static enum tmk_status read_block(const struct tmk_infer *infer, int64_t *block) {
     const struct tmk_tensor *x = infer->in[0];
-    const char *mode = tmk_node_string(infer->node, "mode", "DCR");
+    int mode;
     *block = tmk_node_int(infer->node, "blocksize", 0);
     if (!tmk_dtype_size(x->dtype))
         return tmk_fail(infer->diag, TMK_TYPE, "the input is of type %s", tmk_dtype_name(x->dtype));
@@ -68,10 +68,7 @@ static enum tmk_status read_block(const struct tmk_infer *infer, int64_t *block)
         return tmk_fail(infer->diag, TMK_SHAPE, "the input has rank %d, not 4", (int)x->shape.rank);
     if (*block < 1 || *block > INT16_MAX)
         return tmk_fail(infer->diag, TMK_RANGE, "attribute 'blocksize' is %lld", (long long)*block);
-    if (strcmp(mode, "DCR") != 0 && strcmp(mode, "CRD") != 0)
-        return tmk_fail(infer->diag, TMK_RANGE, "attribute 'mode' is '%s', neither DCR nor CRD",
-                        mode);
-    return TMK_OK;
+    return tmk_choice(infer->node, "mode", "DCR CRD", &mode, infer->diag);
 }
 
 static enum tmk_status infer_depth_to_space(struct tmk_infer *infer) {

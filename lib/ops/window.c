@@ -31,19 +31,11 @@ enum padding { PAD_EXPLICIT, PAD_UPPER, PAD_LOWER, PAD_VALID };
 
 static enum tmk_status read_auto_pad(const struct tmk_node *node, enum padding *out,
                                      struct tmk_diag *diag) {
-    static const char *const names[] = {"NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"};
-    const char *text = tmk_node_string(node, "auto_pad", "NOTSET");
-    if (!*text)
-        text = names[PAD_EXPLICIT];
-    for (size_t i = 0; i < TMK_COUNT(names); i++)
-        if (strcmp(text, names[i]) == 0) {
-            *out = (enum padding)i;
-            return TMK_OK;
-        }
-    return tmk_fail(diag, TMK_RANGE,
-                    "attribute 'auto_pad' is '%s', none of NOTSET, SAME_UPPER, "
-                    "SAME_LOWER, VALID",
-                    text);
+    int i = PAD_EXPLICIT;
+    if (*tmk_node_string(node, "auto_pad", ""))
+        TMK_TRY(tmk_choice(node, "auto_pad", "NOTSET SAME_UPPER SAME_LOWER VALID", &i, diag));
+    *out = (enum padding)i;
+    return TMK_OK;
 }
 
 static int64_t tap_reach(const struct tmk_window *window, int32_t i) {

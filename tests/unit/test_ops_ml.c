@@ -49,7 +49,7 @@ TEST(trees_that_are_none_are_refused) {
     refuses(
         17, ROWS,
         TREE("0", "[1,0,0]", "[2,0,0]", "[0,1,2]", MODES, WEIGHTS ", post_transform=\"COSINE\""),
-        TMK_GRAPH, "COSINE");
+        TMK_RANGE, "COSINE");
 }
 
 #define PLACED(yes, no, mode, more)                                                                \
