@@ -56,14 +56,9 @@ static enum tmk_status read_operand(const struct tmk_node *node, const struct tm
 /* A cache of no position may have heads of any size: exporters leave it symbolic. */
 static enum tmk_status want_past(const struct tmk_tensor *past, const char *what,
                                  const struct sizes *s, int64_t size, struct tmk_diag *diag) {
-    const int64_t *dim = past->shape.dim;
-    TMK_TRY(tmk_want_dtype(past, TMK_FLOAT32, what, diag));
-    if (past->shape.rank != 4 || dim[0] != s->batch || dim[1] != s->kv_heads || dim[2] != s->past ||
-        (s->past && dim[3] != size))
-        return tmk_fail(diag, TMK_SHAPE, "input '%s' is %s, not [%lld,%lld,%lld,%lld]", what,
-                        TMK_SHAPE_TEXT(&past->shape), (long long)s->batch, (long long)s->kv_heads,
-                        (long long)s->past, (long long)size);
-    return TMK_OK;
+    return tmk_want_shape(
+        past, TMK_FLOAT32, what,
+        &(struct tmk_shape){4, {s->batch, s->kv_heads, s->past, s->past ? size : -1}}, diag);
 }
 
 /* `in` holds n inputs. */
@@ -144,15 +139,11 @@ static enum tmk_status infer_attention(struct tmk_infer *infer) {
     TMK_TRY(check_attributes(infer->node, infer->diag));
     if (mask)
         TMK_TRY(check_mask(infer->node, mask, &s, infer->diag));
-    if (lengths) {
-        TMK_TRY(tmk_want_dtype(lengths, TMK_INT64, "nonpad_kv_seqlen", infer->diag));
-        if (lengths->shape.rank != 1 || lengths->shape.dim[0] != s.batch)
-            return tmk_fail(infer->diag, TMK_SHAPE, "input 'nonpad_kv_seqlen' is not of %lld",
-                            (long long)s.batch);
-        if (tmk_infer_in(infer, IN_PAST_KEY))
-            return tmk_fail(infer->diag, TMK_GRAPH,
-                            "inputs 'nonpad_kv_seqlen' and 'past_key' exclude each other");
-    }
+    TMK_TRY(tmk_want_shape(lengths, TMK_INT64, "nonpad_kv_seqlen",
+                           &(struct tmk_shape){1, {s.batch}}, infer->diag));
+    if (lengths && tmk_infer_in(infer, IN_PAST_KEY))
+        return tmk_fail(infer->diag, TMK_GRAPH,
+                        "inputs 'nonpad_kv_seqlen' and 'past_key' exclude each other");
     struct tmk_shape y = {4, {s.batch, s.q_heads, s.queries, s.value_size}};
     if (s.packed) {
         y = (struct tmk_shape){3, {s.batch, s.queries, 0}};

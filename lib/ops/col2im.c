@@ -68,8 +68,8 @@ static enum tmk_status col2im_infer(struct tmk_infer *infer) {
     if (dtype != TMK_FLOAT32 && !(tmk_dtype_is_integer(dtype) && dtype < TMK_UINT4))
         return tmk_fail(infer->diag, TMK_TYPE, "%s cannot be added up", tmk_dtype_name(dtype));
     TMK_TRY(read_columns(infer->node, infer->in, &c, infer->diag));
-    if (in->rank != 3)
-        return tmk_fail(infer->diag, TMK_SHAPE, "the input has %d axes instead of 3", in->rank);
+    TMK_TRY(tmk_want_shape(infer->in[0], dtype, "input", &(struct tmk_shape){3, {-1, -1, -1}},
+                           infer->diag));
     if (!c.known)
         return TMK_OK;
     int64_t block = 1, steps = 1;

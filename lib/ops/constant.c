@@ -171,9 +171,7 @@ static enum tmk_status range_infer(struct tmk_infer *infer) {
         return tmk_fail(infer->diag, TMK_TYPE, "a range of %s is not possible",
                         tmk_dtype_name(dtype));
     for (uint32_t i = 0; i < 3; i++) {
-        TMK_TRY(tmk_want_dtype(infer->in[i], dtype, what[i], infer->diag));
-        if (tmk_tensor_count(infer->in[i]) != 1)
-            return tmk_fail(infer->diag, TMK_SHAPE, "%s must be one number", what[i]);
+        TMK_TRY(tmk_want_scalar(infer->in[i], dtype, what[i], infer->diag));
         known &= infer->in[i]->data != NULL;
     }
     if (!known)

@@ -46,21 +46,13 @@ enum tmk_status tmk_project_sizes(const struct tmk_node *node, const struct tmk_
                                     .keys = xs->dim[1],
                                     .size = p.part[0] / heads,
                                     .value_size = p.part[2] / heads};
-    if (bias) {
-        TMK_TRY(tmk_want_dtype(bias, TMK_FLOAT32, "bias", diag));
-        if (bias->shape.rank != 1 || bias->shape.dim[0] != p.width)
-            return tmk_fail(diag, TMK_SHAPE, "the bias is %s, not [%lld]",
-                            TMK_SHAPE_TEXT(&bias->shape), (long long)p.width);
-    }
+    TMK_TRY(tmk_want_shape(bias, TMK_FLOAT32, "bias", &(struct tmk_shape){1, {p.width}}, diag));
     if (past) {
-        const struct tmk_shape *shape = &past->shape;
-        TMK_TRY(tmk_want_dtype(past, TMK_FLOAT32, "past", diag));
-        if (shape->rank != 5 || shape->dim[0] != 2 || shape->dim[1] != p.s.batch ||
-            shape->dim[2] != heads || shape->dim[4] != p.s.size || p.s.size != p.s.value_size)
-            return tmk_fail(diag, TMK_SHAPE, "past is %s, not [2,%lld,%lld,past,%lld]",
-                            TMK_SHAPE_TEXT(shape), (long long)p.s.batch, (long long)heads,
-                            (long long)p.s.size);
-        p.s.past = shape->dim[3];
+        TMK_TRY(tmk_want_shape(past, TMK_FLOAT32, "past",
+                               &(struct tmk_shape){5, {2, p.s.batch, heads, -1, p.s.size}}, diag));
+        if (p.s.size != p.s.value_size)
+            return tmk_fail(diag, TMK_SHAPE, "past needs keys and values of one size");
+        p.s.past = past->shape.dim[3];
     }
     if (!tmk_add_i64(p.s.past, p.s.keys, &p.s.total))
         return tmk_fail(diag, TMK_RANGE, "too many keys");
@@ -232,12 +224,9 @@ static enum tmk_status find_keys(const struct tmk_tensor *key, const struct tmk_
 /* A cache of no position may have heads of any size: exporters leave it symbolic. */
 static enum tmk_status check_past(const struct tmk_tensor *past, int64_t size, const char *what,
                                   const struct tmk_attend_sizes *s, struct tmk_diag *diag) {
-    const struct tmk_shape *p = &past->shape;
-    TMK_TRY(tmk_want_dtype(past, TMK_FLOAT32, what, diag));
-    if (p->rank != 4 || p->dim[0] != s->batch || p->dim[1] != s->heads || p->dim[2] != s->past ||
-        (s->past && p->dim[3] != size))
-        return no_fit(what, past, diag);
-    return TMK_OK;
+    return tmk_want_shape(
+        past, TMK_FLOAT32, what,
+        &(struct tmk_shape){4, {s->batch, s->heads, s->past, s->past ? size : -1}}, diag);
 }
 
 static enum tmk_status find_operands(const struct tmk_node *node,
@@ -286,7 +275,6 @@ static enum tmk_status find_operands(const struct tmk_node *node,
 }
 
 enum tmk_status tmk_infer_multihead(struct tmk_infer *infer) {
-    const struct tmk_tensor *bias = tmk_infer_in(infer, TMK_MH_BIAS);
     struct operands o;
     for (uint32_t i = 0; i < infer->n_in; i++) {
         size_t count;
@@ -297,13 +285,9 @@ enum tmk_status tmk_infer_multihead(struct tmk_infer *infer) {
     const struct tmk_attend_sizes *s = &o.s;
     TMK_TRY(tmk_attend_check(s, tmk_infer_in(infer, TMK_MH_MASK),
                              tmk_infer_in(infer, TMK_MH_ATTENTION_BIAS), infer->diag));
-    if (bias) {
-        int64_t width = s->heads * (2 * s->size + s->value_size);
-        TMK_TRY(tmk_want_dtype(bias, TMK_FLOAT32, "bias", infer->diag));
-        if (bias->shape.rank != 1 || bias->shape.dim[0] != width)
-            return tmk_fail(infer->diag, TMK_SHAPE, "the bias is %s, not [%lld]",
-                            TMK_SHAPE_TEXT(&bias->shape), (long long)width);
-    }
+    const struct tmk_shape width = {1, {s->heads * (2 * s->size + s->value_size)}};
+    TMK_TRY(
+        tmk_want_shape(tmk_infer_in(infer, TMK_MH_BIAS), TMK_FLOAT32, "bias", &width, infer->diag));
     struct tmk_shape y = {3, {s->batch, s->queries, s->heads * s->value_size}},
                      key = {4, {s->batch, s->heads, s->total, s->size}}, value = key,
                      products = {4, {s->batch, s->heads, s->queries, s->total}};

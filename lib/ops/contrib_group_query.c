@@ -54,21 +54,6 @@ static enum tmk_status no_fit(const char *what, const struct tmk_tensor *x, stru
                     TMK_SHAPE_TEXT(&x->shape));
 }
 
-static enum tmk_status check_typed(const struct tmk_tensor *x, enum tmk_dtype dtype,
-                                   const char *what, int32_t rank, const int64_t *dims,
-                                   struct tmk_diag *diag) {
-    TMK_TRY(tmk_want_dtype(x, dtype, what, diag));
-    bool fits = x->shape.rank == rank;
-    for (int32_t i = 0; fits && i < rank; i++)
-        fits = x->shape.dim[i] == dims[i];
-    return fits ? TMK_OK : no_fit(what, x, diag);
-}
-
-static enum tmk_status check_shape(const struct tmk_tensor *x, const char *what, int32_t rank,
-                                   const int64_t *dims, struct tmk_diag *diag) {
-    return check_typed(x, TMK_FLOAT32, what, rank, dims, diag);
-}
-
 static enum tmk_status find_heads(const struct tmk_node *node, const struct tmk_tensor *const *in,
                                   uint32_t n, struct sizes *s, struct tmk_diag *diag) {
     const struct tmk_tensor *q = in[TMK_GQ_Q], *k = tmk_operand(in, n, TMK_GQ_K),
@@ -92,12 +77,9 @@ static enum tmk_status find_heads(const struct tmk_node *node, const struct tmk_
     s->size = q->shape.dim[2] / heads;
     if (s->batch > INT32_MAX || s->queries > INT32_MAX || s->size > INT32_MAX)
         return tmk_fail(diag, TMK_RANGE, "the query is too large");
-    const int64_t dims[] = {s->batch, s->queries, s->groups * s->size};
-    if (!s->packed) {
-        TMK_TRY(check_shape(k, "key", 3, dims, diag));
-        TMK_TRY(check_shape(v, "value", 3, dims, diag));
-    }
-    return TMK_OK;
+    const struct tmk_shape part = {3, {s->batch, s->queries, s->groups * s->size}};
+    TMK_TRY(tmk_want_shape(k, TMK_FLOAT32, "key", &part, diag));
+    return tmk_want_shape(v, TMK_FLOAT32, "value", &part, diag);
 }
 
 static enum tmk_status find_cache(const struct tmk_tensor *const *in, uint32_t n, struct sizes *s,
@@ -111,11 +93,11 @@ static enum tmk_status find_cache(const struct tmk_tensor *const *in, uint32_t n
     if (key) {
         s->past = key->shape.rank == 4 ? key->shape.dim[2] : 0;
         /* one of no position may have heads of any size: exporters leave it symbolic */
-        const int64_t dims[] = {s->batch, s->groups, s->past,
-                                s->past ? tmk_cache_width(s->bits, s->size) : key->shape.dim[3]};
+        const struct tmk_shape past = {
+            4, {s->batch, s->groups, s->past, s->past ? tmk_cache_width(s->bits, s->size) : -1}};
         const enum tmk_dtype dtype = tmk_cache_dtype(s->bits);
-        TMK_TRY(check_typed(key, dtype, "past_key", 4, dims, diag));
-        TMK_TRY(check_typed(value, dtype, "past_value", 4, dims, diag));
+        TMK_TRY(tmk_want_shape(key, dtype, "past_key", &past, diag));
+        TMK_TRY(tmk_want_shape(value, dtype, "past_value", &past, diag));
     }
     TMK_TRY(tmk_want_dtype(lengths, TMK_INT32, "seqlens_k", diag));
     if (!tmk_shape_count(&lengths->shape, &count) || count != (size_t)s->batch)
@@ -167,10 +149,9 @@ static enum tmk_status check_norms(const struct tmk_tensor *const *in, uint32_t 
     if (!query != !key)
         return tmk_fail(diag, TMK_GRAPH,
                         "one of q_norm_weight and k_norm_weight without the other");
-    if (!query)
-        return TMK_OK;
-    TMK_TRY(check_shape(query, "q_norm_weight", 1, &s->size, diag));
-    return check_shape(key, "k_norm_weight", 1, &s->size, diag);
+    const struct tmk_shape size = {1, {s->size}};
+    TMK_TRY(tmk_want_shape(query, TMK_FLOAT32, "q_norm_weight", &size, diag));
+    return tmk_want_shape(key, TMK_FLOAT32, "k_norm_weight", &size, diag);
 }
 
 static enum tmk_status check_addends(const struct tmk_tensor *const *in, uint32_t n,
@@ -185,9 +166,7 @@ static enum tmk_status check_addends(const struct tmk_tensor *const *in, uint32_
             (s->known && b->dim[3] < s->total))
             return no_fit("attention_bias", bias, diag);
     }
-    if (sink)
-        return check_shape(sink, "head_sink", 1, &s->heads, diag);
-    return TMK_OK;
+    return tmk_want_shape(sink, TMK_FLOAT32, "head_sink", &(struct tmk_shape){1, {s->heads}}, diag);
 }
 
 static enum tmk_status find_sizes(const struct tmk_node *node, const struct tmk_tensor *const *in,

@@ -18,12 +18,8 @@
 
 enum tmk_status tmk_conv_check_bias(const struct tmk_tensor *bias, int64_t channels,
                                     struct tmk_diag *diag) {
-    if (!bias)
-        return TMK_OK;
-    if (bias->shape.rank != 1 || bias->shape.dim[0] != channels)
-        return tmk_fail(diag, TMK_SHAPE, "the bias is %s, not [%lld]", TMK_SHAPE_TEXT(&bias->shape),
-                        (long long)channels);
-    return TMK_OK;
+    return bias ? tmk_want_shape(bias, bias->dtype, "B", &(struct tmk_shape){1, {channels}}, diag)
+                : TMK_OK;
 }
 
 /* Rows [k0, k0 + depth) of the matrix of input elements; row k is (channel, tap). */
@@ -403,20 +399,14 @@ static enum tmk_status infer_causal(struct tmk_infer *infer) {
         if (tmk_infer_in(infer, i))
             TMK_TRY(tmk_want_dtype(infer->in[i], TMK_FLOAT32, names[i], diag));
     const struct tmk_shape *x = &infer->in[IN_X]->shape;
-    const struct tmk_tensor *bias = tmk_infer_in(infer, IN_BIAS),
-                            *past = tmk_infer_in(infer, IN_PAST);
     TMK_TRY(check_attributes(infer->node, diag));
     if (!tmk_shape_count(x, &count))
         return tmk_fail(diag, TMK_RANGE, "the input is too large");
     TMK_TRY(read_causal(infer->node, x, &infer->in[IN_WEIGHTS]->shape, &c, diag));
     struct tmk_shape state = *x;
     state.dim[c.last ? 1 : 2] = (int64_t)kept_of(&c);
-    if (bias && (bias->shape.rank != 1 || bias->shape.dim[0] != (int64_t)c.channels))
-        return tmk_fail(diag, TMK_SHAPE, "a bias of shape %s for %zu channels",
-                        TMK_SHAPE_TEXT(&bias->shape), c.channels);
-    if (past && !tmk_shape_equal(&past->shape, &state))
-        return tmk_fail(diag, TMK_SHAPE, "past_state has shape %s instead of %s",
-                        TMK_SHAPE_TEXT(&past->shape), TMK_SHAPE_TEXT(&state));
+    TMK_TRY(tmk_conv_check_bias(tmk_infer_in(infer, IN_BIAS), (int64_t)c.channels, diag));
+    TMK_TRY(tmk_want_shape(tmk_infer_in(infer, IN_PAST), TMK_FLOAT32, "past_state", &state, diag));
     tmk_infer_set(infer, OUT_Y, TMK_FLOAT32, x);
     return tmk_infer_set(infer, OUT_PRESENT, TMK_FLOAT32, &state);
 }

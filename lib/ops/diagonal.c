@@ -38,9 +38,7 @@ static enum tmk_status eye_infer(struct tmk_infer *infer) {
     const struct tmk_tensor *in = infer->in[0];
     int64_t asked = tmk_node_int(infer->node, "dtype", in->dtype);
     char scratch[8];
-    if (in->shape.rank != 2)
-        return tmk_fail(infer->diag, TMK_SHAPE, "the input has %d axes instead of 2",
-                        in->shape.rank);
+    TMK_TRY(tmk_want_shape(in, in->dtype, "input", &(struct tmk_shape){2, {-1, -1}}, infer->diag));
     enum tmk_dtype dtype =
         asked >= 0 && asked < TMK_N_DTYPES ? (enum tmk_dtype)asked : TMK_UNDEFINED;
     dtype = tmk_held_dtype(dtype);
@@ -68,14 +66,8 @@ static enum tmk_status eye_run(struct tmk_run *run) {
 
 static enum tmk_status trilu_infer(struct tmk_infer *infer) {
     const struct tmk_tensor *in = infer->in[0], *k = tmk_infer_in(infer, 1);
-    if (in->shape.rank < 2)
-        return tmk_fail(infer->diag, TMK_SHAPE, "the input has %d axes; 2 are wanted at least",
-                        in->shape.rank);
-    if (k) {
-        TMK_TRY(tmk_want_dtype(k, TMK_INT64, "the diagonal", infer->diag));
-        if (tmk_tensor_count(k) != 1)
-            return tmk_fail(infer->diag, TMK_SHAPE, "the diagonal must be one number");
-    }
+    TMK_TRY(tmk_want_rank(&in->shape, 2, infer->diag));
+    TMK_TRY(tmk_want_scalar(k, TMK_INT64, "k", infer->diag));
     return tmk_infer_set(infer, 0, in->dtype, &in->shape);
 }
 

@@ -20,12 +20,9 @@ struct flex {
 static enum tmk_status read_flex(const struct tmk_tensor *const *in, struct flex *f,
                                  struct tmk_diag *diag) {
     static const char *const names[] = {"Q", "K", "V"};
-    for (uint32_t i = IN_Q; i <= IN_V; i++) {
-        TMK_TRY(tmk_want_dtype(in[i], TMK_FLOAT32, names[i], diag));
-        if (in[i]->shape.rank != 4)
-            return tmk_fail(diag, TMK_SHAPE, "input '%s' has rank %d, not 4", names[i],
-                            (int)in[i]->shape.rank);
-    }
+    for (uint32_t i = IN_Q; i <= IN_V; i++)
+        TMK_TRY(tmk_want_shape(in[i], TMK_FLOAT32, names[i],
+                               &(struct tmk_shape){4, {-1, -1, -1, -1}}, diag));
     const int64_t *q = in[IN_Q]->shape.dim, *k = in[IN_K]->shape.dim, *v = in[IN_V]->shape.dim;
     *f = (struct flex){q[0], q[1], k[1], q[2], k[2], q[3], v[3]};
     if (k[0] != q[0] || v[0] != q[0] || k[3] != q[3] || v[1] != k[1] || v[2] != k[2])

@@ -54,22 +54,15 @@ static enum tmk_status read_rule(const struct tmk_node *node, const struct tmk_t
     return TMK_OK;
 }
 
-/* TMK_SHAPE unless the input (may be NULL) is float32 and [lead..., a], or [lead..., a, b]; 0: of
- * any size. */
+/* TMK_SHAPE unless the input (may be NULL) is float32 and [lead..., a], or, b not 0,
+ * [lead..., a, b]. */
 static enum tmk_status want_lead(const struct tmk_tensor *x, const struct tmk_shape *lead,
                                  int64_t a, int64_t b, const char *what, struct tmk_diag *diag) {
-    if (!x)
-        return TMK_OK;
-    TMK_TRY(tmk_want_dtype(x, TMK_FLOAT32, what, diag));
-    const int32_t rank = lead->rank;
-    bool fits = x->shape.rank == rank + (b ? 2 : 1) && x->shape.dim[rank] == a &&
-                (!b || x->shape.dim[rank + 1] == b);
-    for (int32_t i = 0; fits && i < rank; i++)
-        fits = x->shape.dim[i] == lead->dim[i];
-    if (!fits)
-        return tmk_fail(diag, TMK_SHAPE, "input '%s' is %s, which does not fit the query", what,
-                        TMK_SHAPE_TEXT(&x->shape));
-    return TMK_OK;
+    struct tmk_shape shape = *lead;
+    shape.dim[shape.rank++] = a;
+    if (b)
+        shape.dim[shape.rank++] = b;
+    return tmk_want_shape(x, TMK_FLOAT32, what, &shape, diag);
 }
 
 /* Heads and their sizes, from query, key and value, or from the state where they are packed. */

@@ -438,11 +438,8 @@ static enum tmk_status infer_tensor_scatter(struct tmk_infer *infer) {
         fit.dim[axis] = update->shape.dim[axis];
     if (!tmk_shape_equal(&fit, &update->shape))
         return tmk_fail(diag, TMK_SHAPE, "input 'update' does not fit into 'past_cache'");
-    if (places) {
-        TMK_TRY(tmk_want_dtype(places, TMK_INT64, "write_indices", diag));
-        if (places->shape.rank != 1 || places->shape.dim[0] != cache->shape.dim[0])
-            return tmk_fail(diag, TMK_SHAPE, "input 'write_indices' has not one entry a sample");
-    }
+    TMK_TRY(tmk_want_shape(places, TMK_INT64, "write_indices",
+                           &(struct tmk_shape){1, {cache->shape.dim[0]}}, diag));
     return tmk_infer_set(infer, 0, cache->dtype, &cache->shape);
 }
 

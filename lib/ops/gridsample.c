@@ -198,13 +198,11 @@ static enum tmk_status infer_affine_grid(struct tmk_infer *infer) {
     int64_t want[5];
     size_t n;
     TMK_TRY(tmk_want_dtype(theta, TMK_FLOAT32, "theta", infer->diag));
-    TMK_TRY(tmk_want_dtype(size, TMK_INT64, "size", infer->diag));
     if (theta->shape.rank != 3 || (dim[1] != 2 && dim[1] != 3) || dim[2] != dim[1] + 1)
         return tmk_fail(infer->diag, TMK_SHAPE, "input 'theta' is %s, not [N,2,3] or [N,3,4]",
                         TMK_SHAPE_TEXT(&theta->shape));
-    if (size->shape.rank != 1 || size->shape.dim[0] != dim[1] + 2)
-        return tmk_fail(infer->diag, TMK_SHAPE, "input 'size' has not %lld entries",
-                        (long long)(dim[1] + 2));
+    TMK_TRY(
+        tmk_want_shape(size, TMK_INT64, "size", &(struct tmk_shape){1, {dim[1] + 2}}, infer->diag));
     if (!size->data)
         return TMK_OK;
     TMK_TRY(tmk_read_ints(size, "size", TMK_COUNT(want), want, &n, infer->diag));

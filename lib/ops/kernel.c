@@ -131,10 +131,24 @@ enum tmk_status tmk_want_shape(const struct tmk_tensor *tensor, enum tmk_dtype d
     if (!tensor)
         return TMK_OK;
     TMK_TRY(tmk_want_dtype(tensor, dtype, what, diag));
-    if (tmk_shape_equal(&tensor->shape, shape))
+    bool fits = tensor->shape.rank == shape->rank;
+    for (int32_t i = 0; fits && i < shape->rank; i++)
+        fits = shape->dim[i] == -1 || tensor->shape.dim[i] == shape->dim[i];
+    return fits ? TMK_OK
+                : tmk_fail(diag, TMK_SHAPE, "input '%s' is %s, not %s", what,
+                           TMK_SHAPE_TEXT(&tensor->shape), TMK_SHAPE_TEXT(shape));
+}
+
+enum tmk_status tmk_want_scalar(const struct tmk_tensor *tensor, enum tmk_dtype dtype,
+                                const char *what, struct tmk_diag *diag) {
+    if (!tensor)
         return TMK_OK;
-    return tmk_fail(diag, TMK_SHAPE, "input '%s' is %s, not %s", what,
-                    TMK_SHAPE_TEXT(&tensor->shape), TMK_SHAPE_TEXT(shape));
+    if (dtype != TMK_UNDEFINED)
+        TMK_TRY(tmk_want_dtype(tensor, dtype, what, diag));
+    if (tmk_tensor_count(tensor) != 1)
+        return tmk_fail(diag, TMK_SHAPE, "input '%s' is %s, and must have one element", what,
+                        TMK_SHAPE_TEXT(&tensor->shape));
+    return TMK_OK;
 }
 
 static enum tmk_status want_kind(const struct tmk_tensor *tensor, enum tmk_type_kind kind,

@@ -78,10 +78,15 @@ enum tmk_status tmk_read_ints(const struct tmk_tensor *tensor, const char *what,
 /* TMK_TYPE unless the tensor has this type; "what" names the input. */
 enum tmk_status tmk_want_dtype(const struct tmk_tensor *tensor, enum tmk_dtype dtype,
                                const char *what, struct tmk_diag *diag);
-/* The same, and TMK_SHAPE unless it has this shape. An absent input (NULL) is TMK_OK. */
+/* The same, and TMK_SHAPE unless it has this shape, in which -1 is any size. An absent input (NULL)
+ * is TMK_OK. */
 enum tmk_status tmk_want_shape(const struct tmk_tensor *tensor, enum tmk_dtype dtype,
                                const char *what, const struct tmk_shape *shape,
                                struct tmk_diag *diag);
+/* TMK_TYPE or TMK_SHAPE unless the tensor (may be NULL) is of one element; `dtype` TMK_UNDEFINED:
+ * any type. */
+enum tmk_status tmk_want_scalar(const struct tmk_tensor *tensor, enum tmk_dtype dtype,
+                                const char *what, struct tmk_diag *diag);
 
 /* TMK_SHAPE unless the input has so many dimensions. */
 enum tmk_status tmk_want_rank(const struct tmk_shape *input, int32_t least, struct tmk_diag *diag);

@@ -161,18 +161,6 @@ static struct tmk_shape moments_of(const struct tmk_shape *x) {
     return shape;
 }
 
-/* TMK_TYPE or TMK_SHAPE unless the part (may be NULL) is float32 and [width]. */
-static enum tmk_status want_vector(const struct tmk_tensor *part, int64_t width, const char *what,
-                                   struct tmk_diag *diag) {
-    if (!part)
-        return TMK_OK;
-    TMK_TRY(tmk_want_dtype(part, TMK_FLOAT32, what, diag));
-    if (part->shape.rank != 1 || part->shape.dim[0] != width)
-        return tmk_fail(diag, TMK_SHAPE, "input '%s' is %s, not [%lld]", what,
-                        TMK_SHAPE_TEXT(&part->shape), (long long)width);
-    return TMK_OK;
-}
-
 static double epsilon_of(const struct tmk_node *node, float otherwise) {
     return (double)tmk_node_float(node, "epsilon", otherwise);
 }
@@ -216,14 +204,13 @@ static enum tmk_status infer_skip(struct tmk_infer *infer) {
     const struct tmk_shape *x = &infer->in[0]->shape;
     uint32_t bias = bias_input(infer->node);
     TMK_TRY(tmk_want_dtype(infer->in[0], TMK_FLOAT32, "input", infer->diag));
-    if (x->rank < 1)
-        return tmk_fail(infer->diag, TMK_SHAPE, "the input is a scalar");
-    int64_t width = x->dim[x->rank - 1];
+    TMK_TRY(tmk_want_rank(x, 1, infer->diag));
+    const struct tmk_shape width = {1, {x->dim[x->rank - 1]}};
     TMK_TRY(layer_norm_check(infer->in[1], x, "skip", infer->diag));
-    TMK_TRY(want_vector(infer->in[2], width, "gamma", infer->diag));
+    TMK_TRY(tmk_want_shape(infer->in[2], TMK_FLOAT32, "gamma", &width, infer->diag));
     if (bias == 4)
-        TMK_TRY(want_vector(tmk_infer_in(infer, 3), width, "beta", infer->diag));
-    TMK_TRY(want_vector(tmk_infer_in(infer, bias), width, "bias", infer->diag));
+        TMK_TRY(tmk_want_shape(tmk_infer_in(infer, 3), TMK_FLOAT32, "beta", &width, infer->diag));
+    TMK_TRY(tmk_want_shape(tmk_infer_in(infer, bias), TMK_FLOAT32, "bias", &width, infer->diag));
     struct tmk_shape moments = moments_of(x);
     tmk_infer_set(infer, OUT_Y, TMK_FLOAT32, x);
     tmk_infer_set(infer, OUT_MEAN, TMK_FLOAT32, &moments);
@@ -353,15 +340,10 @@ static enum tmk_status take_vector(struct tmk_run *run, uint32_t input, struct t
 
 static enum tmk_status want_tokens(const struct tmk_tensor *ids, const struct tmk_shape *shape,
                                    bool shared, const char *what, struct tmk_diag *diag) {
-    if (!ids)
-        return TMK_OK;
-    TMK_TRY(tmk_want_dtype(ids, TMK_INT32, what, diag));
-    if (ids->shape.rank != 2 || ids->shape.dim[1] != shape->dim[1] ||
-        (ids->shape.dim[0] != shape->dim[0] && !(shared && ids->shape.dim[0] == 1)))
-        return tmk_fail(diag, TMK_SHAPE, "input '%s' is %s, not [%lld,%lld]", what,
-                        TMK_SHAPE_TEXT(&ids->shape), (long long)shape->dim[0],
-                        (long long)shape->dim[1]);
-    return TMK_OK;
+    const bool is_shared = shared && ids && ids->shape.rank == 2 && ids->shape.dim[0] == 1;
+    return tmk_want_shape(ids, TMK_INT32, what,
+                          &(struct tmk_shape){2, {is_shared ? 1 : shape->dim[0], shape->dim[1]}},
+                          diag);
 }
 
 static enum tmk_status infer_embed(struct tmk_infer *infer) {
@@ -386,13 +368,8 @@ static enum tmk_status infer_embed(struct tmk_infer *infer) {
     for (size_t i = 0; i < TMK_COUNT(tables); i++) {
         const struct tmk_tensor *rows = tables[i].rows;
         TMK_TRY(want_tokens(tables[i].ids, ids, i == 1, tables[i].what, infer->diag));
-        if (!rows)
-            continue;
-        if (!coded)
-            TMK_TRY(tmk_want_dtype(rows, TMK_FLOAT32, "an embedding", infer->diag));
-        if (rows->shape.rank != 2 || rows->shape.dim[1] != width)
-            return tmk_fail(infer->diag, TMK_SHAPE, "the embedding of %s is not [rows,%lld]",
-                            tables[i].what, (long long)width);
+        TMK_TRY(tmk_want_shape(rows, coded && rows ? rows->dtype : TMK_FLOAT32, "an embedding",
+                               &(struct tmk_shape){2, {-1, width}}, infer->diag));
     }
     TMK_TRY(want_tokens(tmk_infer_in(infer, IN_MASK), ids, false, "mask", infer->diag));
     for (uint32_t i = IN_GAMMA; i <= IN_BETA; i++)

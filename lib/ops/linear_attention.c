@@ -118,12 +118,7 @@ static enum tmk_status infer_attention(struct tmk_infer *infer) {
     TMK_TRY(read_recurrence(infer->node, in, &r, infer->diag));
     struct tmk_shape state = {
         4, {(int64_t)r.batch, (int64_t)r.heads, (int64_t)r.keys, (int64_t)r.values}};
-    if (in[PAST]) {
-        TMK_TRY(tmk_want_dtype(in[PAST], TMK_FLOAT32, "past_state", infer->diag));
-        if (!tmk_shape_equal(&in[PAST]->shape, &state))
-            return tmk_fail(infer->diag, TMK_SHAPE, "past_state has shape %s instead of %s",
-                            TMK_SHAPE_TEXT(&in[PAST]->shape), TMK_SHAPE_TEXT(&state));
-    }
+    TMK_TRY(tmk_want_shape(in[PAST], TMK_FLOAT32, "past_state", &state, infer->diag));
     const size_t readers = r.query_heads > r.heads ? r.query_heads : r.heads;
     if (!tmk_mul_i64((int64_t)readers, (int64_t)r.values, &width))
         return tmk_fail(infer->diag, TMK_RANGE, "the output is too large");
@@ -230,9 +225,7 @@ enum { GATE_A, GATE_BIAS, GATE_SCALE, GATE_B };
 
 static enum tmk_status infer_gate(struct tmk_infer *infer) {
     const struct tmk_tensor *a = infer->in[GATE_A], *b = tmk_infer_in(infer, GATE_B);
-    TMK_TRY(tmk_want_dtype(a, TMK_FLOAT32, "a", infer->diag));
-    if (a->shape.rank != 3)
-        return tmk_fail(infer->diag, TMK_SHAPE, "input 'a' has rank %d, not 3", (int)a->shape.rank);
+    TMK_TRY(tmk_want_shape(a, TMK_FLOAT32, "a", &(struct tmk_shape){3, {-1, -1, -1}}, infer->diag));
     const struct tmk_shape heads = {1, {a->shape.dim[2]}};
     TMK_TRY(tmk_want_shape(infer->in[GATE_BIAS], TMK_FLOAT32, "dt_bias", &heads, infer->diag));
     TMK_TRY(tmk_want_shape(infer->in[GATE_SCALE], TMK_FLOAT32, "decay_scale", &heads, infer->diag));

@@ -226,8 +226,7 @@ static enum tmk_status infer_batch_norm(struct tmk_infer *infer) {
     const struct tmk_shape *x = &infer->in[0]->shape;
     for (size_t i = 0; i < TMK_COUNT(names); i++)
         TMK_TRY(tmk_want_dtype(infer->in[i], TMK_FLOAT32, names[i], infer->diag));
-    if (x->rank < 1)
-        return tmk_fail(infer->diag, TMK_SHAPE, "the input is a scalar");
+    TMK_TRY(tmk_want_rank(x, 1, infer->diag));
     bool spatial = sizes_of(infer->node, x).spatial;
     struct tmk_shape wanted = {1, {x->rank > 1 ? x->dim[1] : 1}};
     if (!spatial) {
@@ -311,22 +310,17 @@ static enum tmk_status run_batch_norm(struct tmk_run *run) {
  * channels. */
 
 /* TMK_SHAPE unless scale and bias are [n]. */
-static enum tmk_status want_vectors(const struct tmk_infer *infer, int64_t n, const char *of) {
-    static const char *const names[] = {"X", "scale", "bias"};
-    for (size_t i = 0; i < TMK_COUNT(names); i++)
-        TMK_TRY(tmk_want_dtype(infer->in[i], TMK_FLOAT32, names[i], infer->diag));
-    for (size_t i = 1; i < TMK_COUNT(names); i++)
-        if (infer->in[i]->shape.rank != 1 || infer->in[i]->shape.dim[0] != n)
-            return tmk_fail(infer->diag, TMK_SHAPE,
-                            "input '%s' is %s, not one element a %s: [%lld]", names[i],
-                            TMK_SHAPE_TEXT(&infer->in[i]->shape), of, (long long)n);
-    return TMK_OK;
+static enum tmk_status want_vectors(const struct tmk_infer *infer, int64_t n) {
+    const struct tmk_shape shape = {1, {n}};
+    TMK_TRY(tmk_want_dtype(infer->in[0], TMK_FLOAT32, "X", infer->diag));
+    TMK_TRY(tmk_want_shape(infer->in[1], TMK_FLOAT32, "scale", &shape, infer->diag));
+    return tmk_want_shape(infer->in[2], TMK_FLOAT32, "bias", &shape, infer->diag);
 }
 
 static enum tmk_status infer_instance_norm(struct tmk_infer *infer) {
     const struct tmk_shape *x = &infer->in[0]->shape;
     TMK_TRY(tmk_want_rank(x, 2, infer->diag));
-    TMK_TRY(want_vectors(infer, x->dim[1], "channel"));
+    TMK_TRY(want_vectors(infer, x->dim[1]));
     return tmk_infer_set(infer, 0, TMK_FLOAT32, x);
 }
 
@@ -339,9 +333,9 @@ static enum tmk_status infer_group_norm(struct tmk_infer *infer) {
                         "attribute 'num_groups' is %lld, which does not divide %lld channels",
                         (long long)groups, (long long)x->dim[1]);
     if (infer->node->row->since < 21)
-        TMK_TRY(want_vectors(infer, groups, "group"));
+        TMK_TRY(want_vectors(infer, groups));
     else
-        TMK_TRY(want_vectors(infer, x->dim[1], "channel"));
+        TMK_TRY(want_vectors(infer, x->dim[1]));
     return tmk_infer_set(infer, 0, TMK_FLOAT32, x);
 }
 

@@ -184,11 +184,7 @@ static enum tmk_status padding_11(const struct tmk_node *node, const struct tmk_
     p->known = false;
     TMK_TRY(mode_of(node, &p->mode, diag));
     TMK_TRY(tmk_want_dtype(in[1], TMK_INT64, "the amounts", diag));
-    if (in[2]) {
-        TMK_TRY(tmk_want_dtype(in[2], in[0]->dtype, "the constant value", diag));
-        if (tmk_tensor_count(in[2]) != 1)
-            return tmk_fail(diag, TMK_SHAPE, "the constant value must be one number");
-    }
+    TMK_TRY(tmk_want_scalar(in[2], in[0]->dtype, "constant_value", diag));
     if (in[3])
         TMK_TRY(tmk_want_indices(in[3], "the axes", diag));
     if (!in[1]->data || (in[3] && !in[3]->data))

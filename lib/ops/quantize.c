@@ -345,12 +345,8 @@ static enum tmk_status find_scales(const struct tmk_tensor *a_scale,
     TMK_TRY(tmk_want_dtype(b_scale, TMK_FLOAT32, "b_scale", diag));
     TMK_TRY(tmk_grain_find(a_scale, a, a->rank - 1, "a_scale", &out->a_grain, diag));
     TMK_TRY(tmk_grain_find(b_scale, b, b->rank - 2, "b_scale", &out->b_grain, diag));
-    if (bias) {
-        TMK_TRY(tmk_want_dtype(bias, TMK_FLOAT32, "the bias", diag));
-        if (bias->shape.rank != 1 || bias->shape.dim[0] != (int64_t)out->o.matmul.n)
-            return tmk_fail(diag, TMK_SHAPE, "the bias is %s, not [%zu]",
-                            TMK_SHAPE_TEXT(&bias->shape), out->o.matmul.n);
-    }
+    TMK_TRY(tmk_want_shape(bias, TMK_FLOAT32, "bias",
+                           &(struct tmk_shape){1, {(int64_t)out->o.matmul.n}}, diag));
     out->a_scale = a_scale;
     out->b_scale = b_scale;
     out->bias = bias;

@@ -16,18 +16,6 @@ enum tmk_status tmk_want_quantized(const struct tmk_tensor *tensor, const struct
     return TMK_OK;
 }
 
-enum tmk_status tmk_want_scalar(const struct tmk_tensor *tensor, enum tmk_dtype dtype,
-                                const char *what, struct tmk_diag *diag) {
-    if (!tensor)
-        return TMK_OK;
-    if (dtype != TMK_UNDEFINED)
-        TMK_TRY(tmk_want_dtype(tensor, dtype, what, diag));
-    if (tmk_tensor_count(tensor) != 1)
-        return tmk_fail(diag, TMK_SHAPE, "input '%s' is %s, and must have one element", what,
-                        TMK_SHAPE_TEXT(&tensor->shape));
-    return TMK_OK;
-}
-
 #define INTEGERS(X)                                                                                \
     X(INT8, int8_t)                                                                                \
     X(INT4, int8_t)                                                                                \

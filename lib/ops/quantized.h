@@ -9,10 +9,6 @@
 TMK_NODISCARD enum tmk_status tmk_want_quantized(const struct tmk_tensor *tensor,
                                                  const struct tmk_tensor *zero, const char *what,
                                                  struct tmk_diag *diag);
-/* TMK_TYPE or TMK_SHAPE unless the tensor (may be NULL) is of one element; `dtype` TMK_UNDEFINED:
- * any type. */
-TMK_NODISCARD enum tmk_status tmk_want_scalar(const struct tmk_tensor *tensor, enum tmk_dtype dtype,
-                                              const char *what, struct tmk_diag *diag);
 
 /* Integers of at most 32 bits, not uint32: what the three functions below read and write. */
 bool tmk_is_quantized(enum tmk_dtype dtype);

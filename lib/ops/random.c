@@ -256,15 +256,9 @@ static enum tmk_status infer_dropout(struct tmk_infer *infer) {
     static const char *const names[] = {"data", "ratio", "training_mode"};
     const struct tmk_tensor *x = infer->in[0];
     TMK_TRY(tmk_want_dtype(x, TMK_FLOAT32, names[0], infer->diag));
-    for (uint32_t i = 1; i < TMK_COUNT(names); i++) {
-        const struct tmk_tensor *in = tmk_infer_in(infer, i);
-        if (!in)
-            continue;
-        TMK_TRY(tmk_want_dtype(in, i == 1 ? TMK_FLOAT32 : TMK_BOOL, names[i], infer->diag));
-        if (tmk_tensor_count(in) != 1)
-            return tmk_fail(infer->diag, TMK_SHAPE, "input '%s' has %zu elements, not one",
-                            names[i], tmk_tensor_count(in));
-    }
+    for (uint32_t i = 1; i < TMK_COUNT(names); i++)
+        TMK_TRY(tmk_want_scalar(tmk_infer_in(infer, i), i == 1 ? TMK_FLOAT32 : TMK_BOOL, names[i],
+                                infer->diag));
     TMK_TRY(check_mode(tmk_infer_in(infer, 1), tmk_infer_in(infer, 2), infer->diag));
     tmk_infer_set(infer, 0, x->dtype, &x->shape);
     return tmk_infer_set(infer, 1, mask_type(infer->node, x->dtype), &x->shape);

@@ -80,13 +80,10 @@ static enum tmk_status want_shape(const struct tmk_tensor *tensor, size_t input,
                           &shape, diag);
 }
 
-static enum tmk_status want_rank3(const struct tmk_tensor *tensor, size_t input,
-                                  struct tmk_diag *diag) {
-    TMK_TRY(tmk_want_dtype(tensor, TMK_FLOAT32, input_names[input], diag));
-    if (tensor->shape.rank != 3)
-        return tmk_fail(diag, TMK_SHAPE, "input '%s' has rank %d, not 3", input_names[input],
-                        (int)tensor->shape.rank);
-    return TMK_OK;
+static enum tmk_status want_rank3(const struct tmk_tensor *tensor, enum tmk_dtype dtype,
+                                  size_t input, struct tmk_diag *diag) {
+    return tmk_want_shape(tensor, dtype, input_names[input], &(struct tmk_shape){3, {-1, -1, -1}},
+                          diag);
 }
 
 /* Weights W or R in codes; their scale and zero point are one a direction, or one a column too. */
@@ -96,9 +93,7 @@ static enum tmk_status want_coded(const struct tmk_tensor *const *in, size_t inp
     const struct tmk_tensor *weights = in[input];
     TMK_TRY(tmk_want_quantized(weights, in[scale + 1], input_names[input], diag));
     TMK_TRY(tmk_want_dtype(in[scale], TMK_FLOAT32, "a scale", diag));
-    if (weights->shape.rank != 3)
-        return tmk_fail(diag, TMK_SHAPE, "input '%s' has rank %d, not 3", input_names[input],
-                        (int)weights->shape.rank);
+    TMK_TRY(want_rank3(weights, weights->dtype, input, diag));
     for (size_t i = scale; i < scale + 2; i++) {
         const struct tmk_shape *s = &in[i]->shape;
         if (s->rank < 1 || s->rank > 2 || s->dim[0] != weights->shape.dim[0] ||
@@ -140,8 +135,8 @@ static enum tmk_status read_sizes(const struct tmk_node *node, const struct tmk_
         return tmk_fail(diag, TMK_RANGE, "attribute 'layout' is %lld, neither 0 nor 1",
                         (long long)layout);
     s->batch_first = layout == 1;
-    TMK_TRY(want_rank3(in[IN_X], IN_X, diag));
-    TMK_TRY(coded ? want_coded(in, IN_R, diag) : want_rank3(in[IN_R], IN_R, diag));
+    TMK_TRY(want_rank3(in[IN_X], TMK_FLOAT32, IN_X, diag));
+    TMK_TRY(coded ? want_coded(in, IN_R, diag) : want_rank3(in[IN_R], TMK_FLOAT32, IN_R, diag));
     s->steps = (size_t)in[IN_X]->shape.dim[layout];
     s->batch = (size_t)in[IN_X]->shape.dim[1 - layout];
     s->in = (size_t)in[IN_X]->shape.dim[2];

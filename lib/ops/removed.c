@@ -33,12 +33,8 @@ static const struct tmk_unary parametric = {.row = {[TMK_FLOAT32] = parametric_r
                                             .param = {{"alpha", 1.0f}, {"beta", 1.0f}}};
 
 static enum tmk_status want_image(const struct tmk_infer *infer) {
-    const struct tmk_tensor *x = infer->in[0];
-    TMK_TRY(tmk_want_dtype(x, TMK_FLOAT32, "input", infer->diag));
-    if (x->shape.rank != 4)
-        return tmk_fail(infer->diag, TMK_SHAPE, "the input is %s, not [N,C,H,W]",
-                        TMK_SHAPE_TEXT(&x->shape));
-    return TMK_OK;
+    return tmk_want_shape(infer->in[0], TMK_FLOAT32, "input",
+                          &(struct tmk_shape){4, {-1, -1, -1, -1}}, infer->diag);
 }
 
 /* ---- ImageScaler: scale * x + bias[channel] ---- */

@@ -61,11 +61,7 @@ static enum tmk_status read_axes(const struct tmk_node *node, int32_t rank,
 
 static enum tmk_status want_list(const struct tmk_tensor *list, size_t n, enum tmk_dtype dtype,
                                  const char *what, struct tmk_diag *diag) {
-    TMK_TRY(tmk_want_dtype(list, dtype, what, diag));
-    if (list->shape.rank != 1 || list->shape.dim[0] != (int64_t)n)
-        return tmk_fail(diag, TMK_SHAPE, "input '%s' is %s, not [%zu]", what,
-                        TMK_SHAPE_TEXT(&list->shape), n);
-    return TMK_OK;
+    return tmk_want_shape(list, dtype, what, &(struct tmk_shape){1, {(int64_t)n}}, diag);
 }
 
 static enum tmk_status set_scale(struct tmk_resize *r, int32_t axis, float scale,

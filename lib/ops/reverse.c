@@ -18,15 +18,10 @@ static enum tmk_status axes_of(const struct tmk_node *node, int32_t *batch, int3
 static enum tmk_status reverse_infer(struct tmk_infer *infer) {
     const struct tmk_tensor *in = infer->in[0], *lengths = infer->in[1];
     int32_t batch = 0, time = 0;
-    if (in->shape.rank < 2)
-        return tmk_fail(infer->diag, TMK_SHAPE, "the input has %d axes; 2 are wanted at least",
-                        in->shape.rank);
+    TMK_TRY(tmk_want_rank(&in->shape, 2, infer->diag));
     TMK_TRY(axes_of(infer->node, &batch, &time, infer->diag));
-    TMK_TRY(tmk_want_dtype(lengths, TMK_INT64, "the lengths", infer->diag));
-    if (lengths->shape.rank != 1 || lengths->shape.dim[0] != in->shape.dim[batch])
-        return tmk_fail(infer->diag, TMK_SHAPE,
-                        "the lengths are not one for each of a batch of %lld",
-                        (long long)in->shape.dim[batch]);
+    TMK_TRY(tmk_want_shape(lengths, TMK_INT64, "sequence_lens",
+                           &(struct tmk_shape){1, {in->shape.dim[batch]}}, infer->diag));
     return tmk_infer_set(infer, 0, in->dtype, &in->shape);
 }
 

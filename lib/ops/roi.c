@@ -21,15 +21,13 @@ enum { MOST_SAMPLES = 1 << 12, MOST_POINTS = 1 << 20 };
 /* rois is [regions, columns] */
 static enum tmk_status check_regions(const struct tmk_infer *infer, int64_t columns, int64_t height,
                                      int64_t width) {
-    const struct tmk_shape *x = &infer->in[0]->shape, *rois = &infer->in[1]->shape;
+    const struct tmk_shape *x = &infer->in[0]->shape;
     TMK_TRY(tmk_want_dtype(infer->in[0], TMK_FLOAT32, "the input", infer->diag));
-    TMK_TRY(tmk_want_dtype(infer->in[1], TMK_FLOAT32, "input 'rois'", infer->diag));
+    TMK_TRY(tmk_want_shape(infer->in[1], TMK_FLOAT32, "rois", &(struct tmk_shape){2, {-1, columns}},
+                           infer->diag));
     if (x->rank != 4 || x->dim[2] < 1 || x->dim[3] < 1)
         return tmk_fail(infer->diag, TMK_SHAPE, "an input of shape %s is no batch of images",
                         TMK_SHAPE_TEXT(x));
-    if (rois->rank != 2 || rois->dim[1] != columns)
-        return tmk_fail(infer->diag, TMK_SHAPE, "rois of shape %s are not [regions,%lld]",
-                        TMK_SHAPE_TEXT(rois), (long long)columns);
     if (height < 1 || width < 1 || height > INT32_MAX || width > INT32_MAX)
         return tmk_fail(infer->diag, TMK_RANGE, "%lld times %lld bins are asked for",
                         (long long)height, (long long)width);
@@ -138,16 +136,14 @@ static enum tmk_status read_align(const struct tmk_node *node, struct align *out
 
 static enum tmk_status infer_align(struct tmk_infer *infer) {
     struct align align;
-    const struct tmk_shape *x = &infer->in[0]->shape, *rois = &infer->in[1]->shape,
-                           *images = &infer->in[2]->shape;
+    const struct tmk_shape *x = &infer->in[0]->shape, *rois = &infer->in[1]->shape;
     int64_t height = tmk_node_int(infer->node, "output_height", 1),
             width = tmk_node_int(infer->node, "output_width", 1);
     TMK_TRY(read_align(infer->node, &align, infer->diag));
     TMK_TRY(check_regions(infer, 4, height, width));
     TMK_TRY(tmk_want_indices(infer->in[2], "input 'batch_indices'", infer->diag));
-    if (images->rank != 1 || images->dim[0] != rois->dim[0])
-        return tmk_fail(infer->diag, TMK_SHAPE, "batch_indices of shape %s for %lld regions",
-                        TMK_SHAPE_TEXT(images), (long long)rois->dim[0]);
+    TMK_TRY(tmk_want_shape(infer->in[2], infer->in[2]->dtype, "batch_indices",
+                           &(struct tmk_shape){1, {rois->dim[0]}}, infer->diag));
     return tmk_infer_set(infer, 0, TMK_FLOAT32,
                          &(struct tmk_shape){4, {rois->dim[0], x->dim[1], height, width}});
 }
@@ -337,16 +333,6 @@ static int better_first(const void *items, size_t x, size_t y) {
     return (scores[x] < scores[y]) - (scores[x] > scores[y]);
 }
 
-static enum tmk_status want_one(const struct tmk_tensor *in, enum tmk_dtype dtype, const char *what,
-                                struct tmk_diag *diag) {
-    if (!in)
-        return TMK_OK;
-    TMK_TRY(tmk_want_dtype(in, dtype, what, diag));
-    if (tmk_tensor_count(in) != 1)
-        return tmk_fail(diag, TMK_SHAPE, "%s must be one number", what);
-    return TMK_OK;
-}
-
 static enum tmk_status suppression_infer(struct tmk_infer *infer) {
     const struct tmk_shape *boxes = &infer->in[0]->shape, *scores = &infer->in[1]->shape;
     struct tmk_diag *diag = infer->diag;
@@ -359,9 +345,9 @@ static enum tmk_status suppression_infer(struct tmk_infer *infer) {
         boxes->dim[0] != scores->dim[0] || boxes->dim[1] != scores->dim[2])
         return tmk_fail(diag, TMK_SHAPE, "boxes of shape %s and scores of shape %s do not fit",
                         TMK_SHAPE_TEXT(boxes), TMK_SHAPE_TEXT(scores));
-    TMK_TRY(want_one(tmk_infer_in(infer, 2), TMK_INT64, "the limit", diag));
-    TMK_TRY(want_one(tmk_infer_in(infer, 3), TMK_FLOAT32, "the overlap threshold", diag));
-    return want_one(tmk_infer_in(infer, 4), TMK_FLOAT32, "the score threshold", diag);
+    TMK_TRY(tmk_want_scalar(tmk_infer_in(infer, 2), TMK_INT64, "the limit", diag));
+    TMK_TRY(tmk_want_scalar(tmk_infer_in(infer, 3), TMK_FLOAT32, "the overlap threshold", diag));
+    return tmk_want_scalar(tmk_infer_in(infer, 4), TMK_FLOAT32, "the score threshold", diag);
 }
 
 /* What is the same for every batch and class. */

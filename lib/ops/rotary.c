@@ -69,17 +69,11 @@ static enum tmk_status infer_rotary(struct tmk_infer *infer) {
     TMK_TRY(tmk_want_dtype(x, TMK_FLOAT32, "X", infer->diag));
     TMK_TRY(read_sizes(infer->node, &x->shape, &s, infer->diag));
     TMK_TRY(want_cache(infer->in[IN_COS], "cos_cache", positions, &s, infer->diag));
-    TMK_TRY(want_cache(infer->in[IN_SIN], "sin_cache", positions, &s, infer->diag));
-    if (!tmk_shape_equal(&infer->in[IN_COS]->shape, &infer->in[IN_SIN]->shape))
-        return tmk_fail(infer->diag, TMK_SHAPE,
-                        "inputs 'cos_cache' and 'sin_cache' differ in shape");
-    if (positions) {
-        TMK_TRY(tmk_want_dtype(positions, TMK_INT64, "position_ids", infer->diag));
-        if (positions->shape.rank != 2 || positions->shape.dim[0] != x->shape.dim[0] ||
-            positions->shape.dim[1] != (int64_t)s.sequence)
-            return tmk_fail(infer->diag, TMK_SHAPE,
-                            "input 'position_ids' is not [batch, sequence]");
-    }
+    TMK_TRY(tmk_want_shape(infer->in[IN_SIN], TMK_FLOAT32, "sin_cache", &infer->in[IN_COS]->shape,
+                           infer->diag));
+    TMK_TRY(tmk_want_shape(positions, TMK_INT64, "position_ids",
+                           &(struct tmk_shape){2, {x->shape.dim[0], (int64_t)s.sequence}},
+                           infer->diag));
     return tmk_infer_set(infer, 0, TMK_FLOAT32, &x->shape);
 }
 

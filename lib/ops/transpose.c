@@ -64,8 +64,8 @@ static enum tmk_status read_block(const struct tmk_infer *infer, int64_t *block)
     *block = tmk_node_int(infer->node, "blocksize", 0);
     if (!tmk_dtype_size(x->dtype))
         return tmk_fail(infer->diag, TMK_TYPE, "the input is of type %s", tmk_dtype_name(x->dtype));
-    if (x->shape.rank != 4)
-        return tmk_fail(infer->diag, TMK_SHAPE, "the input has rank %d, not 4", (int)x->shape.rank);
+    TMK_TRY(tmk_want_shape(x, x->dtype, "input", &(struct tmk_shape){4, {-1, -1, -1, -1}},
+                           infer->diag));
     if (*block < 1 || *block > INT16_MAX)
         return tmk_fail(infer->diag, TMK_RANGE, "attribute 'blocksize' is %lld", (long long)*block);
     return tmk_choice(infer->node, "mode", "DCR CRD", &mode, infer->diag);

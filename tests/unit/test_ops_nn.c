@@ -115,7 +115,8 @@ TEST(convolutions_refuse_what_has_no_meaning) {
     }
     refuses(11, "init %x : f32[2,2] = {1, 2, 3, 4}\ninit %w : f32[1,2] = {1, 2}\n%y = Conv(%x, %w)",
             TMK_SHAPE, "rank 2");
-    refuses(11, X4 "init %b : f32[2] = {1, 2}\n%y = Conv(%x, %w, %b)", TMK_SHAPE, "the bias is");
+    refuses(11, X4 "init %b : f32[2] = {1, 2}\n%y = Conv(%x, %w, %b)", TMK_SHAPE,
+            "'B' is [2], not [");
 }
 
 /* ---- ConvTranspose ---- */

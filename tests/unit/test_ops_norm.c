@@ -61,7 +61,7 @@ TEST(groups_share_their_statistics) {
               "%y = GroupNormalization(%x, %s, %b) {epsilon=0f, num_groups=2}",
           "[1,4,1]", FLOATS(-1, 2, -3, 5));
     refuses(21, X14 "init %s : f32[2] = {1, 2}\n%y = GroupNormalization(%x, %s, %s) {num_groups=2}",
-            TMK_SHAPE, "one element a channel");
+            TMK_SHAPE, "'scale' is [2], not [4]");
     refuses(21,
             X14 "init %s : f32[4] = {1, 2, 3, 4}\n"
                 "%y = GroupNormalization(%x, %s, %s) {num_groups=3}",
