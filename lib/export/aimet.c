@@ -254,33 +254,35 @@ static void drop_unquantized(const struct tmk_export_job *job, struct tmk_export
     rows->n = kept;
 }
 
-static enum tmk_status write_aimet(const struct tmk_export_job *job, struct tmk_diag *diag) {
-    const char *version = tmk_export_setting(job, "version", "0.6.1");
-    const struct tmk_export_requirements wants = {
-        .weights = true, .fused = true, .unfit = tmk_export_unfit_codes};
-    struct tmk_export_rows rows = {0};
-    struct tmk_text out = {0};
-    bool is_200 = strcmp(version, "2.0.0") == 0;
-    if (!is_200 && strcmp(version, "0.6.1") != 0 && strcmp(version, "1.0.0") != 0)
-        return tmk_fail(diag, TMK_ARGUMENT, "there is no version '%s' of it: 0.6.1, 1.0.0, 2.0.0",
-                        version);
-    TMK_TRY(tmk_export_rows_make(job, &wants, &rows, diag));
+static const char *version_of(const struct tmk_export_job *job) {
+    return tmk_export_setting(job, "version", "0.6.1");
+}
+
+static enum tmk_status put_aimet(const struct tmk_export_job *job, struct tmk_export_rows *rows,
+                                 struct tmk_text *out, struct tmk_diag *diag) {
+    const char *version = version_of(job);
+    const bool is_200 = strcmp(version, "2.0.0") == 0;
     if (job->graph)
-        drop_unquantized(job, &rows, is_200);
+        drop_unquantized(job, rows, is_200);
     else if (is_200)
         tmk_export_remark(job, "AIMET refuses 2.0.0 where it has no quantizer for an encoding: "
                                "with --model such encodings are left out");
-    tmk_text_puts(&out, "{\"version\":\"");
-    tmk_text_puts(&out, version);
-    tmk_text_puts(&out, "\",\n");
-    enum tmk_status status =
-        is_200 ? put_list(&rows, &out, diag) : put_sections(&rows, version, &out, diag);
-    tmk_text_puts(&out, "}\n");
-    if (status == TMK_OK)
-        status = tmk_export_write(job, &out, diag);
-    tmk_text_finish(&out);
-    tmk_export_rows_finish(&rows);
-    return status;
+    tmk_text_printf(out, "{\"version\":\"%s\",\n", version);
+    TMK_TRY(is_200 ? put_list(rows, out, diag) : put_sections(rows, version, out, diag));
+    tmk_text_puts(out, "}\n");
+    return TMK_OK;
+}
+
+static enum tmk_status write_aimet(const struct tmk_export_job *job, struct tmk_diag *diag) {
+    static const struct tmk_export_text text = {
+        .wants = {.weights = true, .fused = true, .unfit = tmk_export_unfit_codes},
+        .put = put_aimet};
+    const char *version = version_of(job);
+    if (strcmp(version, "0.6.1") != 0 && strcmp(version, "1.0.0") != 0 &&
+        strcmp(version, "2.0.0") != 0)
+        return tmk_fail(diag, TMK_ARGUMENT, "there is no version '%s' of it: 0.6.1, 1.0.0, 2.0.0",
+                        version);
+    return tmk_export_text_write(job, &text, diag);
 }
 
 const struct tmk_exporter tmk_exporter_aimet = {

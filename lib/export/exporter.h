@@ -23,6 +23,7 @@ struct tmk_relay_module;
 struct tmk_relay_params;
 
 struct tmk_export_counts;
+struct tmk_export_text;
 
 struct tmk_export_job {
     const struct tmk_encodings *encodings; /* for the writer: within the row's limits */
@@ -69,7 +70,8 @@ struct tmk_exporter {
     const char *settings; /* "version=0.6.1|1.0.0|2.0.0 other=...", words; "": it has none */
     bool needs_graph, needs_template;
     struct tmk_export_limits limits;
-    bool wants_relay; /* looks at the job's Relay, where there is one */
+    bool wants_relay;                   /* looks at the job's Relay, where there is one */
+    const struct tmk_export_text *text; /* what it writes, by tmk_export_text_write; or NULL: */
     enum tmk_status (*write)(const struct tmk_export_job *job, struct tmk_diag *diag);
 };
 

@@ -26,7 +26,15 @@ static void put_name(struct tmk_text *out, const char *name) {
     tmk_text_finish(&full);
 }
 
-static void put_rows(const struct tmk_export_rows *rows, struct tmk_text *out) {
+static const char *hash_of(const struct tmk_export_job *job) {
+    return tmk_export_setting(job, "hash", "0x0000000000000000");
+}
+
+static enum tmk_status put_glow(const struct tmk_export_job *job, struct tmk_export_rows *rows,
+                                struct tmk_text *out, struct tmk_diag *diag) {
+    (void)diag;
+    tmk_text_printf(out, "---\nGlowToolsVersion: ''\n...\n---\nGraphPreLowerHash: %s\n...\n---\n",
+                    hash_of(job));
     for (size_t i = 0; i < rows->n; i++) {
         float low, high;
         tmk_export_range(rows->items[i].encoding, &low, &high);
@@ -38,25 +46,16 @@ static void put_rows(const struct tmk_export_rows *rows, struct tmk_text *out) {
         tmk_yaml_put_float(out, high);
         tmk_text_puts(out, "\n  Histogram:       [ ]\n");
     }
+    tmk_text_puts(out, "...\n");
+    return TMK_OK;
 }
 
 static enum tmk_status write_glow(const struct tmk_export_job *job, struct tmk_diag *diag) {
-    const char *hash = tmk_export_setting(job, "hash", "0x0000000000000000");
-    const struct tmk_export_requirements wants = {0};
-    struct tmk_export_rows rows = {0};
-    struct tmk_text out = {0};
-    if (!is_hash(hash))
+    static const struct tmk_export_text text = {.put = put_glow};
+    if (!is_hash(hash_of(job)))
         return tmk_fail(diag, TMK_ARGUMENT, "hash=%s: 0x and up to 16 hex digits were expected",
-                        hash);
-    TMK_TRY(tmk_export_rows_make(job, &wants, &rows, diag));
-    tmk_text_printf(&out, "---\nGlowToolsVersion: ''\n...\n---\nGraphPreLowerHash: %s\n...\n---\n",
-                    hash);
-    put_rows(&rows, &out);
-    tmk_text_puts(&out, "...\n");
-    enum tmk_status status = tmk_export_write(job, &out, diag);
-    tmk_text_finish(&out);
-    tmk_export_rows_finish(&rows);
-    return status;
+                        hash_of(job));
+    return tmk_export_text_write(job, &text, diag);
 }
 
 const struct tmk_exporter tmk_exporter_glow = {

@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "calib/encodings.h"
 #include "calib/grid.h"
-#include "export/exporter.h"
+#include "export/rows.h"
 
 struct tmk_export_counts {
     struct tmk_encodings held; /* what the writer sees: without what the consumer can't hold */
@@ -212,7 +212,7 @@ enum tmk_status tmk_export_run(const struct tmk_exporter *row, const struct tmk_
     job.given = asked->encodings;
     job.counts = &counts;
     if (status == TMK_OK)
-        status = row->write(&job, diag);
+        status = row->text ? tmk_export_text_write(&job, row->text, diag) : row->write(&job, diag);
     if (status == TMK_OK)
         report_changes(row, asked, &counts);
     if (status == TMK_OK || status == TMK_NOTFOUND)

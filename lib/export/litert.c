@@ -10,20 +10,16 @@ static enum tmk_status put_litert(const struct tmk_export_row *row, struct tmk_t
     return status;
 }
 
-static enum tmk_status write_litert(const struct tmk_export_job *job, struct tmk_diag *diag) {
-    static const struct tmk_export_shape shape = {
-        "{\"model_qsvs\":{\n",
-        ",\n",
-        "\n},\n\"metadata\":{\"producer\":\"tidemark\"}}\n",
-        put_litert,
-        {0}};
-    return tmk_export_rows_write(job, &shape, diag);
-}
+static const struct tmk_export_text litert_text = {
+    .head = "{\"model_qsvs\":{\n",
+    .between = ",\n",
+    .tail = "\n},\n\"metadata\":{\"producer\":\"tidemark\"}}\n",
+    .put_row = put_litert};
 
 const struct tmk_exporter tmk_exporter_litert = {
     .name = "litert",
     .consumer = "LiteRT's AI Edge Quantizer: calibration_utils.load_calibration_results",
     .settings = "",
     .limits = {.activations = TMK_EXPORT_INTEGERS, .one_scale = true},
-    .write = write_litert,
+    .text = &litert_text,
 };

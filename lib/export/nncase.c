@@ -24,14 +24,11 @@ static enum tmk_status put_nncase(const struct tmk_export_row *row, struct tmk_t
     return tmk_json_finish(&one, out, diag);
 }
 
-static enum tmk_status write_nncase(const struct tmk_export_job *job, struct tmk_diag *diag) {
-    static const struct tmk_export_shape shape = {"{\"Version\":\"1.0\",\"Outputs\":[\n",
-                                                  ",\n",
-                                                  "\n]}\n",
-                                                  put_nncase,
-                                                  {.weights = true, .fused = true}};
-    return tmk_export_rows_write(job, &shape, diag);
-}
+static const struct tmk_export_text nncase_text = {.wants = {.weights = true, .fused = true},
+                                                   .head = "{\"Version\":\"1.0\",\"Outputs\":[\n",
+                                                   .between = ",\n",
+                                                   .tail = "\n]}\n",
+                                                   .put_row = put_nncase};
 
 const struct tmk_exporter tmk_exporter_nncase = {
     .name = "nncase",
@@ -39,5 +36,5 @@ const struct tmk_exporter tmk_exporter_nncase = {
     .settings = "",
     .limits = {.activations = TMK_EXPORT_8 | TMK_EXPORT_TYPE(TMK_INT16),
                .weights = TMK_EXPORT_8 | TMK_EXPORT_TYPE(TMK_INT16)},
-    .write = write_nncase,
+    .text = &nncase_text,
 };

@@ -51,8 +51,8 @@ static enum tmk_status put_constants(const struct tmk_export_job *job, struct tm
     return TMK_OK;
 }
 
-static enum tmk_status put_all(const struct tmk_export_job *job, const struct tmk_export_rows *rows,
-                               struct tmk_text *out, struct tmk_diag *diag) {
+static enum tmk_status put_quark(const struct tmk_export_job *job, struct tmk_export_rows *rows,
+                                 struct tmk_text *out, struct tmk_diag *diag) {
     tmk_text_puts(out, "{\"tensors_range\":{\n");
     for (size_t i = 0; i < rows->n; i++) {
         float low, high;
@@ -63,24 +63,15 @@ static enum tmk_status put_all(const struct tmk_export_job *job, const struct tm
         TMK_TRY(put_left(job, &job->encodings->left[i], out, diag));
     TMK_TRY(put_constants(job, out, diag));
     tmk_text_puts(out, "\n}}\n");
-    return tmk_export_write(job, out, diag);
+    return TMK_OK;
 }
 
-static enum tmk_status write_quark(const struct tmk_export_job *job, struct tmk_diag *diag) {
-    static const struct tmk_export_requirements wants = {0};
-    struct tmk_export_rows rows = {0};
-    struct tmk_text out = {0};
-    TMK_TRY(tmk_export_rows_make(job, &wants, &rows, diag));
-    enum tmk_status status = put_all(job, &rows, &out, diag);
-    tmk_text_finish(&out);
-    tmk_export_rows_finish(&rows);
-    return status;
-}
+static const struct tmk_export_text quark_text = {.put = put_quark};
 
 const struct tmk_exporter tmk_exporter_quark = {
     .name = "quark",
     .consumer = "AMD Quark for ONNX: extra_options[\"SaveAndRestore\"]",
     .settings = "",
     .limits = {.activations = TMK_EXPORT_INTEGERS, .one_scale = true},
-    .write = write_quark,
+    .text = &quark_text,
 };

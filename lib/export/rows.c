@@ -127,18 +127,25 @@ void tmk_export_rows_finish(struct tmk_export_rows *rows) {
     *rows = (struct tmk_export_rows){0};
 }
 
-enum tmk_status tmk_export_rows_write(const struct tmk_export_job *job,
-                                      const struct tmk_export_shape *shape, struct tmk_diag *diag) {
+static enum tmk_status put_each(const struct tmk_export_text *text,
+                                const struct tmk_export_rows *rows, struct tmk_text *out,
+                                struct tmk_diag *diag) {
+    tmk_text_puts(out, text->head);
+    for (size_t i = 0; i < rows->n; i++) {
+        tmk_text_puts(out, i ? text->between : "");
+        TMK_TRY(text->put_row(&rows->items[i], out, diag));
+    }
+    tmk_text_puts(out, text->tail);
+    return TMK_OK;
+}
+
+enum tmk_status tmk_export_text_write(const struct tmk_export_job *job,
+                                      const struct tmk_export_text *text, struct tmk_diag *diag) {
     struct tmk_export_rows rows = {0};
     struct tmk_text out = {0};
-    TMK_TRY(tmk_export_rows_make(job, &shape->wants, &rows, diag));
-    enum tmk_status status = TMK_OK;
-    tmk_text_puts(&out, shape->head);
-    for (size_t i = 0; i < rows.n && status == TMK_OK; i++) {
-        tmk_text_puts(&out, i ? shape->between : "");
-        status = shape->put(&rows.items[i], &out, diag);
-    }
-    tmk_text_puts(&out, shape->tail);
+    TMK_TRY(tmk_export_rows_make(job, &text->wants, &rows, diag));
+    enum tmk_status status =
+        text->put ? text->put(job, &rows, &out, diag) : put_each(text, &rows, &out, diag);
     if (status == TMK_OK)
         status = tmk_export_write(job, &out, diag);
     tmk_text_finish(&out);

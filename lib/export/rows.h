@@ -44,15 +44,18 @@ void tmk_export_rows_finish(struct tmk_export_rows *rows);
 typedef enum tmk_status tmk_export_putter(const struct tmk_export_row *row, struct tmk_text *out,
                                           struct tmk_diag *diag);
 
-/* A file that is one entry after another. */
-struct tmk_export_shape {
-    const char *head, *between, *tail;
-    tmk_export_putter *put;
+/* A text file that is made of rows: one entry after another, or as `put` makes it of all, which it
+ * may take rows from. */
+struct tmk_export_text {
     struct tmk_export_requirements wants;
+    const char *head, *between, *tail;
+    tmk_export_putter *put_row;
+    enum tmk_status (*put)(const struct tmk_export_job *job, struct tmk_export_rows *rows,
+                           struct tmk_text *out, struct tmk_diag *diag);
 };
-/* Makes the rows, and writes them to job->path. */
-TMK_NODISCARD enum tmk_status tmk_export_rows_write(const struct tmk_export_job *job,
-                                                    const struct tmk_export_shape *shape,
+/* Makes the rows, and writes the file to job->path. */
+TMK_NODISCARD enum tmk_status tmk_export_text_write(const struct tmk_export_job *job,
+                                                    const struct tmk_export_text *text,
                                                     struct tmk_diag *diag);
 
 /* The real range for a consumer that makes scales itself: what was chosen, over all channels; that

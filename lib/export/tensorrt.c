@@ -24,6 +24,10 @@ static bool is_header(const char *text) {
     return false;
 }
 
+static const char *header_of(const struct tmk_export_job *job) {
+    return tmk_export_setting(job, "header", "TRT-8601-EntropyCalibration2");
+}
+
 static float scale_of(const struct tmk_encoding *encoding) {
     return tmk_export_magnitude(encoding) / 127;
 }
@@ -32,34 +36,33 @@ static const char *unfit_reason(const struct tmk_encoding *encoding) {
     return isnormal(scale_of(encoding)) ? NULL : "its range is too small for a scale";
 }
 
-static enum tmk_status write_cache(const struct tmk_export_job *job, struct tmk_diag *diag) {
-    const char *header = tmk_export_setting(job, "header", "TRT-8601-EntropyCalibration2");
-    const struct tmk_export_requirements wants = {.unfit = unfit_reason,
-                                                  .unfit_name = tmk_export_unfit_line};
-    struct tmk_export_rows rows = {0};
-    struct tmk_text out = {0};
+static enum tmk_status put_cache(const struct tmk_export_job *job, struct tmk_export_rows *rows,
+                                 struct tmk_text *out, struct tmk_diag *diag) {
     bool colons = false;
-    if (!is_header(header))
-        return tmk_fail(diag, TMK_ARGUMENT,
-                        "header=%s: TRT-VERSION-CALIBRATOR was expected, such as "
-                        "TRT-8601-EntropyCalibration2 or TRT-100300-MinMaxCalibration",
-                        header);
-    TMK_TRY(tmk_export_rows_make(job, &wants, &rows, diag));
-    tmk_text_printf(&out, "%s\n", header);
-    for (size_t i = 0; i < rows.n; i++) {
-        float scale = scale_of(rows.items[i].encoding);
+    (void)diag;
+    tmk_text_printf(out, "%s\n", header_of(job));
+    for (size_t i = 0; i < rows->n; i++) {
+        float scale = scale_of(rows->items[i].encoding);
         uint32_t bits;
         memcpy(&bits, &scale, sizeof bits);
-        tmk_text_printf(&out, "%s: %08" PRIx32 "\n", rows.items[i].name, bits);
-        colons = colons || strchr(rows.items[i].name, ':');
+        tmk_text_printf(out, "%s: %08" PRIx32 "\n", rows->items[i].name, bits);
+        colons = colons || strchr(rows->items[i].name, ':');
     }
     if (colons)
         tmk_export_remark(job, "names hold ':': TensorRT reads them, ONNX Runtime's reader of "
                                "native tables does not");
-    enum tmk_status status = tmk_export_write(job, &out, diag);
-    tmk_text_finish(&out);
-    tmk_export_rows_finish(&rows);
-    return status;
+    return TMK_OK;
+}
+
+static enum tmk_status write_cache(const struct tmk_export_job *job, struct tmk_diag *diag) {
+    static const struct tmk_export_text text = {
+        .wants = {.unfit = unfit_reason, .unfit_name = tmk_export_unfit_line}, .put = put_cache};
+    if (!is_header(header_of(job)))
+        return tmk_fail(diag, TMK_ARGUMENT,
+                        "header=%s: TRT-VERSION-CALIBRATOR was expected, such as "
+                        "TRT-8601-EntropyCalibration2 or TRT-100300-MinMaxCalibration",
+                        header_of(job));
+    return tmk_export_text_write(job, &text, diag);
 }
 
 const struct tmk_exporter tmk_exporter_tensorrt_cache = {
@@ -86,17 +89,16 @@ static enum tmk_status put_amax(const struct tmk_export_row *row, struct tmk_tex
     return TMK_OK;
 }
 
-static enum tmk_status write_tensorrt_ranges(const struct tmk_export_job *job,
-                                             struct tmk_diag *diag) {
-    static const struct tmk_export_shape shape = {
-        "", "\n", "\n", put_amax, {.unfit_name = unfit_colon}};
-    return tmk_export_rows_write(job, &shape, diag);
-}
+static const struct tmk_export_text tensorrt_ranges_text = {.wants = {.unfit_name = unfit_colon},
+                                                            .head = "",
+                                                            .between = "\n",
+                                                            .tail = "\n",
+                                                            .put_row = put_amax};
 
 const struct tmk_exporter tmk_exporter_tensorrt_ranges = {
     .name = "tensorrt-ranges",
     .consumer = "TensorRT up to 10, by setDynamicRange (sampleINT8API): NAME: LARGEST MAGNITUDE",
     .settings = "",
     .limits = {.activations = TMK_EXPORT_INTEGERS, .one_scale = true, .symmetric = true},
-    .write = write_tensorrt_ranges,
+    .text = &tensorrt_ranges_text,
 };

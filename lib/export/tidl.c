@@ -156,27 +156,23 @@ static void put_row(struct writing *w, const struct tmk_export_row *row,
     tmk_text_puts(&w->layers, "}\n");
 }
 
-static enum tmk_status write_tidl(const struct tmk_export_job *job, struct tmk_diag *diag) {
-    struct tmk_export_requirements wants = {.fused = true, .unfit = tmk_export_unfit_codes};
+static enum tmk_status put_tidl(const struct tmk_export_job *job, struct tmk_export_rows *rows,
+                                struct tmk_text *out, struct tmk_diag *diag) {
     struct writing w = {.job = job};
-    struct tmk_export_rows rows = {0};
     struct tmk_export_layers layers = {0};
-    struct tmk_text out = {0};
-    TMK_TRY(tmk_export_rows_make(job, &wants, &rows, diag));
-    enum tmk_status status = tmk_export_layers_make(job, false, &layers, diag);
-    for (size_t i = 0; i < rows.n && status == TMK_OK; i++)
-        put_row(&w, &rows.items[i], &layers);
-    tmk_text_printf(&out, "num_layers: %zu\nquant_type: SYMMETRIC\ncalib_type: PERTENSOR\n", w.n);
-    tmk_text_append(&out, w.layers.data ? w.layers.data : "", w.layers.len);
-    out.failed = out.failed || w.layers.failed;
-    if (status == TMK_OK)
-        status = tmk_export_write(job, &out, diag);
+    TMK_TRY(tmk_export_layers_make(job, false, &layers, diag));
+    for (size_t i = 0; i < rows->n; i++)
+        put_row(&w, &rows->items[i], &layers);
+    tmk_text_printf(out, "num_layers: %zu\nquant_type: SYMMETRIC\ncalib_type: PERTENSOR\n", w.n);
+    tmk_text_append(out, w.layers.data ? w.layers.data : "", w.layers.len);
+    out->failed = out->failed || w.layers.failed;
     tmk_text_finish(&w.layers);
-    tmk_text_finish(&out);
-    tmk_export_rows_finish(&rows);
     tmk_export_layers_finish(&layers);
-    return status;
+    return TMK_OK;
 }
+
+static const struct tmk_export_text tidl_text = {
+    .wants = {.fused = true, .unfit = tmk_export_unfit_codes}, .put = put_tidl};
 
 const struct tmk_exporter tmk_exporter_tidl = {
     .name = "tidl",
@@ -187,5 +183,5 @@ const struct tmk_exporter tmk_exporter_tidl = {
                .weights = TMK_EXPORT_INTEGERS,
                .one_scale = true,
                .symmetric = true},
-    .write = write_tidl,
+    .text = &tidl_text,
 };

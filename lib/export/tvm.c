@@ -90,29 +90,24 @@ static enum tmk_status put_head(const struct tmk_encodings *encodings, struct tm
     return TMK_OK;
 }
 
-static enum tmk_status write_tvm(const struct tmk_export_job *job, struct tmk_diag *diag) {
-    const struct tmk_export_requirements wants = {
-        .weights = true, .biases = true, .unfit = tmk_export_unfit_codes};
-    struct tmk_export_rows rows = {0};
-    struct tmk_text out = {0};
-    TMK_TRY(tmk_export_rows_make(job, &wants, &rows, diag));
-    enum tmk_status status = put_head(job->encodings, &out, diag);
-    for (size_t i = 0; i < rows.n && status == TMK_OK; i++) {
-        tmk_text_puts(&out, i ? ",\n" : "");
-        status = put_edge(job, &rows.items[i], &out, diag);
+static enum tmk_status put_tvm(const struct tmk_export_job *job, struct tmk_export_rows *rows,
+                               struct tmk_text *out, struct tmk_diag *diag) {
+    TMK_TRY(put_head(job->encodings, out, diag));
+    for (size_t i = 0; i < rows->n; i++) {
+        tmk_text_puts(out, i ? ",\n" : "");
+        TMK_TRY(put_edge(job, &rows->items[i], out, diag));
     }
-    tmk_text_puts(&out, "\n]}\n");
-    if (status == TMK_OK)
-        status = tmk_export_write(job, &out, diag);
-    tmk_text_finish(&out);
-    tmk_export_rows_finish(&rows);
-    return status;
+    tmk_text_puts(out, "\n]}\n");
+    return TMK_OK;
 }
+
+static const struct tmk_export_text tvm_text = {
+    .wants = {.weights = true, .biases = true, .unfit = tmk_export_unfit_codes}, .put = put_tvm};
 
 const struct tmk_exporter tmk_exporter_tvm = {
     .name = "tvm",
     .consumer = "a calibration hook of TVM's relay.quantize: quantize_info by profile ID and name",
     .settings = "",
     .limits = {.activations = TMK_EXPORT_INTEGERS, .weights = TMK_EXPORT_INTEGERS},
-    .write = write_tvm,
+    .text = &tvm_text,
 };
