@@ -238,22 +238,14 @@ static enum tmk_status infer_attributes(struct tmk_infer *infer) {
     return tmk_infer_same(infer);
 }
 
-static enum tmk_status clip_between(struct tmk_run *run, float low, float high) {
+/* Without defaults before operator set 6: an infinity stays one. */
+static enum tmk_status run_attributes(struct tmk_run *run) {
     const struct tmk_tensor *x = run->in[0];
-    low = tmk_node_float(run->node, "min", low);
-    high = tmk_node_float(run->node, "max", high);
-    if (tmk_run_out(run, 0))
-        clip_FLOAT32(tmk_tensor_count(x), x->data, &low, &high, run->out[0]->data);
+    const float most = run->node->row->since < 6 ? INFINITY : FLT_MAX,
+                low = tmk_node_float(run->node, "min", -most),
+                high = tmk_node_float(run->node, "max", most);
+    clip_FLOAT32(tmk_tensor_count(x), x->data, &low, &high, run->out[0]->data);
     return TMK_OK;
-}
-
-/* Without defaults at first: an infinity stays one. */
-static enum tmk_status run_1(struct tmk_run *run) {
-    return clip_between(run, -INFINITY, INFINITY);
-}
-
-static enum tmk_status run_6(struct tmk_run *run) {
-    return clip_between(run, -FLT_MAX, FLT_MAX);
 }
 
 /* ---- later they are inputs ---- */
@@ -321,9 +313,11 @@ const struct tmk_op tmk_ops_activation[] = {
      .channel = TMK_CHANNEL_INHERIT, .attrs = "alpha:float", .infer = infer_swiglu,
      .run = run_swiglu},
     {TMK_OP_ONNX("Clip", 1, 5), TMK_OP_COUNTS(1, 1, 1, 1), .flags = TMK_OP_INPLACE,
-     .channel = TMK_CHANNEL_INHERIT, .attrs = attrs, .infer = infer_attributes, .run = run_1},
+     .channel = TMK_CHANNEL_INHERIT, .attrs = attrs, .infer = infer_attributes,
+     .run = run_attributes},
     {TMK_OP_ONNX("Clip", 6, 10), TMK_OP_COUNTS(1, 1, 1, 1), .flags = TMK_OP_INPLACE,
-     .channel = TMK_CHANNEL_INHERIT, .attrs = attrs, .infer = infer_attributes, .run = run_6},
+     .channel = TMK_CHANNEL_INHERIT, .attrs = attrs, .infer = infer_attributes,
+     .run = run_attributes},
     {TMK_OP_ONNX("Clip", 11, INT32_MAX), TMK_OP_COUNTS(1, 3, 1, 1), .flags = TMK_OP_INPLACE,
      .channel = TMK_CHANNEL_INHERIT, .infer = infer_inputs, .run = run_inputs},
     {NULL}};

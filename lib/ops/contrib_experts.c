@@ -151,7 +151,8 @@ static enum tmk_status find_experts(const struct tmk_node *node, const struct tm
     return TMK_OK;
 }
 
-static enum tmk_status infer_experts(struct tmk_infer *infer, bool quantized) {
+static enum tmk_status infer_experts(struct tmk_infer *infer) {
+    const bool quantized = infer->node->row->table;
     struct tmk_diag *diag = infer->diag;
     struct experts e;
     TMK_TRY(tmk_contrib_need(infer, quantized ? 5 : 4, "fc2_experts_weights"));
@@ -174,14 +175,6 @@ static enum tmk_status infer_experts(struct tmk_infer *infer, bool quantized) {
     chosen.dim[2] = e.hidden ? (int64_t)e.inner : 0;
     tmk_infer_set(infer, INNER_HIDDEN, TMK_FLOAT32, &chosen);
     return tmk_infer_same(infer);
-}
-
-static enum tmk_status infer_float_experts(struct tmk_infer *infer) {
-    return infer_experts(infer, false);
-}
-
-static enum tmk_status infer_quantized_experts(struct tmk_infer *infer) {
-    return infer_experts(infer, true);
 }
 
 /* ---- running ---- */
@@ -300,15 +293,14 @@ static enum tmk_status show_token(struct tmk_run *run, const struct experts *e, 
     return tmk_run_show(run, INNER_OUTPUT, buffers[3] + m * e->hidden, at * e->hidden, e->hidden);
 }
 
-static enum tmk_status run_experts(struct tmk_run *run, bool quantized) {
+static enum tmk_status run_experts(struct tmk_run *run) {
+    const bool quantized = run->node->row->table;
     struct tmk_tensor *out = tmk_run_out(run, 0);
     struct experts e;
     struct scratch s;
     float *weights, *buffers[4];
     uint32_t *places;
     TMK_TRY(find_experts(run->node, run->in, run->n_in, quantized, &e, run->diag));
-    if (!out || tmk_tensor_count(out) == 0)
-        return TMK_OK;
     const int64_t tokens = (int64_t)e.tokens, inner = (int64_t)e.inner, hidden = (int64_t)e.hidden;
     TMK_TRY(tmk_scratch_floats(run, TMK_GEMM_COLUMNS, inner > hidden ? inner : hidden, 1, &s.rows));
     TMK_TRY(tmk_scratch_floats(run, tokens, TMK_GEMM_COLUMNS, 1, &s.part));
@@ -346,14 +338,6 @@ static enum tmk_status run_experts(struct tmk_run *run, bool quantized) {
     return TMK_OK;
 }
 
-static enum tmk_status run_float_experts(struct tmk_run *run) {
-    return run_experts(run, false);
-}
-
-static enum tmk_status run_quantized_experts(struct tmk_run *run) {
-    return run_experts(run, true);
-}
-
 static double cost_experts(const struct tmk_node *node, const struct tmk_tensor *const *in,
                            const struct tmk_tensor *out) {
     (void)out;
@@ -368,12 +352,12 @@ static double cost_experts(const struct tmk_node *node, const struct tmk_tensor 
 
 const struct tmk_op tmk_ops_contrib_experts[] = {
     {TMK_OP_CONTRIB("MoE"), TMK_OP_COUNTS(3, 8, 1, 1), .channel = TMK_CHANNEL_LAST,
-     .attrs = SHARED_ATTRS, .inner = EXPERTS_INNER, .infer = infer_float_experts,
-     .run = run_float_experts, .cost = cost_experts},
+     .attrs = SHARED_ATTRS, .inner = EXPERTS_INNER, .infer = infer_experts, .run = run_experts,
+     .cost = cost_experts},
     {TMK_OP_CONTRIB("QMoE"), TMK_OP_COUNTS(3, 19, 1, 1), .channel = TMK_CHANNEL_LAST,
      .attrs = SHARED_ATTRS " accuracy_level:int block_size:int expert_weight_bits:int "
                            "fc1_expert_weight_bits:int fc2_expert_weight_bits:int "
                            "fc3_expert_weight_bits:int quant_type:string weights_prepacked:int",
-     .inner = EXPERTS_INNER, .infer = infer_quantized_experts, .run = run_quantized_experts,
+     .table = "quantized", .inner = EXPERTS_INNER, .infer = infer_experts, .run = run_experts,
      .cost = cost_experts},
     {NULL}};

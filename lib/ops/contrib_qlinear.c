@@ -44,8 +44,6 @@ static enum tmk_status run_unary(struct tmk_run *run, float (*f)(float, float), 
     const struct tmk_tensor *x = run->in[IN_X];
     struct tmk_tensor *y = tmk_run_out(run, 0);
     uint8_t table[256];
-    if (!y)
-        return TMK_OK;
     make_table(x->dtype, tmk_q8_of(run, IN_X_SCALE), y->dtype, tmk_q8_of(run, IN_Y_SCALE), f,
                parameter, table);
     const uint8_t *from = x->data;
@@ -78,14 +76,13 @@ static enum tmk_status infer_binary(struct tmk_infer *infer) {
     return tmk_infer_set(infer, 0, infer->in[IN_A]->dtype, &shape);
 }
 
-static enum tmk_status run_binary(struct tmk_run *run, bool multiply) {
+static enum tmk_status run_binary(struct tmk_run *run) {
+    const bool multiply = run->node->row->table;
     const struct tmk_tensor *a = run->in[IN_A], *b = run->in[IN_B];
     struct tmk_tensor *c = tmk_run_out(run, 0);
     struct tmk_q8 qa = tmk_q8_of(run, IN_A_SCALE), qb = tmk_q8_of(run, IN_B_SCALE),
                   qc = tmk_q8_of(run, IN_C_SCALE);
     float left[256], right[256];
-    if (!c)
-        return TMK_OK;
     qa.scale /= qc.scale;
     qb.scale /= multiply ? 1 : qc.scale;
     for (int i = 0; i < 256; i++) {
@@ -104,14 +101,6 @@ static enum tmk_status run_binary(struct tmk_run *run, bool multiply) {
         }
     }
     return TMK_OK;
-}
-
-static enum tmk_status run_add(struct tmk_run *run) {
-    return run_binary(run, false);
-}
-
-static enum tmk_status run_mul(struct tmk_run *run) {
-    return run_binary(run, true);
 }
 
 /* ---- QLinearWhere ---- */
@@ -327,9 +316,9 @@ static enum tmk_status run_gemm(struct tmk_run *run) {
 
 const struct tmk_op tmk_ops_contrib_qlinear[] = {
     {TMK_OP_CONTRIB("QLinearAdd"), TMK_OP_COUNTS(2, 8, 1, 1), .channel = TMK_CHANNEL_INHERIT,
-     .infer = infer_binary, .run = run_add},
+     .infer = infer_binary, .run = run_binary},
     {TMK_OP_CONTRIB("QLinearMul"), TMK_OP_COUNTS(2, 8, 1, 1), .channel = TMK_CHANNEL_INHERIT,
-     .infer = infer_binary, .run = run_mul},
+     .table = "multiplies", .infer = infer_binary, .run = run_binary},
     {TMK_OP_CONTRIB("QLinearSigmoid"), TMK_OP_COUNTS(2, 5, 1, 1), .flags = TMK_OP_INPLACE,
      .channel = TMK_CHANNEL_INHERIT, .infer = infer_unary, .run = run_sigmoid},
     {TMK_OP_CONTRIB("QLinearLeakyRelu"), TMK_OP_COUNTS(2, 5, 1, 1), .flags = TMK_OP_INPLACE,

@@ -139,6 +139,19 @@ static enum tmk_status run_global(struct tmk_run *run) {
     return TMK_OK;
 }
 
+/* Bytes of an element a byte, channels moved from last to first or back. `planes` has them first.
+ */
+static void move_channels(const struct tmk_shape *planes, bool to_last, const uint8_t *from,
+                          uint8_t *to) {
+    const size_t channels = (size_t)planes->dim[1],
+                 area = tmk_shape_product(planes, 2, planes->rank);
+    for (size_t n = 0; n < (size_t)planes->dim[0]; n++)
+        for (size_t c = 0; c < channels; c++)
+            for (size_t i = 0; i < area; i++)
+                to[element_index(to_last, n, channels, area, c, i)] =
+                    from[element_index(!to_last, n, channels, area, c, i)];
+}
+
 /* ---- NhwcMaxPool ---- */
 
 static enum tmk_status infer_max(struct tmk_infer *infer) {
@@ -157,21 +170,12 @@ static enum tmk_status run_max(struct tmk_run *run) {
     struct tmk_shape planes, shape;
     TMK_TRY(planes_of(run->node, &x->shape, &planes, run->diag));
     TMK_TRY(tmk_pool_shape(run->node, &planes, &shape, run->diag));
-    size_t channels = (size_t)planes.dim[1], area = tmk_shape_product(&planes, 2, planes.rank),
-           out_area = tmk_shape_product(&shape, 2, shape.rank), batch = (size_t)planes.dim[0];
     uint8_t *from = run->scratch(run->context, tmk_tensor_count(x) + 1),
             *to = run->scratch(run->context, tmk_tensor_count(y));
     TMK_TRY_ALLOC(from && to, run->diag);
-    for (size_t n = 0, k = 0; n < batch; n++)
-        for (size_t c = 0; c < channels; c++)
-            for (size_t i = 0; i < area; i++)
-                from[k++] =
-                    ((const uint8_t *)x->data)[element_index(true, n, channels, area, c, i)];
+    move_channels(&planes, false, x->data, from);
     TMK_TRY(tmk_pool_max(run, &planes, x->dtype == TMK_INT8, from, to));
-    for (size_t n = 0, k = 0; n < batch; n++)
-        for (size_t c = 0; c < channels; c++)
-            for (size_t i = 0; i < out_area; i++)
-                ((uint8_t *)y->data)[element_index(true, n, channels, out_area, c, i)] = to[k++];
+    move_channels(&shape, true, to, y->data);
     return TMK_OK;
 }
 
@@ -192,8 +196,6 @@ static enum tmk_status run_softmax(struct tmk_run *run) {
     struct tmk_tensor *y = tmk_run_out(run, 0);
     int32_t axis;
     size_t n = tmk_tensor_count(x);
-    if (!y || n == 0)
-        return TMK_OK;
     TMK_TRY(tmk_axis(tmk_node_int(run->node, "axis", -1), shape->rank, &axis, run->diag));
     float *v = tmk_scratch(run, n, sizeof(float));
     TMK_TRY_ALLOC(v, run->diag);
@@ -231,19 +233,6 @@ static enum tmk_status infer_conv_last(struct tmk_infer *infer) {
     if (is_last(infer->node))
         y.shape = channels_last(&y.shape);
     return tmk_infer_set(infer, 0, y.dtype, &y.shape);
-}
-
-/* Bytes of an element a byte, channels moved from last to first or back. `planes` has them first.
- */
-static void move_channels(const struct tmk_shape *planes, bool to_last, const uint8_t *from,
-                          uint8_t *to) {
-    const size_t channels = (size_t)planes->dim[1],
-                 area = tmk_shape_product(planes, 2, planes->rank);
-    for (size_t n = 0; n < (size_t)planes->dim[0]; n++)
-        for (size_t c = 0; c < channels; c++)
-            for (size_t i = 0; i < area; i++)
-                to[element_index(to_last, n, channels, area, c, i)] =
-                    from[element_index(!to_last, n, channels, area, c, i)];
 }
 
 static enum tmk_status run_conv_last(struct tmk_run *run) {

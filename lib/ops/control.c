@@ -81,11 +81,8 @@ static enum tmk_status read_bounds(struct loop *loop) {
     loop->most = INT64_MAX;
     loop->condition = 1;
     if (most) {
-        size_t n = 0;
         TMK_TRY(tmk_want_tensor(most, "the trip count", run->diag));
-        TMK_TRY(tmk_read_ints(most, "the trip count", 1, &loop->most, &n, run->diag));
-        if (n != 1)
-            return tmk_fail(run->diag, TMK_SHAPE, "the trip count must be one number");
+        TMK_TRY(tmk_read_int(most, "the trip count", &loop->most, run->diag));
     }
     if (condition) {
         bool flag = false;

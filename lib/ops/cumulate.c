@@ -49,10 +49,7 @@ static const cumulate_slice products[TMK_DTYPES] = {
 static enum tmk_status read_axis(const struct tmk_tensor *axis, int32_t rank, int32_t *out,
                                  struct tmk_diag *diag) {
     int64_t value = 0;
-    size_t n;
-    TMK_TRY(tmk_read_ints(axis, "input 'axis'", 1, &value, &n, diag));
-    if (n != 1)
-        return tmk_fail(diag, TMK_SHAPE, "input 'axis' has no element");
+    TMK_TRY(tmk_read_int(axis, "input 'axis'", &value, diag));
     return tmk_axis(value, rank, out, diag);
 }
 

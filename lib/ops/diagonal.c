@@ -140,13 +140,12 @@ static enum tmk_status onehot_infer(struct tmk_infer *infer) {
     return tmk_infer_set(infer, 0, infer->in[2]->dtype, &shape);
 }
 
-static enum tmk_status run_with(struct tmk_run *run, bool from_the_end) {
+static enum tmk_status onehot_run(struct tmk_run *run) {
+    const bool from_the_end = run->node->row->since >= 11;
     const struct tmk_tensor *indices = run->in[0], *values = run->in[2];
     struct tmk_tensor *out = tmk_run_out(run, 0);
     int32_t axis;
-    size_t n = out ? tmk_tensor_count(out) : 0, element = tmk_dtype_size(values->dtype);
-    if (n == 0)
-        return TMK_OK;
+    size_t n = tmk_tensor_count(out), element = tmk_dtype_size(values->dtype);
     TMK_TRY(tmk_axis(tmk_node_int(run->node, "axis", -1), out->shape.rank, &axis, run->diag));
     int64_t depth = out->shape.dim[axis];
     size_t inner = tmk_shape_product(&out->shape, axis + 1, out->shape.rank);
@@ -165,14 +164,6 @@ static enum tmk_status run_with(struct tmk_run *run, bool from_the_end) {
     return TMK_OK;
 }
 
-static enum tmk_status onehot_9_run(struct tmk_run *run) {
-    return run_with(run, false);
-}
-
-static enum tmk_status onehot_11_run(struct tmk_run *run) {
-    return run_with(run, true);
-}
-
 static const char attrs[] = "axis:int";
 
 const struct tmk_op tmk_ops_diagonal[] = {
@@ -183,7 +174,7 @@ const struct tmk_op tmk_ops_diagonal[] = {
     {TMK_OP_CONTRIB("Trilu"), TMK_OP_COUNTS(1, 2, 1, 1), .flags = TMK_OP_INPLACE,
      .attrs = "upper:int", .infer = trilu_infer, .run = trilu_run},
     {TMK_OP_ONNX("OneHot", 9, 10), TMK_OP_COUNTS(3, 3, 1, 1), .attrs = attrs, .infer = onehot_infer,
-     .run = onehot_9_run},
+     .run = onehot_run},
     {TMK_OP_ONNX("OneHot", 11, INT32_MAX), TMK_OP_COUNTS(3, 3, 1, 1), .attrs = attrs,
-     .infer = onehot_infer, .run = onehot_11_run},
+     .infer = onehot_infer, .run = onehot_run},
     {NULL}};

@@ -107,8 +107,6 @@ static enum tmk_status gather_elements_run(struct tmk_run *run) {
     int32_t axis, last = data->shape.rank - 1;
     TMK_TRY(axis_of(run->node, data, &axis, run->diag));
     size_t n = tmk_tensor_count(indices), element = tmk_dtype_size(data->dtype);
-    if (!out || n == 0)
-        return TMK_OK;
     int64_t stride[TMK_MAX_RANK], at[TMK_MAX_RANK] = {0}, line = indices->shape.dim[last];
     tmk_strides(&data->shape, stride);
     int64_t along = stride[axis], base = 0; /* base: of the line, without its part on `axis` */

@@ -110,6 +110,13 @@ enum tmk_status tmk_read_ints(const struct tmk_tensor *tensor, const char *what,
     return TMK_OK;
 }
 
+enum tmk_status tmk_read_int(const struct tmk_tensor *tensor, const char *what, int64_t *out,
+                             struct tmk_diag *diag) {
+    size_t n;
+    TMK_TRY(tmk_read_ints(tensor, what, 1, out, &n, diag));
+    return n == 1 ? TMK_OK : tmk_fail(diag, TMK_SHAPE, "%s must be one number", what);
+}
+
 enum tmk_status tmk_want_dtype(const struct tmk_tensor *tensor, enum tmk_dtype dtype,
                                const char *what, struct tmk_diag *diag) {
     if (tensor->dtype == dtype)

@@ -74,6 +74,9 @@ void tmk_strides(const struct tmk_shape *shape, int64_t strides[TMK_MAX_RANK]);
  * known. */
 enum tmk_status tmk_read_ints(const struct tmk_tensor *tensor, const char *what, size_t limit,
                               int64_t *out, size_t *n, struct tmk_diag *diag);
+/* The same of one number. */
+enum tmk_status tmk_read_int(const struct tmk_tensor *tensor, const char *what, int64_t *out,
+                             struct tmk_diag *diag);
 
 /* TMK_TYPE unless the tensor has this type; "what" names the input. */
 enum tmk_status tmk_want_dtype(const struct tmk_tensor *tensor, enum tmk_dtype dtype,

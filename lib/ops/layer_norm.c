@@ -116,34 +116,20 @@ static enum tmk_status layer_norm(struct tmk_run *run, const struct layer_norm *
     return TMK_OK;
 }
 
-/* The elements of output i, NULL when it is not wanted. */
-static float *layer_norm_out(const struct tmk_run *run, uint32_t i) {
-    struct tmk_tensor *out = tmk_run_out(run, i);
-    return out ? out->data : NULL;
-}
-
-static enum tmk_status normalize_rows(struct tmk_run *run, bool centred) {
+static enum tmk_status run_layer_norm(struct tmk_run *run) {
     struct layer_norm norm = {
         .shape = &run->in[0]->shape,
         .x = run->in[0]->data,
         .scale = run->in[1],
         .bias = tmk_run_in(run, 2),
         .epsilon = (double)tmk_node_float(run->node, "epsilon", 1e-5f),
-        .centred = centred,
-        .y = layer_norm_out(run, 0),
-        .means = layer_norm_out(run, 1),
-        .inverses = layer_norm_out(run, 2),
+        .centred = !run->node->row->table,
+        .y = tmk_run_elements(run, 0),
+        .means = tmk_run_elements(run, 1),
+        .inverses = tmk_run_elements(run, 2),
     };
     TMK_TRY(tmk_axis(tmk_node_int(run->node, "axis", -1), norm.shape->rank, &norm.axis, run->diag));
     return layer_norm(run, &norm);
-}
-
-static enum tmk_status run_layer_norm(struct tmk_run *run) {
-    return normalize_rows(run, true);
-}
-
-static enum tmk_status run_rms_norm(struct tmk_run *run) {
-    return normalize_rows(run, false);
 }
 
 static const char layer_norm_attrs[] = "axis:int epsilon:float stash_type:int";
@@ -185,8 +171,8 @@ static enum tmk_status run_simplified(struct tmk_run *run) {
                               .x = run->in[0]->data,
                               .scale = run->in[1],
                               .epsilon = epsilon_of(run->node, 1e-5f),
-                              .y = layer_norm_out(run, 0),
-                              .inverses = layer_norm_out(run, 1)};
+                              .y = tmk_run_elements(run, 0),
+                              .inverses = tmk_run_elements(run, 1)};
     TMK_TRY(tmk_axis(tmk_node_int(run->node, "axis", -1), norm.shape->rank, &norm.axis, run->diag));
     return layer_norm(run, &norm);
 }
@@ -238,9 +224,9 @@ static enum tmk_status run_skip(struct tmk_run *run) {
                               .bias = bias_at == 4 ? tmk_run_in(run, 3) : NULL,
                               .epsilon = epsilon_of(run->node, 1e-12f),
                               .centred = bias_at == 4,
-                              .y = layer_norm_out(run, OUT_Y),
-                              .means = layer_norm_out(run, OUT_MEAN),
-                              .inverses = layer_norm_out(run, OUT_INVERSE)};
+                              .y = tmk_run_elements(run, OUT_Y),
+                              .means = tmk_run_elements(run, OUT_MEAN),
+                              .inverses = tmk_run_elements(run, OUT_INVERSE)};
     if (norm.means && !norm.centred)
         memset(norm.means, 0, tmk_tensor_bytes(tmk_run_out(run, OUT_MEAN)));
     return layer_norm(run, &norm);
@@ -453,7 +439,7 @@ const struct tmk_op tmk_ops_layer_norm[] = {
      .run = run_layer_norm},
     {TMK_OP_ONNX("RMSNormalization", 23, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1),
      .flags = TMK_OP_INPLACE, .channel = TMK_CHANNEL_LAST, .attrs = layer_norm_attrs,
-     .infer = infer_layer_norm, .run = run_rms_norm},
+     .table = "takes no mean off", .infer = infer_layer_norm, .run = run_layer_norm},
     {TMK_OP_ONNX("SimplifiedLayerNormalization", 1, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 2),
      .flags = TMK_OP_INPLACE, .channel = TMK_CHANNEL_LAST, .attrs = simplified_attrs,
      .infer = infer_simplified, .run = run_simplified},

@@ -347,8 +347,6 @@ static enum tmk_status normalize_groups(struct tmk_run *run, size_t width, bool 
            area = tmk_shape_product(shape, 2, shape->rank);
     const float *x = run->in[0]->data, *scale = run->in[1]->data, *bias = run->in[2]->data;
     double epsilon = (double)tmk_node_float(run->node, "epsilon", 1e-5f);
-    if (!run->out[0] || tmk_tensor_count(run->out[0]) == 0)
-        return TMK_OK;
     float *y = run->out[0]->data;
     for (size_t i = 0; i < batch * channels; i += width) {
         size_t n = width * area;

@@ -341,16 +341,13 @@ static enum tmk_status top_shape(const struct tmk_node *node, const struct tmk_t
                                  const struct tmk_tensor *input_k, int32_t *axis, bool *known,
                                  struct tmk_shape *shape, struct tmk_diag *diag) {
     int64_t k = tmk_node_int(node, "k", 0);
-    size_t n;
     TMK_WANT_ENTRY(keys, x, "input 0", diag);
     TMK_TRY(tmk_axis(tmk_node_int(node, "axis", -1), x->shape.rank, axis, diag));
     if (input_k) {
         TMK_TRY(tmk_want_dtype(input_k, TMK_INT64, "input 1, K,", diag));
         if (!input_k->data)
             return TMK_OK;
-        TMK_TRY(tmk_read_ints(input_k, "input 1, K,", 1, &k, &n, diag));
-        if (n != 1)
-            return tmk_fail(diag, TMK_SHAPE, "input 1, K, has no element");
+        TMK_TRY(tmk_read_int(input_k, "input 1, K,", &k, diag));
     }
     if (k < 0 || k > x->shape.dim[*axis])
         return tmk_fail(diag, TMK_RANGE, "k is %lld, but axis %d has %lld elements", (long long)k,

@@ -36,14 +36,11 @@ static enum tmk_status read_position(const struct tmk_run *run, uint32_t i, size
                                      size_t otherwise, size_t *out) {
     const struct tmk_tensor *tensor = tmk_run_in(run, i);
     int64_t position;
-    size_t count;
     *out = otherwise;
     if (!tensor)
         return TMK_OK;
     TMK_TRY(tmk_want_tensor(tensor, "the position", run->diag));
-    TMK_TRY(tmk_read_ints(tensor, "the position", 1, &position, &count, run->diag));
-    if (count != 1)
-        return tmk_fail(run->diag, TMK_SHAPE, "the position must be one number");
+    TMK_TRY(tmk_read_int(tensor, "the position", &position, run->diag));
     if (position < -(int64_t)n || position >= (int64_t)limit)
         return tmk_fail(run->diag, TMK_RANGE,
                         "position %lld is outside [-%zu, %zu) in a sequence of %zu tensors",
@@ -185,9 +182,9 @@ struct cutting {
 /* A scalar is the length of every part but the last; a list holds the lengths. */
 static enum tmk_status read_lengths(struct cutting *c, const struct tmk_tensor *split) {
     struct tmk_diag *diag = c->run->diag;
-    size_t count = tmk_tensor_count(split), n;
+    size_t count = tmk_tensor_count(split);
     if (split->shape.rank == 0) {
-        TMK_TRY(tmk_read_ints(split, "the length", 1, &c->chunk, &n, diag));
+        TMK_TRY(tmk_read_int(split, "the length", &c->chunk, diag));
         if (c->chunk < 1)
             return tmk_fail(diag, TMK_RANGE, "parts of length %lld are not possible",
                             (long long)c->chunk);

@@ -29,7 +29,6 @@ static enum tmk_status read_transform(const struct tmk_node *node, const struct 
                                       struct tmk_diag *diag) {
     const struct tmk_shape *shape = &x->shape;
     int64_t at = node->row->since < 20 ? tmk_node_int(node, "axis", 1) : -2, n;
-    size_t count = 1;
     TMK_TRY(tmk_want_dtype(x, TMK_FLOAT32, "input", diag));
     *out = (struct transform){.inverse = tmk_node_int(node, "inverse", 0) != 0,
                               .onesided = tmk_node_int(node, "onesided", 0) != 0};
@@ -41,7 +40,7 @@ static enum tmk_status read_transform(const struct tmk_node *node, const struct 
     if ((axis && !axis->data) || (length && !length->data))
         return TMK_OK;
     if (axis)
-        TMK_TRY(tmk_read_ints(axis, "axis", 1, &at, &count, diag));
+        TMK_TRY(tmk_read_int(axis, "axis", &at, diag));
     TMK_TRY(tmk_axis(at, shape->rank, &out->axis, diag));
     if (out->axis == shape->rank - 1)
         return tmk_fail(diag, TMK_RANGE, "axis %lld is the one of the parts", (long long)at);
@@ -54,7 +53,7 @@ static enum tmk_status read_transform(const struct tmk_node *node, const struct 
     if (out->onesided && out->inverse)
         n = 2 * (n > 1 ? n - 1 : 0);
     if (length)
-        TMK_TRY(tmk_read_ints(length, "dft_length", 1, &n, &count, diag));
+        TMK_TRY(tmk_read_int(length, "dft_length", &n, diag));
     if (n < 1 || n > INT32_MAX)
         return tmk_fail(diag, TMK_RANGE, "a transform of %lld elements", (long long)n);
     out->length = (size_t)n;
@@ -174,10 +173,7 @@ struct frames {
 static enum tmk_status read_size(const struct tmk_tensor *tensor, const char *what, size_t *out,
                                  struct tmk_diag *diag) {
     int64_t value = 0;
-    size_t n;
-    TMK_TRY(tmk_read_ints(tensor, what, 1, &value, &n, diag));
-    if (n != 1)
-        return tmk_fail(diag, TMK_SHAPE, "%s is not one number", what);
+    TMK_TRY(tmk_read_int(tensor, what, &value, diag));
     if (value < 1 || value > INT32_MAX)
         return tmk_fail(diag, TMK_RANGE, "%s is %lld", what, (long long)value);
     *out = (size_t)value;
@@ -299,17 +295,14 @@ static double stft_cost(const struct tmk_node *node, const struct tmk_tensor *co
 static enum tmk_status infer_taper(struct tmk_infer *infer) {
     const struct tmk_tensor *size = infer->in[0];
     int64_t asked = tmk_node_int(infer->node, "output_datatype", TMK_FLOAT32), n;
-    size_t count;
     if (asked < 0 || asked >= TMK_N_DTYPES || tmk_held_dtype((enum tmk_dtype)asked) != TMK_FLOAT32)
         return tmk_fail(infer->diag, TMK_UNSUPPORTED,
                         "attribute 'output_datatype' is %lld; windows are made in float32 only",
                         (long long)asked);
-    if (tmk_tensor_count(size) != 1)
-        return tmk_fail(infer->diag, TMK_SHAPE, "input 'size' has %zu elements, not one",
-                        tmk_tensor_count(size));
+    TMK_TRY(tmk_want_scalar(size, TMK_UNDEFINED, "size", infer->diag));
     if (!size->data)
         return TMK_OK;
-    TMK_TRY(tmk_read_ints(size, "size", 1, &n, &count, infer->diag));
+    TMK_TRY(tmk_read_int(size, "size", &n, infer->diag));
     if (n < 0)
         return tmk_fail(infer->diag, TMK_RANGE, "input 'size' is %lld", (long long)n);
     return tmk_infer_set(infer, 0, TMK_FLOAT32, &(struct tmk_shape){1, {n}});
@@ -377,11 +370,10 @@ static double edge_bin(const struct mel *m, int64_t i) {
 static enum tmk_status read_mel(const struct tmk_tensor *const *in, bool edges, struct mel *out,
                                 struct tmk_diag *diag) {
     int64_t size[3] = {0};
-    size_t n;
     for (int i = 0; i < 3; i++) {
         char what[48];
         snprintf(what, sizeof what, "input '%s'", names[i]);
-        TMK_TRY(tmk_read_ints(in[i], what, 1, &size[i], &n, diag));
+        TMK_TRY(tmk_read_int(in[i], what, &size[i], diag));
         if (size[i] < (i == 1 ? 0 : 1) || size[i] > INT32_MAX)
             return tmk_fail(diag, TMK_RANGE, "%s is %lld", what, (long long)size[i]);
     }

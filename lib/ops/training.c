@@ -51,7 +51,8 @@ static double log_sum(const float *x, size_t classes, size_t step) {
     return most + log(sum);
 }
 
-static enum tmk_status run_loss(struct tmk_run *run, bool softmax) {
+static enum tmk_status run_loss(struct tmk_run *run) {
+    const bool softmax = run->node->row->table;
     const struct tmk_tensor *x = run->in[0], *target = run->in[1], *weight = tmk_run_in(run, 2);
     struct tmk_tensor *loss = tmk_run_out(run, 0), *log_prob = tmk_run_out(run, 1);
     size_t batch = (size_t)x->shape.dim[0], classes = (size_t)x->shape.dim[1],
@@ -87,14 +88,6 @@ static enum tmk_status run_loss(struct tmk_run *run, bool softmax) {
     if (loss && reduction != REDUCE_NONE)
         *(float *)loss->data = (float)(reduction == REDUCE_MEAN ? sum / weights : sum);
     return TMK_OK;
-}
-
-static enum tmk_status run_likelihood(struct tmk_run *run) {
-    return run_loss(run, false);
-}
-
-static enum tmk_status run_cross_entropy(struct tmk_run *run) {
-    return run_loss(run, true);
 }
 
 static const char loss_attrs[] = "ignore_index:int reduction:string";
@@ -147,7 +140,8 @@ static enum tmk_status count_tensors(uint32_t n_in, uint32_t n_out, uint32_t sta
     return TMK_OK;
 }
 
-static enum tmk_status infer_step(struct tmk_infer *infer, uint32_t states) {
+static enum tmk_status infer_step(struct tmk_infer *infer) {
+    const uint32_t states = infer->node->row->min_out - 1; /* the least is one tensor */
     struct tmk_diag *diag = infer->diag;
     uint32_t n;
     TMK_TRY(count_tensors(infer->n_in, infer->n_out, states, &n, diag));
@@ -168,14 +162,6 @@ static enum tmk_status infer_step(struct tmk_infer *infer, uint32_t states) {
     for (uint32_t i = 0; i < infer->n_out; i++)
         tmk_infer_set(infer, i, TMK_FLOAT32, &infer->in[2 + i % n]->shape);
     return TMK_OK;
-}
-
-static enum tmk_status infer_one_state(struct tmk_infer *infer) {
-    return infer_step(infer, 1);
-}
-
-static enum tmk_status infer_two_states(struct tmk_infer *infer) {
-    return infer_step(infer, 2);
 }
 
 static void run_steps(struct tmk_run *run, uint32_t states, step_fn *fn, const struct rates *r) {
@@ -242,20 +228,20 @@ static enum tmk_status run_momentum(struct tmk_run *run) {
 
 const struct tmk_op tmk_ops_training[] = {
     {TMK_OP_ONNX("NegativeLogLikelihoodLoss", 12, INT32_MAX), TMK_OP_COUNTS(2, 3, 1, 1),
-     .attrs = loss_attrs, .infer = infer_loss, .run = run_likelihood},
+     .attrs = loss_attrs, .infer = infer_loss, .run = run_loss},
     {TMK_OP_ONNX("SoftmaxCrossEntropyLoss", 12, INT32_MAX), TMK_OP_COUNTS(2, 3, 1, 2),
-     .attrs = loss_attrs, .infer = infer_loss, .run = run_cross_entropy},
+     .table = "softmax", .attrs = loss_attrs, .infer = infer_loss, .run = run_loss},
     {TMK_OP_KEY(DOMAIN_TRAINING, "Adagrad", 1, INT32_MAX),
      TMK_OP_COUNTS(4 + (1), TMK_VARIADIC, 1 + (1), TMK_VARIADIC),
-     .attrs = "decay_factor:float epsilon:float norm_coefficient:float", .infer = infer_one_state,
+     .attrs = "decay_factor:float epsilon:float norm_coefficient:float", .infer = infer_step,
      .run = run_adagrad},
     {TMK_OP_KEY(DOMAIN_TRAINING, "Adam", 1, INT32_MAX),
      TMK_OP_COUNTS(4 + (2), TMK_VARIADIC, 1 + (2), TMK_VARIADIC),
      .attrs =
          "alpha:float beta:float epsilon:float norm_coefficient:float norm_coefficient_post:float",
-     .infer = infer_two_states, .run = run_adam},
+     .infer = infer_step, .run = run_adam},
     {TMK_OP_KEY(DOMAIN_TRAINING, "Momentum", 1, INT32_MAX),
      TMK_OP_COUNTS(4 + (1), TMK_VARIADIC, 1 + (1), TMK_VARIADIC),
-     .attrs = "alpha:float! beta:float! mode:string! norm_coefficient:float!",
-     .infer = infer_one_state, .run = run_momentum},
+     .attrs = "alpha:float! beta:float! mode:string! norm_coefficient:float!", .infer = infer_step,
+     .run = run_momentum},
     {NULL}};

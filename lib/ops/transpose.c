@@ -99,10 +99,9 @@ static enum tmk_status infer_space_to_depth(struct tmk_infer *infer) {
     return tmk_infer_set(infer, 0, infer->in[0]->dtype, &shape);
 }
 
-static enum tmk_status rearrange_blocks(struct tmk_run *run, const struct tmk_shape *space,
-                                        bool to_space) {
-    if (!run->out[0] || tmk_tensor_count(run->out[0]) == 0)
-        return TMK_OK;
+static enum tmk_status rearrange_blocks(struct tmk_run *run) {
+    const bool to_space = run->node->row->table;
+    const struct tmk_shape *space = to_space ? &run->out[0]->shape : &run->in[0]->shape;
     int64_t b = tmk_node_int(run->node, "blocksize", 1), c = space->dim[1], h = space->dim[2] / b,
             w = space->dim[3] / b, plane = h * w;
     bool crd = strcmp(tmk_node_string(run->node, "mode", "DCR"), "CRD") == 0;
@@ -120,14 +119,6 @@ static enum tmk_status rearrange_blocks(struct tmk_run *run, const struct tmk_sh
     return TMK_OK;
 }
 
-static enum tmk_status run_depth_to_space(struct tmk_run *run) {
-    return rearrange_blocks(run, run->out[0] ? &run->out[0]->shape : NULL, true);
-}
-
-static enum tmk_status run_space_to_depth(struct tmk_run *run) {
-    return rearrange_blocks(run, &run->in[0]->shape, false);
-}
-
 static const char depth_space_attrs[] = "blocksize:int!";
 static const char attrs_mode[] = "blocksize:int! mode:string";
 
@@ -135,13 +126,14 @@ const struct tmk_op tmk_ops_transpose[] = {
     {TMK_OP_ONNX("Transpose", 1, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1), .attrs = "perm:ints",
      .infer = transpose_infer, .run = transpose_run},
     {TMK_OP_ONNX("DepthToSpace", 1, 10), TMK_OP_COUNTS(1, 1, 1, 1), .channel = TMK_CHANNEL_AXIS1,
-     .attrs = depth_space_attrs, .infer = infer_depth_to_space, .run = run_depth_to_space},
+     .attrs = depth_space_attrs, .table = "to space", .infer = infer_depth_to_space,
+     .run = rearrange_blocks},
     {TMK_OP_ONNX("DepthToSpace", 11, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
-     .channel = TMK_CHANNEL_AXIS1, .attrs = attrs_mode, .infer = infer_depth_to_space,
-     .run = run_depth_to_space},
+     .channel = TMK_CHANNEL_AXIS1, .attrs = attrs_mode, .table = "to space",
+     .infer = infer_depth_to_space, .run = rearrange_blocks},
     {TMK_OP_ONNX("SpaceToDepth", 1, 27), TMK_OP_COUNTS(1, 1, 1, 1), .channel = TMK_CHANNEL_AXIS1,
-     .attrs = depth_space_attrs, .infer = infer_space_to_depth, .run = run_space_to_depth},
+     .attrs = depth_space_attrs, .infer = infer_space_to_depth, .run = rearrange_blocks},
     {TMK_OP_ONNX("SpaceToDepth", 28, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
      .channel = TMK_CHANNEL_AXIS1, .attrs = attrs_mode, .infer = infer_space_to_depth,
-     .run = run_space_to_depth},
+     .run = rearrange_blocks},
     {NULL}};
