@@ -16,6 +16,7 @@
 
 #include <tidemark/status.h>
 
+#include "base/arena.h"
 #include "base/text.h"
 
 /* Makes the calling thread print and read numbers with a decimal point until tmk_locale_end; *out
@@ -118,6 +119,10 @@ TMK_NODISCARD enum tmk_status tmk_json_text(const cJSON *object, const char *key
 TMK_NODISCARD enum tmk_status tmk_json_text_or(const cJSON *object, const char *key,
                                                const char **out, const char *otherwise,
                                                struct tmk_diag *diag);
+/* Of a list of texts, copies in the arena, ended by NULL; `what` they are, for messages. */
+TMK_NODISCARD enum tmk_status tmk_json_texts(const cJSON *object, const char *key, const char *what,
+                                             struct tmk_arena *arena, const char ***out,
+                                             uint32_t *n, struct tmk_diag *diag);
 TMK_NODISCARD enum tmk_status tmk_json_u64(const cJSON *object, const char *key, uint64_t *out,
                                            struct tmk_diag *diag);
 TMK_NODISCARD enum tmk_status tmk_json_u32(const cJSON *object, const char *key, uint32_t *out,

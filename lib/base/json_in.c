@@ -421,6 +421,23 @@ enum tmk_status tmk_json_text(const cJSON *object, const char *key, const char *
     return TMK_OK;
 }
 
+enum tmk_status tmk_json_texts(const cJSON *object, const char *key, const char *what,
+                               struct tmk_arena *arena, const char ***out, uint32_t *n,
+                               struct tmk_diag *diag) {
+    const cJSON *array, *item;
+    TMK_TRY(tmk_json_array(object, key, &array, diag));
+    *n = 0;
+    *out = tmk_arena_array(arena, (size_t)cJSON_GetArraySize(array) + 1, sizeof **out);
+    TMK_TRY_ALLOC(*out, diag);
+    cJSON_ArrayForEach(item, array) {
+        if (!cJSON_IsString(item))
+            return tmk_fail(diag, TMK_FORMAT, "'%s' is not a list of %s", key, what);
+        (*out)[*n] = tmk_arena_strdup(arena, item->valuestring);
+        TMK_TRY_ALLOC((*out)[(*n)++], diag);
+    }
+    return TMK_OK;
+}
+
 enum tmk_status tmk_json_text_or(const cJSON *object, const char *key, const char **out,
                                  const char *otherwise, struct tmk_diag *diag) {
     if (tmk_json_member(object, key))

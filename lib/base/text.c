@@ -11,8 +11,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include <tidemark/guess.h>
-
 #include "base/diag.h"
 #include "base/memory.h"
 #include "base/size.h"
@@ -336,6 +334,13 @@ const char *tmk_guess_text(const struct tmk_guess *guess, char out[TMK_GUESS_SIZ
     if (guess->best)
         snprintf(out, TMK_GUESS_SIZE, " (did you mean '%s'?)", guess->best);
     return out;
+}
+
+void tmk_known_add(struct tmk_known *known, const char *name) {
+    const size_t used = strlen(known->names);
+    tmk_guess_try(&known->guess, name);
+    tmk_guess_text(&known->guess, known->meant);
+    tmk_print_cut(known->names + used, sizeof known->names - used, "%s%s", used ? ", " : "", name);
 }
 
 bool tmk_ends_in(const char *text, const char *end) {

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include <tidemark/guess.h>
 #include <tidemark/status.h>
 
 /* Zero-initialised is the empty text. `failed` sticks once memory ran out; appends after that do
@@ -54,6 +55,15 @@ static inline bool tmk_begins_word(char c) {
 static inline bool tmk_in_word(char c) {
     return tmk_begins_word(c) || tmk_is_digit(c);
 }
+
+/* The names that there are, for a message about one that is not known. Start with {.guess.wanted =
+ * NAME}. */
+struct tmk_known {
+    struct tmk_guess guess;
+    char meant[TMK_GUESS_SIZE]; /* tmk_guess_text's */
+    char names[1024];           /* "a, b, c" */
+};
+void tmk_known_add(struct tmk_known *known, const char *name);
 
 bool tmk_ends_in(const char *text, const char *end);
 /* What follows the last '/' of a path, if anything does; else the path. */

@@ -71,19 +71,11 @@ static enum tmk_status set_method(const char *name, enum tmk_status wrong,
     settings->method = tmk_method_find(name);
     if (settings->method)
         return TMK_OK;
-    struct tmk_text list = {0};
-    struct tmk_guess guess = {.wanted = name};
-    char meant[TMK_GUESS_SIZE];
-    for (const struct tmk_method *const *row = tmk_method_list(); *row; row++) {
-        tmk_text_printf(&list, "%s%s", row == tmk_method_list() ? "" : ", ", (*row)->name);
-        tmk_guess_try(&guess, (*row)->name);
-    }
-    tmk_text_puts(&list, ", and for weights l4");
-    enum tmk_status status =
-        tmk_fail(diag, wrong, "there is no method '%s'%s; there are %s", name,
-                 tmk_guess_text(&guess, meant), list.failed ? "others" : list.data);
-    tmk_text_finish(&list);
-    return status;
+    struct tmk_known known = {.guess.wanted = name};
+    for (const struct tmk_method *const *row = tmk_method_list(); *row; row++)
+        tmk_known_add(&known, (*row)->name);
+    return tmk_fail(diag, wrong, "there is no method '%s'%s; there are %s, and for weights l4",
+                    name, known.meant, known.names);
 }
 
 static enum tmk_status set_dtype(const char *name, enum tmk_status wrong,
@@ -228,35 +220,20 @@ static enum tmk_status check_pattern(const char *name, struct tmk_diag *diag) {
                 : TMK_OK;
 }
 
-static enum tmk_status get_except_op(struct tmk_config *config, const cJSON *match,
-                                     const char ***out, struct tmk_diag *diag) {
-    const cJSON *array, *item;
-    size_t n = 0;
-    if (!tmk_json_member(match, "except_op"))
-        return TMK_OK;
-    TMK_TRY(tmk_json_array(match, "except_op", &array, diag));
-    *out = tmk_arena_array(&config->arena, (size_t)cJSON_GetArraySize(array) + 1, sizeof **out);
-    TMK_TRY_ALLOC(*out, diag);
-    cJSON_ArrayForEach(item, array) {
-        if (!cJSON_IsString(item))
-            return tmk_fail(diag, TMK_FORMAT, "'except_op' is not a list of operator types");
-        (*out)[n] = tmk_arena_strdup(&config->arena, item->valuestring);
-        TMK_TRY_ALLOC((*out)[n++], diag);
-    }
-    return TMK_OK;
-}
-
 static enum tmk_status get_match(struct tmk_config *config, const cJSON *match,
                                  struct tmk_config_rule *rule, struct tmk_diag *diag) {
     static const char *const keys[] = {"op", "except_op", "name", "id", "kind", "node", "pattern"};
     static const char *const kinds[] = {"", "activation", "weight", "bias", "input", "output"};
     const char *id = NULL, *kind = NULL;
+    uint32_t n;
     if (!match)
         return tmk_fail(diag, TMK_FORMAT,
                         "missing: an object of op, name, id, kind, node and pattern");
     TMK_TRY(tmk_json_keys(match, keys, TMK_COUNT(keys), true, diag));
     TMK_TRY(keep_text(config, match, "op", &rule->op, diag));
-    TMK_TRY(get_except_op(config, match, &rule->except_op, diag));
+    if (tmk_json_member(match, "except_op"))
+        TMK_TRY(tmk_json_texts(match, "except_op", "operator types", &config->arena,
+                               &rule->except_op, &n, diag));
     TMK_TRY(keep_text(config, match, "name", &rule->name, diag));
     TMK_TRY(keep_text(config, match, "node", &rule->node, diag));
     TMK_TRY(keep_text(config, match, "pattern", &rule->pattern, diag));

@@ -151,21 +151,19 @@ static enum tmk_status add_rows(struct tmk_target *target, const cJSON *tree, co
                                 struct tmk_diag *diag) {
     static const char *const keys[] = {"op", "source", "same_scale", "least_channels", LIMIT_KEYS};
     struct tmk_target_row row = {0};
-    const cJSON *ops, *op;
+    const char **ops;
+    uint32_t n;
     TMK_TRY(tmk_json_keys(entry, keys, TMK_COUNT(keys), true, diag));
     TMK_TRY(check_source(tree, entry, diag));
-    TMK_TRY(tmk_json_array(entry, "op", &ops, diag));
+    TMK_TRY(tmk_json_texts(entry, "op", "operator types", &target->arena, &ops, &n, diag));
     memcpy(row.limits, target->defaults, sizeof row.limits);
     TMK_TRY(get_limits(entry, row.limits, diag));
     TMK_TRY(get_sharing(entry, &row.sharing, diag));
     TMK_TRY(get_least_channels(entry, &row.least_channels, diag));
-    cJSON_ArrayForEach(op, ops) {
-        if (!cJSON_IsString(op))
-            return tmk_fail(diag, TMK_FORMAT, "'op' is not a list of operator types");
-        if (tmk_target_find_row(target, op->valuestring))
-            return tmk_fail(diag, TMK_FORMAT, "%s has an entry already", op->valuestring);
-        row.op = tmk_arena_strdup(&target->arena, op->valuestring);
-        TMK_TRY_ALLOC(row.op, diag);
+    for (uint32_t i = 0; i < n; i++) {
+        if (tmk_target_find_row(target, ops[i]))
+            return tmk_fail(diag, TMK_FORMAT, "%s has an entry already", ops[i]);
+        row.op = ops[i];
         target->rows[target->n_rows++] = row;
     }
     return TMK_OK;
@@ -206,18 +204,15 @@ static enum tmk_status get_operators(struct tmk_target *target, const cJSON *tre
 static enum tmk_status get_pair(struct tmk_target *target, const cJSON *tree, const cJSON *entry,
                                 struct tmk_diag *diag) {
     static const char *const keys[] = {"op", "source"};
-    const cJSON *ops;
+    static const char what[] = "two operator types";
+    const char **ops;
+    uint32_t n;
     TMK_TRY(tmk_json_keys(entry, keys, TMK_COUNT(keys), true, diag));
     TMK_TRY(check_source(tree, entry, diag));
-    TMK_TRY(tmk_json_array(entry, "op", &ops, diag));
-    for (int i = 0; i < 2; i++) {
-        const cJSON *op = cJSON_GetArrayItem(ops, i);
-        if (cJSON_GetArraySize(ops) != 2 || !cJSON_IsString(op))
-            return tmk_fail(diag, TMK_FORMAT, "'op' is not a list of two operator types");
-        target->fused[target->n_fused][i] = tmk_arena_strdup(&target->arena, op->valuestring);
-        TMK_TRY_ALLOC(target->fused[target->n_fused][i], diag);
-    }
-    target->n_fused++;
+    TMK_TRY(tmk_json_texts(entry, "op", what, &target->arena, &ops, &n, diag));
+    if (n != 2)
+        return tmk_fail(diag, TMK_FORMAT, "'op' is not a list of %s", what);
+    memcpy(target->fused[target->n_fused++], ops, sizeof *target->fused);
     return TMK_OK;
 }
 
@@ -237,24 +232,6 @@ static enum tmk_status get_fused(struct tmk_target *target, const cJSON *tree,
     return TMK_OK;
 }
 
-static enum tmk_status get_exports(struct tmk_target *target, const cJSON *tree,
-                                   struct tmk_diag *diag) {
-    const cJSON *array, *item;
-    TMK_TRY(tmk_json_array(tree, "exports", &array, diag));
-    if (!cJSON_GetArraySize(array))
-        return tmk_fail(diag, TMK_FORMAT, "'exports' names no format");
-    target->exports =
-        tmk_arena_array(&target->arena, (size_t)cJSON_GetArraySize(array), sizeof *target->exports);
-    TMK_TRY_ALLOC(target->exports, diag);
-    cJSON_ArrayForEach(item, array) {
-        if (!cJSON_IsString(item))
-            return tmk_fail(diag, TMK_FORMAT, "'exports' is not a list of formats");
-        target->exports[target->n_exports] = tmk_arena_strdup(&target->arena, item->valuestring);
-        TMK_TRY_ALLOC(target->exports[target->n_exports++], diag);
-    }
-    return TMK_OK;
-}
-
 /* ---- the file ---- */
 
 static enum tmk_status get_target(struct tmk_target *target, const cJSON *tree,
@@ -270,7 +247,10 @@ static enum tmk_status get_target(struct tmk_target *target, const cJSON *tree,
     TMK_TRY(tmk_json_keys(tree, keys, TMK_COUNT(keys), true, diag));
     TMK_TRY(keep_member(target, tree, "name", &target->name, diag));
     TMK_TRY(keep_member(target, tree, "title", &target->title, diag));
-    TMK_TRY(get_exports(target, tree, diag));
+    TMK_TRY(tmk_json_texts(tree, "exports", "formats", &target->arena, &target->exports,
+                           &target->n_exports, diag));
+    if (!target->n_exports)
+        return tmk_fail(diag, TMK_FORMAT, "'exports' names no format");
     TMK_TRY(tmk_json_object(tree, "defaults", &defaults, diag));
     TMK_TRY(tmk_in(diag, tmk_json_keys(defaults, default_keys, TMK_COUNT(default_keys), true, diag),
                    "'defaults'"));
@@ -335,20 +315,12 @@ static bool find_file(const char *name, struct tmk_text *path) {
 }
 
 static enum tmk_status fail_name(const char *name, struct tmk_diag *diag) {
-    struct tmk_guess guess = {.wanted = name};
-    struct tmk_text known = {0};
-    char meant[TMK_GUESS_SIZE];
-    for (const struct tmk_target_text *t = tmk_target_texts; t->name; t++) {
-        tmk_guess_try(&guess, t->name);
-        tmk_text_printf(&known, "%s%s", t == tmk_target_texts ? "" : ", ", t->name);
-    }
-    enum tmk_status status =
-        known.failed ? tmk_nomem(diag)
-                     : tmk_fail(diag, TMK_ARGUMENT,
-                                "there is no target '%s'%s; there are %s, and files: NAME.json",
-                                name, tmk_guess_text(&guess, meant), known.data);
-    tmk_text_finish(&known);
-    return status;
+    struct tmk_known known = {.guess.wanted = name};
+    for (const struct tmk_target_text *t = tmk_target_texts; t->name; t++)
+        tmk_known_add(&known, t->name);
+    return tmk_fail(diag, TMK_ARGUMENT,
+                    "there is no target '%s'%s; there are %s, and files: NAME.json", name,
+                    known.meant, known.names);
 }
 
 enum tmk_status tmk_target_open(const char *name, struct tmk_target **out, struct tmk_diag *diag) {

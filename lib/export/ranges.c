@@ -119,24 +119,21 @@ bool tmk_text_has_word(const char *text, size_t len, const char *word) {
 
 static enum tmk_status find_reader(const struct tmk_ranges_file *file, const char *format,
                                    const struct tmk_ranges_reader **out, struct tmk_diag *diag) {
-    char known[400] = "", meant[TMK_GUESS_SIZE];
-    struct tmk_guess guess = {.wanted = format ? format : ""};
+    struct tmk_known known = {.guess.wanted = format ? format : ""};
     for (size_t i = 0; i < N_READERS; i++) {
         if (format ? strcmp(format, readers[i]->name) == 0 : readers[i]->is(file)) {
             *out = readers[i];
             return TMK_OK;
         }
-        tmk_guess_try(&guess, readers[i]->name);
-        const size_t used = strlen(known);
-        snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", readers[i]->name);
+        tmk_known_add(&known, readers[i]->name);
     }
     if (format)
         return tmk_fail(diag, TMK_ARGUMENT, "there is no format '%s'%s of ranges; there are %s",
-                        format, tmk_guess_text(&guess, meant), known);
+                        format, known.meant, known.names);
     const char *is = tmk_file_kind_text(tmk_file_kind_of(file->text, file->len));
     return tmk_fail(diag, TMK_UNSUPPORTED,
                     "%s: %s%s%sholds no ranges in a form that is known; there are %s", file->path,
-                    *is ? "is " : "", is, *is ? ", and " : "", known);
+                    *is ? "is " : "", is, *is ? ", and " : "", known.names);
 }
 
 enum tmk_status tmk_ranges_detect_format(const char *path, const char **out,

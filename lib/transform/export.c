@@ -34,22 +34,14 @@ bool tmk_export_format(size_t i, struct tmk_export_format *out) {
 
 static enum tmk_status find_row(const char *name, const struct tmk_exporter **out,
                                 struct tmk_diag *diag) {
-    struct tmk_text known = {0};
+    struct tmk_known known = {.guess.wanted = name};
     *out = tmk_exporter_find(name);
     if (*out)
         return TMK_OK;
-    struct tmk_guess guess = {.wanted = name};
-    char meant[TMK_GUESS_SIZE];
-    for (size_t i = 0; tmk_exporter_list()[i]; i++) {
-        tmk_text_printf(&known, "%s%s", i ? ", " : "", tmk_exporter_list()[i]->name);
-        tmk_guess_try(&guess, tmk_exporter_list()[i]->name);
-    }
-    enum tmk_status status =
-        known.failed ? tmk_nomem(diag)
-                     : tmk_fail(diag, TMK_ARGUMENT, "there is no format '%s'%s; there are %s", name,
-                                tmk_guess_text(&guess, meant), known.data);
-    tmk_text_finish(&known);
-    return status;
+    for (size_t i = 0; tmk_exporter_list()[i]; i++)
+        tmk_known_add(&known, tmk_exporter_list()[i]->name);
+    return tmk_fail(diag, TMK_ARGUMENT, "there is no format '%s'%s; there are %s", name,
+                    known.meant, known.names);
 }
 
 /* The row's settings are words that begin with "KEY=". */

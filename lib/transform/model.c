@@ -328,15 +328,11 @@ enum tmk_status tmk_instrumented(const struct tmk_graph *original,
                                              observe ? observe->n_patterns : 0,
                                              TMK_OBSERVER_HISTOGRAM};
     if (observe && observe->kind && !tmk_observer_kind_by_name(observe->kind, &options.kind)) {
-        struct tmk_guess guess = {.wanted = observe->kind};
-        char meant[TMK_GUESS_SIZE], known[128] = "";
-        for (const char *const *kind = tmk_observer_kinds(); *kind; kind += 2) {
-            const size_t at = strlen(known);
-            snprintf(known + at, sizeof known - at, "%s%s", at ? ", " : "", *kind);
-            tmk_guess_try(&guess, *kind);
-        }
+        struct tmk_known known = {.guess.wanted = observe->kind};
+        for (const char *const *kind = tmk_observer_kinds(); *kind; kind += 2)
+            tmk_known_add(&known, *kind);
         return tmk_fail(diag, TMK_ARGUMENT, "'%s'%s is no kind of observer; there are %s",
-                        observe->kind, tmk_guess_text(&guess, meant), known);
+                        observe->kind, known.meant, known.names);
     }
     struct tmk_graph *graph = NULL;
     TMK_TRY(tmk_graph_clone(original, &graph, diag));

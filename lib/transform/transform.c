@@ -73,20 +73,12 @@ static enum tmk_status choose_passes(struct transforming *t, bool relay) {
         }
         const struct tmk_pass *pass = tmk_pass_find(name);
         if (!pass) {
-            struct tmk_text known = {0};
-            struct tmk_guess guess = {.wanted = name};
-            char meant[TMK_GUESS_SIZE];
-            for (size_t j = 0; tmk_pass_list()[j]; j++) {
-                tmk_text_printf(&known, "%s%s", j ? ", " : "", tmk_pass_list()[j]->name);
-                tmk_guess_try(&guess, tmk_pass_list()[j]->name);
-            }
-            enum tmk_status status =
-                known.failed ? tmk_nomem(t->diag)
-                             : tmk_fail(t->diag, TMK_ARGUMENT,
-                                        "there is no pass '%s'%s; there are %s, all and none", name,
-                                        tmk_guess_text(&guess, meant), known.data);
-            tmk_text_finish(&known);
-            return status;
+            struct tmk_known known = {.guess.wanted = name};
+            for (size_t j = 0; all[j]; j++)
+                tmk_known_add(&known, all[j]->name);
+            return tmk_fail(t->diag, TMK_ARGUMENT,
+                            "there is no pass '%s'%s; there are %s, all and none", name,
+                            known.meant, known.names);
         }
         if (pass->needs_ranges && !t->options->profile)
             return tmk_fail(t->diag, TMK_ARGUMENT, "the pass %s needs a profile of the model",
