@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "calib/cost.h"
 
-#include "traits/traits.h"
-
 static double elements_of(const struct tmk_profile_tensor *t) {
     struct tmk_summary summary;
     if (!t->stats)
@@ -41,10 +39,9 @@ static bool has_8_bits(const struct tmk_net *net, const struct tmk_encodings *en
 }
 
 double tmk_products_of(const struct tmk_net *net, uint32_t node) {
-    const struct tmk_net_node *n = &net->nodes[node];
-    const struct tmk_traits *traits = tmk_traits_of(n->domain, n->op);
+    const struct tmk_traits *traits = net->nodes[node].traits;
     const uint32_t y = tmk_net_output(net, node, 0);
-    return traits->class == TMK_OP_MACC && y != TMK_NET_NONE && net->varies[y]
+    return traits->class == TMK_OP_MACC && tmk_net_varies(net, y)
                ? elements_of(tmk_net_tensor(net, y)) * terms_of_product(net, node, traits)
                : 0;
 }

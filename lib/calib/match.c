@@ -7,7 +7,6 @@
 #include "base/size.h"
 #include "base/text.h"
 #include "calib/net.h"
-#include "traits/traits.h"
 
 /* One of its operands is a constant. */
 static bool is_dense(const struct tmk_net *net, uint32_t node) {
@@ -47,26 +46,21 @@ static bool is_of_nodes(const struct tmk_config_rule *rule) {
 
 /* ---- what stays float without being told ---- */
 
-static enum tmk_op_class class_of(const struct tmk_match *m, uint32_t node) {
-    const struct tmk_net_node *n = &m->net->nodes[node];
-    return tmk_traits_of(n->domain, n->op)->class;
-}
-
 /* It moves, clips or compares: 8 bits in, 8 bits out, nothing lost between two products. */
 static bool is_moving(const struct tmk_match *m, uint32_t node) {
     static const char *const comparing[] = {"Max", "Min", "Where", "ReduceMax", "ReduceMin"};
     const struct tmk_net_node *n = &m->net->nodes[node];
-    const enum tmk_op_class class = class_of(m, node);
+    const enum tmk_op_class class = n->traits->class;
     if (class == TMK_OP_DIRECT || class == TMK_OP_CLAMP)
         return true;
     for (size_t i = 0; i < TMK_COUNT(comparing); i++)
         if (strcmp(n->op, comparing[i]) == 0)
             return true;
-    return tmk_traits_are(tmk_traits_of(n->domain, n->op), TMK_TRAIT_MOVES);
+    return tmk_traits_are(n->traits, TMK_TRAIT_MOVES);
 }
 
 static bool is_follower(const struct tmk_match *m, uint32_t node) {
-    const enum tmk_op_class class = class_of(m, node);
+    const enum tmk_op_class class = m->net->nodes[node].traits->class;
     return m->config->quantize_sensitive == TMK_YES
                ? class == TMK_OP_DIRECT || class == TMK_OP_CLAMP
                : is_moving(m, node);
@@ -75,7 +69,8 @@ static bool is_follower(const struct tmk_match *m, uint32_t node) {
 /* Of what it makes of constants, its readers alone decide. */
 static bool moves_constants(const struct tmk_match *m, uint32_t node) {
     const uint32_t y = tmk_net_output(m->net, node, 0);
-    return class_of(m, node) == TMK_OP_DIRECT && y != TMK_NET_NONE && !m->net->varies[y];
+    return m->net->nodes[node].traits->class == TMK_OP_DIRECT && y != TMK_NET_NONE &&
+           !m->net->varies[y];
 }
 
 static bool is_bias_add(const struct tmk_match *m, uint32_t node) {
@@ -85,8 +80,7 @@ static bool is_bias_add(const struct tmk_match *m, uint32_t node) {
 /* What has kernels of 8 bits nearly everywhere; transposed convolutions and recurrent networks have
  * not, and lose much. */
 static bool is_worth_it(const struct tmk_match *m, uint32_t node) {
-    const struct tmk_net_node *n = &m->net->nodes[node];
-    const struct tmk_traits *traits = tmk_traits_of(n->domain, n->op);
+    const struct tmk_traits *traits = m->net->nodes[node].traits;
     return traits->class == TMK_OP_MACC && traits->product != TMK_PRODUCT_CONV_TRANSPOSED;
 }
 
@@ -100,7 +94,7 @@ static bool loses_in_8_bits(const struct tmk_match *m, uint32_t node) {
  * a matrix product's. */
 bool tmk_match_is_narrow(const struct tmk_match *m, uint32_t node) {
     const struct tmk_net_node *n = &m->net->nodes[node];
-    const struct tmk_traits *traits = tmk_traits_of(n->domain, n->op);
+    const struct tmk_traits *traits = n->traits;
     const struct tmk_target *target = m->config->target;
     const struct tmk_target_row *row = target ? tmk_target_find_row(target, n->op) : NULL;
     const uint32_t w = tmk_net_input(m->net, node, 1);
@@ -196,8 +190,7 @@ struct tmk_quant_settings tmk_match_settings(const struct tmk_match *m, uint32_t
 
 /* A node that multiplies by a weight and accumulates. */
 static bool is_layer(const struct tmk_net *net, uint32_t node) {
-    const struct tmk_net_node *n = &net->nodes[node];
-    return tmk_traits_of(n->domain, n->op)->class == TMK_OP_MACC && is_dense(net, node);
+    return net->nodes[node].traits->class == TMK_OP_MACC && is_dense(net, node);
 }
 
 /* Nodes stand in the order of their results' IDs, in which operands come before results. */
@@ -206,8 +199,7 @@ void tmk_match_first_and_last(const struct tmk_match *m) {
     bool *behind = m->skipped_first, *ahead = m->skipped_last;
     for (uint32_t i = 0; i < net->n_nodes; i++)
         for (uint32_t k = 0; k < net->nodes[i].n_inputs; k++) {
-            uint32_t x = net->nodes[i].inputs[k];
-            uint32_t maker = x == TMK_NET_NONE ? TMK_NET_NONE : net->maker[x];
+            uint32_t maker = tmk_net_maker(net, net->nodes[i].inputs[k]);
             if (maker != TMK_NET_NONE && (is_layer(net, maker) || behind[maker]))
                 behind[i] = true;
         }
@@ -245,7 +237,7 @@ static uint32_t float_before(const struct tmk_match *m, uint32_t node) {
     const bool all = m->config->quantize_sensitive != TMK_YES;
     for (uint32_t i = 0; i < (all ? n->n_inputs : 1); i++) {
         const uint32_t x = tmk_net_input(m->net, node, i);
-        const uint32_t maker = x == TMK_NET_NONE ? TMK_NET_NONE : m->net->maker[x];
+        const uint32_t maker = tmk_net_maker(m->net, x);
         if (maker == TMK_NET_NONE || (i && !m->net->varies[x]))
             continue;
         if (is_node_quantized(m, maker) == TMK_NO)

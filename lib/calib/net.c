@@ -9,7 +9,6 @@
 #include "base/map.h"
 #include "base/memory.h"
 #include "base/size.h"
-#include "traits/traits.h"
 
 enum { MOST_PORTS = 1 << 20 }; /* of one node; a profile that says more is damaged */
 
@@ -36,8 +35,8 @@ static const char *key_of(struct build *b, const char *node, const char *op) {
 static enum tmk_status add_node(struct build *b, const char *name, const char *op,
                                 const char *domain, uint32_t *out) {
     TMK_TRY_ALLOC(TMK_GROW(b->net->nodes, b->net->n_nodes, b->size), b->diag);
-    b->net->nodes[b->net->n_nodes] =
-        (struct tmk_net_node){.name = name, .op = op, .domain = domain};
+    b->net->nodes[b->net->n_nodes] = (struct tmk_net_node){
+        .name = name, .op = op, .domain = domain, .traits = tmk_traits_of(domain, op)};
     *out = b->net->n_nodes++;
     return TMK_OK;
 }
@@ -315,7 +314,7 @@ static void find_what_varies(struct tmk_net *net) {
             const struct tmk_profile_tensor *t = &profile->tensors[v];
             for (uint32_t i = 0; !net->varies[v] && !asks_shape_only(t) && i < t->n_operands; i++) {
                 uint32_t x = position_of(profile, t->operands[i]);
-                if (x != TMK_NET_NONE && net->varies[x])
+                if (tmk_net_varies(net, x))
                     net->varies[v] = changed = true;
             }
         }

@@ -9,12 +9,14 @@
 #include <tidemark/profile.h>
 
 #include "base/arena.h"
+#include "traits/traits.h"
 
 #define TMK_NET_NONE UINT32_MAX
 
 struct tmk_net_node {
     const char *name; /* nodes without one: the ID of their first output, "p12" */
     const char *op, *domain;
+    const struct tmk_traits *traits;
     uint32_t *inputs; /* [n_inputs] positions in profile->tensors; TMK_NET_NONE: not there */
     uint32_t n_inputs;
     uint32_t *outputs; /* the same */
@@ -49,6 +51,14 @@ uint32_t tmk_net_output(const struct tmk_net *net, uint32_t node, uint32_t outpu
 static inline const struct tmk_profile_tensor *tmk_net_tensor(const struct tmk_net *net,
                                                               uint32_t value) {
     return &net->profile->tensors[value];
+}
+/* The node that computes a value, which may be TMK_NET_NONE; else that. */
+static inline uint32_t tmk_net_maker(const struct tmk_net *net, uint32_t value) {
+    return value == TMK_NET_NONE ? TMK_NET_NONE : net->maker[value];
+}
+/* False of TMK_NET_NONE. */
+static inline bool tmk_net_varies(const struct tmk_net *net, uint32_t value) {
+    return value != TMK_NET_NONE && net->varies[value];
 }
 /* How many inputs read the value. */
 uint32_t tmk_net_readers(const struct tmk_net *net, uint32_t value);

@@ -9,7 +9,6 @@
 #include "base/diag.h"
 #include "base/size.h"
 #include "calib/pattern_find.h"
-#include "traits/traits.h"
 
 const char *tmk_pattern_name(enum tmk_pattern pattern) {
     static const char *const names[] = {NULL,
@@ -35,7 +34,7 @@ static bool is_free(const struct tmk_finder *f, uint32_t node) {
     bool varies = false;
     for (uint32_t o = 0; !varies && o < f->net->nodes[node].n_outputs; o++) {
         const uint32_t y = f->net->nodes[node].outputs[o];
-        varies = y != TMK_NET_NONE && f->net->varies[y];
+        varies = tmk_net_varies(f->net, y);
     }
     return varies && f->out->of[node] == TMK_PATTERN_NONE;
 }
@@ -71,40 +70,31 @@ bool tmk_is_any(const struct tmk_finder *f, uint32_t node, const char *const *op
     return *ops != NULL;
 }
 
-static const struct tmk_traits *traits_of(const struct tmk_finder *f, uint32_t node) {
-    return tmk_traits_of(f->net->nodes[node].domain, f->net->nodes[node].op);
-}
-
 bool tmk_is_move(const struct tmk_finder *f, uint32_t node) {
     return node != TMK_NET_NONE &&
-           tmk_traits_are(traits_of(f, node), TMK_TRAIT_MOVES | TMK_TRAIT_CASTS);
+           tmk_traits_are(f->net->nodes[node].traits, TMK_TRAIT_MOVES | TMK_TRAIT_CASTS);
 }
 
 bool tmk_is_product(const struct tmk_finder *f, uint32_t node) {
-    return node != TMK_NET_NONE && traits_of(f, node)->class == TMK_OP_MACC;
-}
-
-static bool does_vary(const struct tmk_finder *f, uint32_t value) {
-    return value != TMK_NET_NONE && f->net->varies[value];
+    return node != TMK_NET_NONE && f->net->nodes[node].traits->class == TMK_OP_MACC;
 }
 
 bool tmk_is_layer(const struct tmk_finder *f, uint32_t node) {
-    return tmk_is_product(f, node) && (!does_vary(f, tmk_net_input(f->net, node, 0)) ||
-                                       !does_vary(f, tmk_net_input(f->net, node, 1)));
+    return tmk_is_product(f, node) && (!tmk_net_varies(f->net, tmk_net_input(f->net, node, 0)) ||
+                                       !tmk_net_varies(f->net, tmk_net_input(f->net, node, 1)));
 }
 
 uint32_t tmk_varying_side(const struct tmk_finder *f, uint32_t node) {
     static const char *const ops[] = {"Add", "Sub", "Mul", "Div", NULL};
     if (!tmk_is_any(f, node, ops))
         return TMK_NET_NONE;
-    const bool first = does_vary(f, tmk_net_input(f->net, node, 0)),
-               second = does_vary(f, tmk_net_input(f->net, node, 1));
+    const bool first = tmk_net_varies(f->net, tmk_net_input(f->net, node, 0)),
+               second = tmk_net_varies(f->net, tmk_net_input(f->net, node, 1));
     return first == second ? TMK_NET_NONE : second;
 }
 
 uint32_t tmk_maker_of(const struct tmk_finder *f, uint32_t node, uint32_t input) {
-    const uint32_t v = tmk_net_input(f->net, node, input);
-    return v == TMK_NET_NONE ? TMK_NET_NONE : f->net->maker[v];
+    return tmk_net_maker(f->net, tmk_net_input(f->net, node, input));
 }
 
 bool tmk_constant_is(const struct tmk_finder *f, uint32_t value, double *out) {

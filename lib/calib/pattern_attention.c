@@ -54,7 +54,7 @@ static uint32_t back_to_scores(const struct tmk_finder *f, uint32_t node, int de
         return TMK_NET_NONE;
     for (uint32_t i = 0; i < 3 && i < f->net->nodes[node].n_inputs; i++) {
         const uint32_t v = tmk_net_input(f->net, node, i);
-        if (v == TMK_NET_NONE || !f->net->varies[v])
+        if (!tmk_net_varies(f->net, v))
             continue;
         const uint32_t scores = back_to_scores(f, f->net->maker[v], depth + 1, found);
         if (scores != TMK_NET_NONE) {
@@ -88,8 +88,7 @@ static bool add_mask(const struct tmk_finder *f, uint32_t node, int depth,
     tmk_found_add(mask, node);
     for (uint32_t i = 0; i < f->net->nodes[node].n_inputs; i++) {
         const uint32_t v = tmk_net_input(f->net, node, i);
-        if (v != TMK_NET_NONE && f->net->varies[v] &&
-            !add_mask(f, f->net->maker[v], depth + 1, mask))
+        if (tmk_net_varies(f->net, v) && !add_mask(f, f->net->maker[v], depth + 1, mask))
             return false;
     }
     return true;
@@ -111,7 +110,7 @@ static void find_attention_at(struct tmk_finder *f, uint32_t softmax) {
         for (uint32_t k = 0; k < f->net->nodes[found.node[i]].n_inputs; k++) {
             struct tmk_found_nodes mask = {.n = 0};
             const uint32_t v = tmk_net_input(f->net, found.node[i], k);
-            if (v != TMK_NET_NONE && f->net->varies[v] && add_mask(f, f->net->maker[v], 0, &mask))
+            if (tmk_net_varies(f->net, v) && add_mask(f, f->net->maker[v], 0, &mask))
                 for (uint32_t m = 0; m < mask.n; m++)
                     tmk_found_add(&found, mask.node[m]);
         }

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "calib/pattern_find.h"
-#include "traits/traits.h"
 
 static void clear_marks(struct tmk_finder *f) {
     memset(f->marked, 0, f->net->n_nodes * sizeof *f->marked);
@@ -21,7 +20,7 @@ static bool is_affine(const struct tmk_finder *f, uint32_t node) {
 /* It moves what depends on the data: no table that is looked up. */
 static bool moves_data(const struct tmk_finder *f, uint32_t node) {
     const uint32_t x = tmk_net_input(f->net, node, 0);
-    return tmk_is_move(f, node) && x != TMK_NET_NONE && f->net->varies[x];
+    return tmk_is_move(f, node) && tmk_net_varies(f->net, x);
 }
 
 /* All that it is computed from is an input, or of nodes that are marked. */
@@ -29,7 +28,7 @@ static bool is_from(const struct tmk_finder *f, uint32_t node, const bool *marke
     bool any = false;
     for (uint32_t i = 0; i < f->net->nodes[node].n_inputs; i++) {
         const uint32_t v = tmk_net_input(f->net, node, i);
-        if (v == TMK_NET_NONE || !f->net->varies[v])
+        if (!tmk_net_varies(f->net, v))
             continue;
         const uint32_t maker = f->net->maker[v];
         if (maker == TMK_NET_NONE ? tmk_net_tensor(f->net, v)->kind != TMK_PROFILE_INPUT
@@ -75,7 +74,7 @@ static uint8_t reached_by(const struct tmk_finder *f, uint32_t node) {
     uint8_t most = NOT_REACHED;
     for (uint32_t i = 0; i < f->net->nodes[node].n_inputs; i++) {
         const uint32_t v = tmk_net_input(f->net, node, i);
-        if (v == TMK_NET_NONE || !f->net->varies[v])
+        if (!tmk_net_varies(f->net, v))
             continue;
         const uint32_t maker = f->net->maker[v];
         const uint8_t state = maker != TMK_NET_NONE ? f->state[maker]
@@ -270,7 +269,7 @@ void tmk_find_indices(struct tmk_finder *f) {
         const bool decides = (inputs & 1) && !tmk_is_op(f, i, "Loop") && !tmk_is_op(f, i, "If");
         for (uint32_t k = 0; k < f->net->nodes[i].n_inputs && k < 32; k++) {
             const uint32_t v = tmk_net_input(f->net, i, k);
-            const uint32_t maker = v == TMK_NET_NONE ? TMK_NET_NONE : f->net->maker[v];
+            const uint32_t maker = tmk_net_maker(f->net, v);
             if (maker != TMK_NET_NONE && f->net->varies[v] && (f->marked[i] || inputs >> k & 1) &&
                 (is_arithmetic(f, maker) || tmk_is_move(f, maker)) &&
                 (!tmk_is_move(f, maker) || tmk_only_reader(f, maker) == i))
@@ -290,8 +289,7 @@ void tmk_find_math(struct tmk_finder *f) {
     static const char *const others[] = {"Erf",  "Tanh", "Sigmoid", "Softsign", "Elu",
                                          "Selu", "Celu", "Abs",     "Sign",     NULL};
     for (uint32_t i = 0; i < f->net->n_nodes; i++) {
-        const struct tmk_net_node *n = &f->net->nodes[i];
-        if (tmk_traits_are(tmk_traits_of(n->domain, n->op), TMK_TRAIT_SENSITIVE) ||
+        if (tmk_traits_are(f->net->nodes[i].traits, TMK_TRAIT_SENSITIVE) ||
             tmk_is_any(f, i, others))
             tmk_found_one(f, i, tmk_maker_of(f, i, 0), TMK_PATTERN_MATH);
     }

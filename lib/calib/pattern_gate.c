@@ -34,8 +34,8 @@ static bool has_value(const struct behind *b, uint32_t v) {
 static void look_behind(const struct tmk_finder *f, uint32_t v, struct behind *b) {
     static const char *const pointwise[] = {"Add", "Sub",  "Mul", "Div",      "Pow",
                                             "Neg", "Cast", "Exp", "Softplus", NULL};
-    const uint32_t node = v == TMK_NET_NONE ? TMK_NET_NONE : f->net->maker[v];
-    if (v == TMK_NET_NONE || !f->net->varies[v] || has_value(b, v) ||
+    const uint32_t node = tmk_net_maker(f->net, v);
+    if (!tmk_net_varies(f->net, v) || has_value(b, v) ||
         b->n_values == sizeof b->values / sizeof *b->values)
         return;
     b->values[b->n_values++] = v;
@@ -49,7 +49,7 @@ static void look_behind(const struct tmk_finder *f, uint32_t v, struct behind *b
 /* Whether x, or what x is a multiple of, is what the function is of. */
 static bool is_of(const struct tmk_finder *f, uint32_t x, const struct behind *b, uint32_t *source,
                   uint32_t *scaled) {
-    const uint32_t node = x == TMK_NET_NONE ? TMK_NET_NONE : f->net->maker[x];
+    const uint32_t node = tmk_net_maker(f->net, x);
     *scaled = TMK_NET_NONE;
     *source = x;
     if (x == TMK_NET_NONE || has_value(b, x))
@@ -65,7 +65,7 @@ static bool is_of(const struct tmk_finder *f, uint32_t x, const struct behind *b
 /* The nodes between x and f(x) only: not those that x is computed by. */
 static void add_between(const struct tmk_finder *f, uint32_t v, uint32_t source, int depth,
                         const struct behind *b, struct tmk_found_nodes *found) {
-    const uint32_t node = v == TMK_NET_NONE ? TMK_NET_NONE : f->net->maker[v];
+    const uint32_t node = tmk_net_maker(f->net, v);
     if (v == source || node == TMK_NET_NONE || depth > 8 || !has_value(b, v))
         return;
     for (uint32_t i = 0; i < b->nodes.n; i++)

@@ -89,7 +89,7 @@ static enum tmk_pattern head_of(const struct tmk_finder *f, uint32_t root,
             return TMK_PATTERN_NONE;
         tmk_found_add(found, square);
     }
-    const uint32_t before = x == TMK_NET_NONE ? TMK_NET_NONE : f->net->maker[x];
+    const uint32_t before = tmk_net_maker(f->net, x);
     const bool centred = before != TMK_NET_NONE && is_centred(f, before, found);
     *source = centred ? tmk_maker_of(f, before, 0) : before;
     if (variance || centred)

@@ -8,7 +8,6 @@
 #include "base/memory.h"
 #include "base/size.h"
 #include "calib/encodings.h"
-#include "traits/traits.h"
 
 double tmk_fixed_error(int32_t q, int32_t shift, double real, enum tmk_rounding rounding,
                        int32_t lowest, int32_t highest) {
@@ -129,7 +128,7 @@ static enum tmk_status add_of_node(struct requants *r, uint32_t node) {
     const struct tmk_encoding *y = encoding_of_output(r, done);
     if (!y || s->bias_of[node] != TMK_NET_NONE)
         return TMK_OK;
-    switch (tmk_traits_of(it->domain, it->op)->class) {
+    switch (it->traits->class) {
     case TMK_OP_MACC:
     case TMK_OP_PRODUCT: {
         const struct tmk_encoding *a = of_input(r, node, 0), *b = of_input(r, node, 1);

@@ -13,7 +13,6 @@
 #include "calib/config.h"
 #include "calib/encodings.h"
 #include "calib/net.h"
-#include "traits/traits.h"
 
 /* Values inside of what a target computes in one step. */
 
@@ -31,7 +30,7 @@ static bool is_only_accumulator(const struct tmk_net *net, uint32_t sum, uint32_
     const struct tmk_net_node *n = &net->nodes[sum];
     for (uint32_t i = 0; i < n->n_inputs; i++) {
         const uint32_t x = n->inputs[i];
-        if (x != v && (x == TMK_NET_NONE || !net->varies[x] || reason[x]))
+        if (x != v && (!tmk_net_varies(net, x) || reason[x]))
             return false;
     }
     return true;
@@ -51,7 +50,7 @@ static enum tmk_status fused_values(const struct tmk_net *net, const struct tmk_
             !tmk_target_fuses(target, net->nodes[i].op, net->nodes[reader].op))
             continue;
         const struct tmk_net_node *next = &net->nodes[reader];
-        const enum tmk_op_class class = tmk_traits_of(next->domain, next->op)->class;
+        const enum tmk_op_class class = next->traits->class;
         if ((class == TMK_OP_CLAMP && config->built_in[TMK_RULE_AFTER_RELU]) ||
             (class == TMK_OP_SUM && !is_only_accumulator(net, reader, v, reason)))
             continue;
@@ -76,11 +75,6 @@ struct select {
     struct tmk_diag *diag;
 };
 enum { NOT_A_NUMBER = -1 };
-
-static const struct tmk_traits *row_of(const struct select *s, uint32_t node) {
-    const struct tmk_net_node *n = &s->net->nodes[node];
-    return tmk_traits_of(n->domain, n->op);
-}
 
 /* ---- what values are ---- */
 
@@ -133,7 +127,7 @@ static bool bias_is_float(const struct select *s, uint32_t v, uint32_t node) {
 
 /* What a constant is to a node that reads it. */
 static int role_of_constant(const struct select *s, struct tmk_net_use use, int depth) {
-    const struct tmk_traits *row = row_of(s, use.node);
+    const struct tmk_traits *row = s->net->nodes[use.node].traits;
     uint32_t y = tmk_net_output(s->net, use.node, 0);
     if (tmk_input_is_weight(row, use.input))
         return TMK_ENCODING_WEIGHT;
@@ -157,7 +151,7 @@ static void find_roles(struct select *s) {
     const struct tmk_net *net = s->net;
     for (uint32_t v = 0; v < net->profile->n_tensors; v++)
         for (uint32_t k = net->first_use[v]; k < net->first_use[v + 1]; k++) {
-            bool shape_only = row_of(s, net->uses[k].node)->flags & TMK_TRAIT_SHAPE_ONLY;
+            bool shape_only = net->nodes[net->uses[k].node].traits->flags & TMK_TRAIT_SHAPE_ONLY;
             s->role[k] = (int8_t)(!net->varies[v] ? role_of_constant(s, net->uses[k], 0)
                                   : shape_only    ? (int)NOT_A_NUMBER
                                                   : (int)TMK_ENCODING_ACTIVATION);
@@ -168,7 +162,7 @@ static void find_roles(struct select *s) {
 
 static bool is_quantized(const struct select *s, uint32_t v, enum tmk_encoding_role role,
                          uint32_t node) {
-    if (v != TMK_NET_NONE && s->net->varies[v])
+    if (tmk_net_varies(s->net, v))
         role = TMK_ENCODING_ACTIVATION;
     return v != TMK_NET_NONE && !s->unusable[v] &&
            tmk_match_settings(&s->match, v, role, node).quantize != TMK_NO;
@@ -185,14 +179,14 @@ static bool is_one_axis(const struct tmk_profile_tensor *t) {
  * accumulates, which no other node reads, plus a constant along one axis. */
 static uint32_t could_be_bias_add(const struct select *s, uint32_t add, bool and_wanted) {
     const struct tmk_net *net = s->net;
-    if (strcmp(net->nodes[add].op, "Add") != 0 || row_of(s, add)->class != TMK_OP_SUM)
+    if (strcmp(net->nodes[add].op, "Add") != 0 || net->nodes[add].traits->class != TMK_OP_SUM)
         return TMK_NET_NONE;
     for (uint32_t i = 0; i < 2; i++) {
         uint32_t p = tmk_net_input(net, add, i), b = tmk_net_input(net, add, 1 - i);
         if (p == TMK_NET_NONE || b == TMK_NET_NONE || net->varies[b] || !net->varies[p])
             continue;
         uint32_t macc = net->maker[p];
-        if (macc == TMK_NET_NONE || row_of(s, macc)->class != TMK_OP_MACC ||
+        if (macc == TMK_NET_NONE || net->nodes[macc].traits->class != TMK_OP_MACC ||
             tmk_net_tensor(s->net, p)->kind == TMK_PROFILE_OUTPUT || tmk_net_readers(net, p) != 1 ||
             !is_one_axis(tmk_net_tensor(s->net, b)))
             continue;

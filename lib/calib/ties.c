@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/diag.h"
-#include "traits/traits.h"
 
 struct tie {
     const struct tmk_selection *selection;
@@ -84,7 +83,7 @@ static bool is_residual_add(const struct tie *t, uint32_t node) {
     const struct tmk_net_node *it = &t->net->nodes[node];
     uint32_t n = 0;
     for (uint32_t i = 0; i < it->n_inputs; i++)
-        n += it->inputs[i] != TMK_NET_NONE && t->net->varies[it->inputs[i]];
+        n += tmk_net_varies(t->net, it->inputs[i]);
     return n > 1 && (strcmp(it->op, "Add") == 0 || strcmp(it->op, "Sum") == 0);
 }
 
@@ -153,7 +152,7 @@ static void tie_for_target(const struct tie *t, uint32_t node) {
 
 static void tie_node(const struct tie *t, uint32_t node) {
     const struct tmk_net_node *it = &t->net->nodes[node];
-    enum tmk_op_class class = tmk_traits_of(it->domain, it->op)->class;
+    enum tmk_op_class class = it->traits->class;
     const bool *on = t->config->built_in;
     uint32_t y = of_output(t, node, 0);
     const bool softmax = class == TMK_OP_SOFTMAX;
@@ -203,8 +202,7 @@ enum tmk_status tmk_ties_init(struct tmk_ties *ties, const struct tmk_selection 
         tie_for_target(&t, i);
     for (uint32_t i = 0; config->built_in[TMK_RULE_AFTER_RELU] && i < selection->net->n_nodes;
          i++) {
-        const struct tmk_net_node *it = &selection->net->nodes[i];
-        if (tmk_traits_of(it->domain, it->op)->class == TMK_OP_CLAMP)
+        if (selection->net->nodes[i].traits->class == TMK_OP_CLAMP)
             take_over(&t, i);
     }
     release_tied(&t);

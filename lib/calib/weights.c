@@ -12,7 +12,6 @@
 #include "base/diag.h"
 #include "calib/encodings.h"
 #include "calib/make.h"
-#include "traits/traits.h"
 
 /* The range with the least error of given numbers.
  *
@@ -266,7 +265,7 @@ static bool is_for_sums(const struct tmk_method *method) {
 static int32_t summed_axis(const struct tmk_make *make, const struct tmk_net_use *use,
                            const struct tmk_shape *shape, int32_t channel_axis) {
     const struct tmk_net_node *node = &make->selection->net->nodes[use->node];
-    const struct tmk_traits *traits = tmk_traits_of(node->domain, node->op);
+    const struct tmk_traits *traits = node->traits;
     if (traits->product != TMK_PRODUCT_MATRIX || use->input != 1 || shape->rank < 2)
         return -1;
     if (strcmp(node->op, "MatMul") == 0)
@@ -326,7 +325,7 @@ static bool find_factors(const struct tmk_make *make, uint32_t pick, struct weig
     if (k == net->first_use[v + 1] || net->uses[k].input != 1)
         return false;
     const struct tmk_net_node *node = &net->nodes[net->uses[k].node];
-    const struct tmk_traits *traits = tmk_traits_of(node->domain, node->op);
+    const struct tmk_traits *traits = node->traits;
     const uint32_t x = tmk_net_input(net, net->uses[k].node, 0);
     if (traits->class != TMK_OP_MACC || traits->product == TMK_PRODUCT_CONV_TRANSPOSED ||
         x == TMK_NET_NONE || !tmk_net_tensor(net, x)->stats)

@@ -8,7 +8,6 @@
 #include "base/size.h"
 #include "calib/cost.h"
 #include "calib/range_cost.h"
-#include "traits/traits.h"
 
 /* What the verdict of `quantize` calls good; the share of multiplications that may be float. */
 static const double enough_decibels = 30, most_share = 0.5;
@@ -75,17 +74,16 @@ static enum tmk_status list_wide(const struct tmk_net *net, const struct tmk_gri
     TMK_TRY_ALLOC(found, diag);
     *list = found;
     for (uint32_t i = 0; i < net->n_nodes; i++) {
-        const struct tmk_traits *traits = tmk_traits_of(net->nodes[i].domain, net->nodes[i].op);
         const double products = tmk_products_of(net, i);
         if (!products || patterns->of[i] != TMK_PATTERN_NONE ||
-            traits->product == TMK_PRODUCT_CONV_TRANSPOSED)
+            net->nodes[i].traits->product == TMK_PRODUCT_CONV_TRANSPOSED)
             continue;
         *all += products;
         double least = HUGE_VAL;
         for (uint32_t k = 0; k < 2; k++) {
             const uint32_t x = tmk_net_input(net, i, k);
             double decibels;
-            if (x == TMK_NET_NONE || !net->varies[x])
+            if (!tmk_net_varies(net, x))
                 continue;
             TMK_TRY(decibels_of_value(tmk_net_tensor(net, x), grid, &decibels, diag));
             least = fmin(least, decibels);
