@@ -57,23 +57,18 @@ static bool same_matrix(const struct classes *k, const struct tmk_link_matrix *x
            same_numbers(k, x->x, y->x, x->channels * x->kept * k->c->batches, residual);
 }
 
-/* Axis i of the value is axis perm[i] of the original. */
-static void perm_of(enum how how, int32_t rank, int32_t *perm) {
-    for (int32_t i = 0; i < rank; i++)
-        perm[i] = how == TO_LAST ? (i == 0          ? 0
-                                    : i == rank - 1 ? 1
-                                                    : i + 1)
-                                 : (i == 0   ? 0
-                                    : i == 1 ? rank - 1
-                                             : i - 1);
+void tmk_link_permute(bool to_last, int32_t rank, int32_t *perm) {
+    perm[0] = 0;
+    for (int32_t i = 1; i < rank; i++)
+        perm[i] = to_last ? (i == rank - 1 ? 1 : i + 1) : (i == 1 ? rank - 1 : i - 1);
 }
 
-static bool perm_fits(const struct tmk_shape *original, const struct tmk_shape *value,
-                      enum how how) {
+bool tmk_link_is_permuted(const struct tmk_shape *original, const struct tmk_shape *value,
+                          bool to_last) {
     int32_t perm[TMK_MAX_RANK];
     if (original->rank != value->rank || original->rank < 3)
         return false;
-    perm_of(how, original->rank, perm);
+    tmk_link_permute(to_last, original->rank, perm);
     for (int32_t i = 0; i < value->rank; i++)
         if (value->dim[i] != original->dim[perm[i]])
             return false;
@@ -86,12 +81,12 @@ static bool is_equal(const struct classes *k, uint32_t original, uint32_t value,
     if (same_numbers(k, o->flat, v->flat, (size_t)o->n_flat * k->c->batches, &out->residual))
         return true;
     out->how = TO_LAST;
-    if (perm_fits(&o->shape, &v->shape, TO_LAST) &&
+    if (tmk_link_is_permuted(&o->shape, &v->shape, true) &&
         same_matrix(k, layout_of(o, TMK_LINK_CHANNELS_FIRST), layout_of(v, TMK_LINK_CHANNELS_LAST),
                     &out->residual))
         return true;
     out->how = TO_FIRST;
-    return perm_fits(&o->shape, &v->shape, TO_FIRST) &&
+    return tmk_link_is_permuted(&o->shape, &v->shape, false) &&
            same_matrix(k, layout_of(o, TMK_LINK_CHANNELS_LAST),
                        layout_of(v, TMK_LINK_CHANNELS_FIRST), &out->residual);
 }
@@ -309,7 +304,7 @@ static void take_edge(const struct classes *k, const struct edge *e) {
         o->view.reshaped = e->how == FLAT;
         o->view.rank = e->how == FLAT ? 0 : rank;
         if (e->how != FLAT)
-            perm_of(e->how, rank, o->view.perm);
+            tmk_link_permute(e->how == TO_LAST, rank, o->view.perm);
         tmk_linking_relate(l, e->original, e->value, TMK_LINK_EQUAL);
     }
     match->residual = e->residual;

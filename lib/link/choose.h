@@ -20,6 +20,13 @@ struct tmk_choosing {
 
 /* Floats that were sampled on this side. */
 bool tmk_link_is_sampled(const struct tmk_signatures *side, uint32_t id);
+
+/* Channels that go last, or from there to axis 1: axis i of the value is axis perm[i] of the
+ * original. */
+void tmk_link_permute(bool to_last, int32_t rank, int32_t *perm);
+/* Are the value's axes those of the original, so permuted? */
+bool tmk_link_is_permuted(const struct tmk_shape *original, const struct tmk_shape *value,
+                          bool to_last);
 /* Values with equal numbers: SAME, MERGED, VIEW, or ambiguous. */
 TMK_NODISCARD enum tmk_status tmk_link_choose_equal(const struct tmk_choosing *c);
 /* Originals that are left: AFFINE. */

@@ -265,7 +265,6 @@ struct candidate {
     struct tmk_link_fit fit;
 };
 
-/* The permutation between the layouts: the value's axis i is the original's perm[i]. */
 static void describe_relation(const struct tmk_choosing *c, uint32_t original,
                               const struct candidate *found, struct tmk_lineage_original *o) {
     const struct tmk_shape *a = &c->originals->all[original].shape,
@@ -275,10 +274,8 @@ static void describe_relation(const struct tmk_choosing *c, uint32_t original,
         o->view.reshaped = !tmk_shape_equal(a, b);
         return;
     }
-    bool to_last = found->to == TMK_LINK_CHANNELS_LAST;
     o->view.rank = a->rank;
-    for (int32_t i = 1; i < a->rank; i++)
-        o->view.perm[i] = to_last ? (i == a->rank - 1 ? 1 : i + 1) : (i == 1 ? a->rank - 1 : i - 1);
+    tmk_link_permute(found->to == TMK_LINK_CHANNELS_LAST, a->rank, o->view.perm);
 }
 
 static enum tmk_status take_candidate(const struct tmk_choosing *c, uint32_t original,
@@ -310,18 +307,7 @@ static bool layouts_fit(const struct tmk_choosing *c, uint32_t original, uint32_
     if (!o->by[from].channels || o->by[from].channels != v->by[to].channels ||
         o->by[from].rows != v->by[to].rows)
         return false;
-    if (from == to)
-        return true;
-    if (o->shape.rank != v->shape.rank)
-        return false;
-    const struct tmk_shape *first = from == TMK_LINK_CHANNELS_FIRST ? &o->shape : &v->shape,
-                           *last = from == TMK_LINK_CHANNELS_FIRST ? &v->shape : &o->shape;
-    if (first->dim[0] != last->dim[0])
-        return false;
-    for (int32_t i = 2; i < first->rank; i++)
-        if (first->dim[i] != last->dim[i - 1])
-            return false;
-    return true;
+    return from == to || tmk_link_is_permuted(&o->shape, &v->shape, to == TMK_LINK_CHANNELS_LAST);
 }
 
 static enum tmk_status fit_pair(const struct tmk_choosing *c, uint32_t original, uint32_t value,
