@@ -4,6 +4,7 @@
 #ifndef TMK_PLAN_BUILD_H
 #define TMK_PLAN_BUILD_H
 
+#include "base/arena.h"
 #include "base/map.h"
 #include "plan/plan.h"
 
@@ -30,6 +31,11 @@ struct tmk_planning {
     uint32_t *made_by;  /* by value: the raw step that makes it, later the step, or TMK_NO_STEP */
     bool *kept;         /* by value under its observers: a graph output */
     size_t raw_size, taps_size, input_taps_size, constant_taps_size;
+    /* Of the node that is being looked at: [TMK_MAX_INPUTS] and [TMK_MAX_OUTPUTS]. */
+    struct tmk_tensor *tensors;
+    const struct tmk_tensor **in;
+    struct tmk_infer_result *results;
+    struct tmk_arena arena; /* what is not the plan's */
 };
 
 /* Makes a plan whose values are typed (tmk_plan_type) and whose tables are filled; end with
@@ -46,9 +52,8 @@ enum tmk_status tmk_plan_arrange(struct tmk_planning *p);
 /* Gives every arena value its offset and dynamic values their end. */
 enum tmk_status tmk_plan_memory(struct tmk_planning *p);
 
-/* A node's operands as infer takes them: data where it is known. in and tensors: TMK_MAX_INPUTS. */
-void tmk_plan_operands(const struct tmk_plan *plan, const struct tmk_node *node,
-                       struct tmk_tensor *tensors, const struct tmk_tensor **in);
+/* Fills p->in with a node's operands as infer takes them: data where it is known. */
+void tmk_plan_operands(const struct tmk_planning *p, const struct tmk_node *node);
 
 /* Opens a value's constant, where it is lazy, for as long as the plan lives. */
 enum tmk_status tmk_plan_open(struct tmk_plan *plan, uint32_t value, struct tmk_diag *diag);

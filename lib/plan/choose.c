@@ -4,8 +4,6 @@
  * follow. */
 #include "plan/choose.h"
 
-#include <stdlib.h>
-
 #include "base/diag.h"
 #include "tensor/elements.h"
 #include "tensor/shape.h"
@@ -37,11 +35,11 @@ static bool only_output(const struct tmk_node *node) {
 
 static void fill_results(struct tmk_arranging *a, const struct tmk_node *node) {
     for (uint32_t i = 0; i < node->n_outputs; i++) {
-        a->results[i] = (struct tmk_infer_result){0};
+        a->p->results[i] = (struct tmk_infer_result){0};
         if (!node->outputs[i])
             continue;
         const struct tmk_plan_value *value = value_of(a, node->outputs[i]->index);
-        a->results[i] = (struct tmk_infer_result){true, value->dtype, value->shape};
+        a->p->results[i] = (struct tmk_infer_result){true, value->dtype, value->shape};
     }
 }
 
@@ -158,7 +156,7 @@ static bool try_chain(struct tmk_arranging *a, uint32_t raw) {
     if (result->dtype != TMK_FLOAT32 || is_empty(space))
         return false;
     uint32_t block = common_block(a, node, space);
-    if (!tmk_chain_supports(node, a->in, space, block))
+    if (!tmk_chain_supports(node, a->p->in, space, block))
         return false;
     struct joining j;
     find_groups(a, node, block, space, &j);
@@ -260,13 +258,14 @@ static enum tmk_status choose_kernel(struct tmk_arranging *a, uint32_t raw) {
     struct tmk_packs *packs = shared_packs(a, node);
     fill_results(a, node);
     struct tmk_accel_layout layout;
-    TMK_TRY(tmk_accel_preferred_layout(node, a->in, a->results,
+    TMK_TRY(tmk_accel_preferred_layout(node, a->p->in, a->p->results,
                                        in == TMK_NO_VALUE ? 0 : a->made[in], &layout, a->p->diag));
-    TMK_TRY(tmk_accel_create(node, a->in, a->results, layout, packs, &choice->accel, a->p->diag));
+    TMK_TRY(
+        tmk_accel_create(node, a->p->in, a->p->results, layout, packs, &choice->accel, a->p->diag));
     if (!choice->accel && (layout.in || layout.out)) {
         layout = (struct tmk_accel_layout){0, 0};
-        TMK_TRY(
-            tmk_accel_create(node, a->in, a->results, layout, packs, &choice->accel, a->p->diag));
+        TMK_TRY(tmk_accel_create(node, a->p->in, a->p->results, layout, packs, &choice->accel,
+                                 a->p->diag));
     }
     choice->how = choice->accel ? TMK_HOW_ACCEL : TMK_HOW_NODE;
     choice->in_block = choice->accel ? layout.in : 0;
@@ -299,7 +298,7 @@ static enum tmk_status choose_one(struct tmk_arranging *a, uint32_t raw) {
     TMK_TRY(open_others(a, step->node, free_choice));
     if (!free_choice)
         return TMK_OK;
-    tmk_plan_operands(a->p->plan, step->node, a->tensors, a->in);
+    tmk_plan_operands(a->p, step->node);
     if (try_chain(a, raw) || try_join(a, raw) || try_view(a, raw))
         return open_unpacked(a, step->node, NULL);
     return choose_kernel(a, raw);
@@ -355,36 +354,21 @@ static void fix_values(struct tmk_arranging *a) {
 }
 
 enum tmk_status tmk_plan_arrange(struct tmk_planning *p) {
+    struct tmk_arena *arena = &p->arena;
+    const size_t values = p->values_size;
     struct tmk_arranging a = {.p = p,
-                              .choice = calloc(p->n_raw + 1u, sizeof *a.choice),
-                              .groups = calloc(p->n_raw + 1u, sizeof *a.groups),
-                              .made = calloc(p->values_size, sizeof *a.made),
-                              .reader = calloc(p->values_size, sizeof *a.reader),
-                              .fixed = calloc(p->values_size, sizeof *a.fixed),
-                              .tapped = calloc(p->values_size, sizeof *a.tapped),
-                              .tensors = calloc(TMK_MAX_INPUTS, sizeof *a.tensors),
-                              .in = calloc(TMK_MAX_INPUTS, sizeof *a.in),
-                              .results = calloc(TMK_MAX_OUTPUTS, sizeof *a.results)};
-    enum tmk_status status = TMK_OK;
-    if (!a.choice || !a.groups || !a.made || !a.reader || !a.fixed || !a.tapped || !a.tensors ||
-        !a.in || !a.results)
-        status = tmk_nomem(p->diag);
-    if (status == TMK_OK) {
-        fix_values(&a);
-        status = arrange_choose(&a);
-    }
+                              .choice = tmk_arena_array(arena, p->n_raw, sizeof *a.choice),
+                              .groups = tmk_arena_array(arena, p->n_raw, sizeof *a.groups),
+                              .made = tmk_arena_array(arena, values, sizeof *a.made),
+                              .reader = tmk_arena_array(arena, values, sizeof *a.reader),
+                              .fixed = tmk_arena_array(arena, values, sizeof *a.fixed),
+                              .tapped = tmk_arena_array(arena, values, sizeof *a.tapped)};
+    TMK_TRY_ALLOC(a.choice && a.groups && a.made && a.reader && a.fixed && a.tapped, p->diag);
+    fix_values(&a);
+    enum tmk_status status = arrange_choose(&a);
     if (status == TMK_OK)
         status = tmk_arrange_emit(&a);
-    for (uint32_t r = 0; a.choice && r < p->n_raw; r++)
+    for (uint32_t r = 0; r < p->n_raw; r++)
         tmk_accel_destroy(&a.choice[r].accel);
-    free(a.choice);
-    free(a.groups);
-    free(a.made);
-    free(a.reader);
-    free(a.fixed);
-    free(a.tapped);
-    free(a.tensors);
-    free(a.in);
-    free(a.results);
     return status;
 }

@@ -40,13 +40,10 @@ struct tmk_arranging {
     struct tmk_group *groups;
     uint32_t n_groups;
     /* By value under its observers. */
-    uint32_t *made;             /* the block that its producer makes it in */
-    uint32_t *reader;           /* TMK_NO_GROUP: none so far; a group: only its members; or MANY */
-    bool *fixed;                /* must lie row-major under its own index */
-    bool *tapped;               /* its pieces are observed */
-    struct tmk_tensor *tensors; /* for tmk_plan_operands */
-    const struct tmk_tensor **in;
-    struct tmk_infer_result *results;
+    uint32_t *made;   /* the block that its producer makes it in */
+    uint32_t *reader; /* TMK_NO_GROUP: none so far; a group: only its members; or MANY */
+    bool *fixed;      /* must lie row-major under its own index */
+    bool *tapped;     /* its pieces are observed */
 };
 
 static inline uint32_t tmk_group_of(const struct tmk_arranging *a, uint32_t group) {

@@ -352,10 +352,10 @@ static enum tmk_status place_taps(struct emitting *e, const struct mark *marks, 
 static enum tmk_status emit_taps(struct emitting *e) {
     struct tmk_planning *p = e->a->p;
     struct tmk_plan *plan = e->plan;
-    struct mark *marks = calloc(p->n_taps + 1u, sizeof *marks);
+    struct mark *marks = tmk_arena_array(&p->arena, p->n_taps, sizeof *marks);
     plan->taps = calloc(p->n_taps + 1u, sizeof *plan->taps);
-    enum tmk_status status = marks && plan->taps ? TMK_OK : tmk_nomem(e->diag);
-    for (uint32_t t = 0; status == TMK_OK && t < p->n_taps; t++) {
+    TMK_TRY_ALLOC(marks && plan->taps, e->diag);
+    for (uint32_t t = 0; t < p->n_taps; t++) {
         struct tmk_plan_tap tap = p->taps[t];
         uint8_t need = p->options->needs ? p->options->needs[tap.slot] : TMK_TAP_PIECES;
         struct observation observation = e->observation[tap.value];
@@ -363,15 +363,12 @@ static enum tmk_status emit_taps(struct emitting *e) {
         marks[t] = (struct mark){pieces ? observation.step : p->made_by[tap.value],
                                  pieces ? observation.which : NO_WHICH, tap};
     }
-    if (status == TMK_OK) {
-        qsort(marks, p->n_taps, sizeof *marks, by_place);
-        status = place_taps(e, marks, p->n_taps);
-        plan->n_taps = p->n_taps;
-        for (uint32_t t = 0; t < p->n_taps; t++)
-            plan->taps[t] = marks[t].tap;
-    }
-    free(marks);
-    return status;
+    qsort(marks, p->n_taps, sizeof *marks, by_place);
+    TMK_TRY(place_taps(e, marks, p->n_taps));
+    plan->n_taps = p->n_taps;
+    for (uint32_t t = 0; t < p->n_taps; t++)
+        plan->taps[t] = marks[t].tap;
+    return TMK_OK;
 }
 
 static enum tmk_status emit_all(struct emitting *e) {
@@ -394,18 +391,14 @@ enum tmk_status tmk_arrange_emit(struct tmk_arranging *a) {
     struct emitting e = {.a = a,
                          .plan = p->plan,
                          .diag = p->diag,
-                         .other = calloc(p->values_size, sizeof *e.other),
-                         .observation = calloc(p->values_size, sizeof *e.observation),
-                         .position = calloc(p->n_raw + 1u, sizeof *e.position)};
-    enum tmk_status status = e.other && e.observation && e.position ? TMK_OK : tmk_nomem(p->diag);
-    for (uint32_t i = 0; status == TMK_OK && i < p->values_size; i++) {
+                         .other = tmk_arena_array(&p->arena, p->values_size, sizeof *e.other),
+                         .observation =
+                             tmk_arena_array(&p->arena, p->values_size, sizeof *e.observation),
+                         .position = tmk_arena_array(&p->arena, p->n_raw, sizeof *e.position)};
+    TMK_TRY_ALLOC(e.other && e.observation && e.position, p->diag);
+    for (uint32_t i = 0; i < p->values_size; i++) {
         e.other[i] = TMK_NO_VALUE;
         e.observation[i].step = TMK_NO_STEP;
     }
-    if (status == TMK_OK)
-        status = emit_all(&e);
-    free(e.other);
-    free(e.observation);
-    free(e.position);
-    return status;
+    return emit_all(&e);
 }

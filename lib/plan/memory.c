@@ -396,15 +396,11 @@ enum tmk_status tmk_plan_memory(struct tmk_planning *p) {
     size_t n = p->plan->n_values + 1u;
     find_last_uses(p);
     struct memory m = {.p = p,
-                       .blocks = calloc(n, sizeof *m.blocks),
-                       .block_of = calloc(n, sizeof *m.block_of),
-                       .offset_in = calloc(n, sizeof *m.offset_in),
-                       .inside = calloc(n, sizeof *m.inside)};
-    enum tmk_status status =
-        m.blocks && m.block_of && m.offset_in && m.inside ? place_all(&m) : tmk_nomem(p->diag);
-    free(m.blocks);
-    free(m.block_of);
-    free(m.offset_in);
-    free(m.inside);
-    return status == TMK_OK ? list_frees(p) : status;
+                       .blocks = tmk_arena_array(&p->arena, n, sizeof *m.blocks),
+                       .block_of = tmk_arena_array(&p->arena, n, sizeof *m.block_of),
+                       .offset_in = tmk_arena_array(&p->arena, n, sizeof *m.offset_in),
+                       .inside = tmk_arena_array(&p->arena, n, sizeof *m.inside)};
+    TMK_TRY_ALLOC(m.blocks && m.block_of && m.offset_in && m.inside, p->diag);
+    TMK_TRY(place_all(&m));
+    return list_frees(p);
 }

@@ -78,11 +78,16 @@ static enum tmk_status begin_plan(struct tmk_planning *p, const struct tmk_tenso
         return tmk_fail(p->diag, TMK_RANGE, "the graph has too many values");
     p->values_size = 2 * n + 1;
     p->plan->values = calloc(p->values_size, sizeof *p->plan->values);
-    p->alias = calloc(p->values_size, sizeof *p->alias);
-    p->last_use = calloc(p->values_size, sizeof *p->last_use);
-    p->made_by = calloc(p->values_size, sizeof *p->made_by);
-    p->kept = calloc(p->values_size, sizeof *p->kept);
-    TMK_TRY_ALLOC(p->plan->values && p->alias && p->last_use && p->made_by && p->kept, p->diag);
+    p->alias = tmk_arena_array(&p->arena, p->values_size, sizeof *p->alias);
+    p->last_use = p->plan->last_use = calloc(p->values_size, sizeof *p->last_use);
+    p->made_by = tmk_arena_array(&p->arena, p->values_size, sizeof *p->made_by);
+    p->kept = tmk_arena_array(&p->arena, p->values_size, sizeof *p->kept);
+    p->tensors = tmk_arena_array(&p->arena, TMK_MAX_INPUTS, sizeof *p->tensors);
+    p->in = tmk_arena_array(&p->arena, TMK_MAX_INPUTS, sizeof *p->in);
+    p->results = tmk_arena_array(&p->arena, TMK_MAX_OUTPUTS, sizeof *p->results);
+    TMK_TRY_ALLOC(p->plan->values && p->alias && p->last_use && p->made_by && p->kept &&
+                      p->tensors && p->in && p->results,
+                  p->diag);
     for (uint32_t i = 0; i < p->values_size; i++) {
         p->alias[i] = i;
         p->last_use[i] = p->made_by[i] = TMK_NO_STEP;
@@ -111,10 +116,7 @@ enum tmk_status tmk_planning_begin(const struct tmk_graph *graph, const struct t
 void tmk_planning_end(struct tmk_planning *p) {
     free(p->raw);
     free(p->taps);
-    free(p->alias);
-    free(p->last_use);
-    free(p->made_by);
-    free(p->kept);
+    tmk_arena_finish(&p->arena);
     tmk_plan_destroy(&p->plan);
 }
 
@@ -154,8 +156,6 @@ enum tmk_status tmk_plan_create(const struct tmk_graph *graph, const struct tmk_
     if (status == TMK_OK) {
         drop_unused_constants(&p);
         p.plan->gives_tables_back = gives_tables_back(p.plan);
-        p.plan->last_use = p.last_use;
-        p.last_use = NULL;
         *out = p.plan;
         p.plan = NULL;
     }

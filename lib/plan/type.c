@@ -61,17 +61,16 @@ static bool known_shape(const struct tmk_plan_value *value) {
            value->place != TMK_PLACE_NOWHERE;
 }
 
-void tmk_plan_operands(const struct tmk_plan *plan, const struct tmk_node *node,
-                       struct tmk_tensor *tensors, const struct tmk_tensor **in) {
+void tmk_plan_operands(const struct tmk_planning *p, const struct tmk_node *node) {
     for (uint32_t i = 0; i < node->n_inputs; i++) {
-        in[i] = NULL;
+        p->in[i] = NULL;
         if (!node->inputs[i])
             continue;
-        const struct tmk_plan_value *value = &plan->values[node->inputs[i]->index];
-        tmk_tensor_borrow(&tensors[i], value->dtype, &value->shape, NULL);
+        const struct tmk_plan_value *value = &p->plan->values[node->inputs[i]->index];
+        tmk_tensor_borrow(&p->tensors[i], value->dtype, &value->shape, NULL);
         if (value->place == TMK_PLACE_CONSTANT)
-            tensors[i] = value->constant;
-        in[i] = &tensors[i];
+            p->tensors[i] = value->constant;
+        p->in[i] = &p->tensors[i];
     }
 }
 
@@ -219,13 +218,13 @@ static enum tmk_status count_operations(struct tmk_planning *p, const struct tmk
     return tmk_cost_check(cost, p->plan->operations, p->diag);
 }
 
-static enum tmk_status type_node(struct tmk_planning *p, const struct tmk_node *node,
-                                 struct tmk_tensor *tensors, const struct tmk_tensor **in,
-                                 struct tmk_infer_result *results) {
+static enum tmk_status type_node(struct tmk_planning *p, const struct tmk_node *node) {
+    const struct tmk_tensor *const *in = p->in;
+    struct tmk_infer_result *results = p->results;
     bool shaped, constant, known = true;
     const struct tmk_op *row = node->row;
     const bool pure = !(row->flags & TMK_OP_IMPURE);
-    tmk_plan_operands(p->plan, node, tensors, in);
+    tmk_plan_operands(p, node);
     weigh_operands(p->plan, node, &shaped, &constant);
     if (!shaped)
         return add_raw_step(p, node, true, results);
@@ -370,11 +369,7 @@ static void tap_inner_weights(struct tmk_graph *graph, void *context) {
 }
 
 enum tmk_status tmk_plan_type(struct tmk_planning *p, const struct tmk_tensor *inputs) {
-    struct tmk_tensor *tensors = calloc(TMK_MAX_INPUTS, sizeof *tensors);
-    const struct tmk_tensor **in = calloc(TMK_MAX_INPUTS, sizeof *in);
-    struct tmk_infer_result *results = calloc(TMK_MAX_OUTPUTS, sizeof *results);
-    enum tmk_status status =
-        tensors && in && results ? type_sources(p, inputs) : tmk_nomem(p->diag);
+    enum tmk_status status = type_sources(p, inputs);
     struct tmk_graph *root = tmk_graph_root(p->plan->graph); /* the walks change nothing */
     tmk_graph_each(root, type_weights, p);
     struct tapping tapping = {p, status};
@@ -382,13 +377,9 @@ enum tmk_status tmk_plan_type(struct tmk_planning *p, const struct tmk_tensor *i
     status = tapping.status;
     for (const struct tmk_node *node = p->plan->graph->first; status == TMK_OK && node;
          node = node->next) {
-        status = tmk_node_is_observer(node) ? note_observer(p, node)
-                                            : type_node(p, node, tensors, in, results);
+        status = tmk_node_is_observer(node) ? note_observer(p, node) : type_node(p, node);
         if (status != TMK_OK)
             status = tmk_in(p->diag, status, "node %s", TMK_NODE_LABEL(node));
     }
-    free(tensors);
-    free(in);
-    free(results);
     return status;
 }
