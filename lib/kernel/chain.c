@@ -35,6 +35,7 @@ struct maker {
     uint32_t *place;   /* by member: its slot or its result's position */
     uint32_t *free_slots;
     uint32_t n_free;
+    struct tmk_arena arena; /* what is not the chain's */
     struct tmk_diag *diag;
 };
 
@@ -345,32 +346,27 @@ static enum tmk_status make_chain(struct maker *m) {
     return TMK_OK;
 }
 
-/* One more than n, so that none is of size 0. */
-static void *alloc_array(size_t n, size_t size) {
-    return calloc(n + 1, size);
-}
-
 static enum tmk_status allocate_chain(struct maker *m) {
     struct tmk_chain *chain = m->chain;
     size_t members = m->n_members, operands = m->n_operands, inputs = 0;
     for (uint32_t i = 0; i < m->n_members; i++)
         if (m->members[i].node->n_inputs > inputs)
             inputs = m->members[i].node->n_inputs;
-    m->spec = alloc_array(members, sizeof *m->spec);
-    m->tensors = alloc_array(inputs, sizeof *m->tensors);
-    m->in = alloc_array(inputs, sizeof *m->in);
-    m->needed = alloc_array(members, sizeof *m->needed);
-    m->last_use = alloc_array(members, sizeof *m->last_use);
-    m->windowed = alloc_array(members, sizeof *m->windowed);
-    m->place = alloc_array(members, sizeof *m->place);
-    m->free_slots = alloc_array(members, sizeof *m->free_slots);
-    chain->steps = alloc_array(members, sizeof *chain->steps);
-    chain->constants = alloc_array(operands, sizeof *chain->constants);
-    chain->watched = alloc_array(operands, sizeof *chain->watched);
-    chain->whole = alloc_array(operands, sizeof *chain->whole);
-    chain->last_read = alloc_array(operands, sizeof *chain->last_read);
-    chain->stored_by = alloc_array(members, sizeof *chain->stored_by);
-    chain->tables = alloc_array(4 * members, sizeof *chain->tables);
+    m->spec = tmk_arena_array(&m->arena, members, sizeof *m->spec);
+    m->tensors = tmk_arena_array(&m->arena, inputs, sizeof *m->tensors);
+    m->in = tmk_arena_array(&m->arena, inputs, sizeof *m->in);
+    m->needed = tmk_arena_array(&m->arena, members, sizeof *m->needed);
+    m->last_use = tmk_arena_array(&m->arena, members, sizeof *m->last_use);
+    m->windowed = tmk_arena_array(&m->arena, members, sizeof *m->windowed);
+    m->place = tmk_arena_array(&m->arena, members, sizeof *m->place);
+    m->free_slots = tmk_arena_array(&m->arena, members, sizeof *m->free_slots);
+    chain->steps = tmk_arena_array(&chain->arena, members, sizeof *chain->steps);
+    chain->constants = tmk_arena_array(&chain->arena, operands, sizeof *chain->constants);
+    chain->watched = tmk_arena_array(&chain->arena, operands, sizeof *chain->watched);
+    chain->whole = tmk_arena_array(&chain->arena, operands, sizeof *chain->whole);
+    chain->last_read = tmk_arena_array(&chain->arena, operands, sizeof *chain->last_read);
+    chain->stored_by = tmk_arena_array(&chain->arena, members, sizeof *chain->stored_by);
+    chain->tables = tmk_arena_array(&chain->arena, 4 * members, sizeof *chain->tables);
     return m->spec && m->tensors && m->in && m->needed && m->last_use && m->windowed && m->place &&
                    m->free_slots && chain->steps && chain->constants && chain->watched &&
                    chain->whole && chain->last_read && chain->stored_by && chain->tables
@@ -395,14 +391,7 @@ enum tmk_status tmk_chain_create(const struct tmk_shape *space, uint32_t block,
     enum tmk_status status = allocate_chain(&m);
     if (status == TMK_OK)
         status = make_chain(&m);
-    free(m.spec);
-    free(m.tensors);
-    free(m.in);
-    free(m.needed);
-    free(m.last_use);
-    free(m.windowed);
-    free(m.place);
-    free(m.free_slots);
+    tmk_arena_finish(&m.arena);
     if (status == TMK_OK)
         *out = m.chain;
     else
@@ -416,13 +405,7 @@ void tmk_chain_destroy(struct tmk_chain **chain) {
         return;
     for (uint32_t i = 0; i < c->n_tables; i++)
         free(c->tables[i]);
-    free(c->tables);
-    free(c->steps);
-    free(c->constants);
-    free(c->watched);
-    free(c->whole);
-    free(c->last_read);
-    free(c->stored_by);
+    tmk_arena_finish(&c->arena);
     free(c);
     *chain = NULL;
 }

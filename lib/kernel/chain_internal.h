@@ -3,6 +3,7 @@
 #ifndef TMK_KERNEL_CHAIN_INTERNAL_H
 #define TMK_KERNEL_CHAIN_INTERNAL_H
 
+#include "base/arena.h"
 #include "kernel/chain.h"
 #include "kernel/chain_loops.h"
 #include "kernel/chain_math.h"
@@ -82,7 +83,8 @@ struct tmk_chain {
     uint32_t *last_read; /* by operand: the member, or 0 without a reader */
     uint32_t *stored_by; /* by result: the member */
     float **tables;      /* all that was allocated for constants */
-    uint32_t n_tables, tables_size;
+    uint32_t n_tables;
+    struct tmk_arena arena; /* of all but the tables themselves */
 };
 
 #endif
