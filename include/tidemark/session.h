@@ -125,7 +125,8 @@ struct tmk_snapshot_options {
 /* Calls while a run is under way; NULL: never. */
 struct tmk_run_events {
     /* When the run begins, now and then, and when it has run all, by the calling thread; `total` is
-     * 0 while it is not known. */
+     * 0 while it is not known. Functions that run samples more than once (tmk_model_rank,
+     * tmk_model_search, tmk_link_by_numbers) count them each time. */
     void (*progress)(void *context, uint64_t samples_done, uint64_t total);
     /* Before running when a checkpoint exists: samples that are done, of how many (0: unknown). */
     void (*resumed)(void *context, uint64_t samples_done, uint64_t total);

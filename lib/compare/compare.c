@@ -162,11 +162,17 @@ enum tmk_status tmk_compare_run(struct tmk_comparison *comparison,
     enum tmk_status status = prepare_graphs(comparison, diag);
     if (status == TMK_OK)
         status = tmk_running_open(&run, comparison->graphs[0], diag);
+    if (status == TMK_OK && comparison->series) {
+        run.done = comparison->series->done;
+        run.to_run *= comparison->series->runs;
+    }
     if (status == TMK_OK) {
         comparison->joined = tmk_feed_plan(run.feed).slices;
         status = tmk_running_execute(&run, comparison->graphs, comparison->n_graphs, &sink, diag);
     }
     comparison->samples = run.report.samples;
+    if (comparison->series)
+        comparison->series->done += run.report.samples;
     tmk_running_finish(&run);
     return status;
 }

@@ -74,9 +74,10 @@ struct tmk_comparison {
     struct tmk_compared_classes *classes;
     uint32_t n_classes;
     struct tmk_kept_outputs *kept;
-    uint32_t n_kept, n_outputs; /* of each that are kept */
-    bool joined;                /* what is kept is joined along the first axis; set by the run */
-    uint64_t samples;           /* that ran */
+    uint32_t n_kept, n_outputs;    /* of each that are kept */
+    bool joined;                   /* what is kept is joined along the first axis; set by the run */
+    uint64_t samples;              /* that ran */
+    struct tmk_run_series *series; /* that the run belongs to; NULL: none */
 };
 
 /* Runs all batches; sums are added to, and outputs appended, in the order of the samples. */

@@ -90,7 +90,8 @@ static enum tmk_status prepare_comparison(struct measuring *m, struct tmk_diag *
                                  .split = m->judge->split,
                                  .labels = m->judge->labels,
                                  .classes = m->classes,
-                                 .kept = m->kept};
+                                 .kept = m->kept,
+                                 .series = m->judge->series};
     for (uint32_t i = 1; i <= m->n; i++)
         for (enum tmk_half half = TMK_FIRST_HALF; half <= TMK_SECOND_HALF; half++) {
             m->each = pair_outputs(m, i, half, m->judge->before_softmax);
@@ -289,7 +290,8 @@ static enum tmk_status report_losses(const struct alone *apart, const struct tmk
 static enum tmk_status rank_groups(const struct tmk_graph *graph,
                                    const struct tmk_encodings *encodings,
                                    const struct tmk_run_options *run, uint32_t most,
-                                   struct tmk_ranking *out, struct tmk_diag *diag) {
+                                   struct tmk_run_series *series, struct tmk_ranking *out,
+                                   struct tmk_diag *diag) {
     const struct tmk_quantize_options how = {.integer = true, .rounding = TMK_ROUNDING_FLOAT_RNE};
     struct alone *apart = tmk_arena_array(out->arena, encodings->n_items, sizeof *apart);
     const struct tmk_encodings **list =
@@ -302,27 +304,30 @@ static enum tmk_status rank_groups(const struct tmk_graph *graph,
     out->left_out = n - out->n;
     for (uint32_t i = 0; i < out->n; i++)
         list[i] = &apart[i].encodings;
-    struct tmk_judge judge = {.graph = graph, .how = &how, .run = run};
+    struct tmk_run_series own = {.runs = (out->n + AT_A_TIME - 1) / AT_A_TIME};
+    struct tmk_judge judge = {
+        .graph = graph, .how = &how, .run = run, .series = series ? series : &own};
     TMK_TRY(tmk_losses(&judge, list, out->n, losses, diag));
     return report_losses(apart, losses, out, diag);
 }
 
-enum tmk_status tmk_model_rank(struct tmk_model *model, const struct tmk_encodings *encodings,
-                               const struct tmk_run_options *run, uint32_t most,
-                               struct tmk_ranking **out, struct tmk_diag *diag) {
+enum tmk_status tmk_rank_within(struct tmk_model *model, const struct tmk_encodings *encodings,
+                                const struct tmk_run_options *run, uint32_t most,
+                                struct tmk_run_series *series, struct tmk_ranking **out,
+                                struct tmk_diag *diag) {
     struct tmk_run_options some = *run;
     struct tmk_graph *graph = NULL;
     struct tmk_ranking *made = calloc(1, sizeof *made);
     TMK_TRY_ALLOC(made, diag);
     some.data.limit = run->data.limit ? run->data.limit : TMK_RANK_SAMPLES;
-    some.events.progress = NULL;
     made->arena = calloc(1, sizeof *made->arena);
     enum tmk_status status = made->arena ? TMK_OK : tmk_nomem(diag);
     if (status == TMK_OK)
         status = tmk_original(model, &graph, diag);
     if (status == TMK_OK)
         status = tmk_in(
-            diag, rank_groups(graph, encodings, &some, most ? most : TMK_RANK_MAX, made, diag),
+            diag,
+            rank_groups(graph, encodings, &some, most ? most : TMK_RANK_MAX, series, made, diag),
             "%s", model->path);
     tmk_graph_destroy(&graph);
     if (status == TMK_OK)
@@ -330,6 +335,12 @@ enum tmk_status tmk_model_rank(struct tmk_model *model, const struct tmk_encodin
     else
         tmk_ranking_destroy(&made);
     return status;
+}
+
+enum tmk_status tmk_model_rank(struct tmk_model *model, const struct tmk_encodings *encodings,
+                               const struct tmk_run_options *run, uint32_t most,
+                               struct tmk_ranking **out, struct tmk_diag *diag) {
+    return tmk_rank_within(model, encodings, run, most, NULL, out, diag);
 }
 
 void tmk_ranking_destroy(struct tmk_ranking **slot) {

@@ -225,7 +225,7 @@ static enum tmk_status sweep_values(struct tmk_search *s) {
     struct tmk_ranking *ranking = NULL;
     struct tmk_run_options run = s->run;
     run.data.limit = run.data.limit < TMK_RANK_SAMPLES ? run.data.limit : TMK_RANK_SAMPLES;
-    TMK_TRY(tmk_model_rank(s->model, s->current, &run, 0, &ranking, s->diag));
+    TMK_TRY(tmk_rank_within(s->model, s->current, &run, 0, s->series, &ranking, s->diag));
     enum tmk_status status = TMK_OK;
     for (uint32_t i = 0; status == TMK_OK && i < ranking->n && !tmk_search_is_over(s);
          i += PROBED) {
@@ -508,10 +508,11 @@ enum tmk_status tmk_model_search(struct tmk_model *model, const struct tmk_encod
                                  struct tmk_encodings **out, struct tmk_search_result *result,
                                  struct tmk_diag *diag) {
     struct tmk_search_options given = *options;
-    struct tmk_search s = {.model = model, .options = &given, .run = *run, .diag = diag};
+    struct tmk_run_series series = {.runs = 0};
+    struct tmk_search s = {
+        .model = model, .options = &given, .run = *run, .series = &series, .diag = diag};
     given.budget = options->budget ? options->budget : TMK_SEARCH_BUDGET;
     s.run.data.limit = run->data.limit ? run->data.limit : TMK_SEARCH_SAMPLES;
-    s.run.events.progress = NULL;
     s.until = options->seconds > 0 ? tmk_running_now() + options->seconds : 0;
     if (options->n_search_data) {
         s.run.data.sources = options->search_data;

@@ -30,7 +30,8 @@ struct tmk_search {
     struct tmk_graph *graph;
     const struct tmk_search_options *options;
     struct tmk_run_options run; /* on the samples that choices are made by */
-    struct tmk_judge judge;     /* by these */
+    struct tmk_run_series *series;
+    struct tmk_judge judge; /* by these */
     struct tmk_search_samples samples;
     struct tmk_labels labels;
     double until; /* the time when it ends; 0: never */

@@ -92,7 +92,7 @@ static enum tmk_status try_products(struct tmk_search *s, const struct tmk_net *
     struct tmk_run_options run = s->run;
     uint32_t n = 0;
     run.data.limit = run.data.limit < TMK_RANK_SAMPLES ? run.data.limit : TMK_RANK_SAMPLES;
-    TMK_TRY(tmk_model_rank(s->model, start, &run, UINT32_MAX, &ranking, s->diag));
+    TMK_TRY(tmk_rank_within(s->model, start, &run, UINT32_MAX, s->series, &ranking, s->diag));
     enum tmk_status status = find_products(s, net, start, ranking, list, &n);
     tmk_ranking_destroy(&ranking);
     for (uint32_t i = 0; status == TMK_OK && i < n; i++)

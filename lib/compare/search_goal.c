@@ -73,7 +73,7 @@ enum tmk_status tmk_search_goal(struct tmk_search *s) {
     struct tmk_ranking *ranking = NULL;
     struct tmk_run_options run = s->run;
     run.data.limit = run.data.limit < TMK_RANK_SAMPLES ? run.data.limit : TMK_RANK_SAMPLES;
-    TMK_TRY(tmk_model_rank(s->model, s->current, &run, UINT32_MAX, &ranking, s->diag));
+    TMK_TRY(tmk_rank_within(s->model, s->current, &run, UINT32_MAX, s->series, &ranking, s->diag));
     enum tmk_status status = widen_first(s, ranking, TMK_CHANGE_16_BITS);
     if (status == TMK_OK && !tmk_search_is_over(s))
         status = widen_first(s, ranking, TMK_CHANGE_FLOAT);

@@ -41,6 +41,7 @@ enum tmk_status tmk_search_judge_by(struct tmk_search *s, const struct tmk_run_o
     s->judge = (struct tmk_judge){.graph = s->graph,
                                   .how = &qdq,
                                   .run = &s->run,
+                                  .series = s->series,
                                   .split = s->samples.split,
                                   .labels = s->labels.n ? &s->labels : NULL,
                                   .metric = s->options->metric.call ? &s->options->metric : NULL,
@@ -129,11 +130,11 @@ static struct tmk_search_quality float_quality(const struct tmk_judge *judge,
 
 static enum tmk_status judge_apart(struct tmk_search *s, const struct tmk_run_options *given,
                                    const struct tmk_encodings *const *list) {
-    struct tmk_search other = {.graph = s->graph, .options = s->options, .diag = s->diag};
+    struct tmk_search other = {
+        .graph = s->graph, .options = s->options, .series = s->series, .diag = s->diag};
     struct tmk_search_result *result = &s->result;
     struct tmk_run_options run = *given;
     struct tmk_loss losses[2];
-    run.events.progress = NULL;
     run.data.limit = given->data.limit ? given->data.limit : TMK_SEARCH_SAMPLES;
     if (s->options->labels)
         TMK_TRY(tmk_labels_read(&run, s->options->labels, &other.labels, s->diag));

@@ -7,6 +7,7 @@
 
 #include "exec/worker.h"
 #include "export/quantized.h"
+#include "session/running.h"
 
 /* ---- classes: classes.c ---- */
 
@@ -57,6 +58,7 @@ struct tmk_judge {
     const struct tmk_graph *graph; /* identified */
     const struct tmk_quantize_options *how;
     const struct tmk_run_options *run;
+    struct tmk_run_series *series;          /* that its runs belong to; NULL: none */
     uint64_t split;                         /* the sample that the second half begins with */
     const struct tmk_labels *labels;        /* NULL: none */
     const struct tmk_search_metric *metric; /* NULL: none */
@@ -74,5 +76,12 @@ TMK_NODISCARD enum tmk_status tmk_losses(struct tmk_judge *judge,
                                          struct tmk_loss *out, struct tmk_diag *diag);
 /* Decibels. */
 double tmk_noise_sqnr(double noise);
+
+/* tmk_model_rank, whose runs belong to others'. */
+TMK_NODISCARD enum tmk_status tmk_rank_within(struct tmk_model *model,
+                                              const struct tmk_encodings *encodings,
+                                              const struct tmk_run_options *run, uint32_t most,
+                                              struct tmk_run_series *series,
+                                              struct tmk_ranking **out, struct tmk_diag *diag);
 
 #endif

@@ -16,6 +16,7 @@
 #include "data/source.h"
 #include "link/choose.h"
 #include "link/signature.h"
+#include "session/running.h"
 #include "tensor/shape.h"
 #include "tmk_version.h"
 #include "transform/model.h"
@@ -26,6 +27,7 @@
 
 struct sampling {
     const struct tmk_run_events *events; /* of the caller */
+    const struct tmk_run_series *series; /* runs of both models */
     struct tmk_signatures *out;
     uint32_t n_inputs; /* IDs begin with the inputs */
     uint64_t sample;   /* where the batch at hand begins */
@@ -64,6 +66,11 @@ static bool asks_to_stop(void *context) {
     return events->stop(events->context);
 }
 
+static void report_progress(void *context, uint64_t done, uint64_t total) {
+    const struct sampling *s = context;
+    s->events->progress(s->events->context, s->series->done + done, s->series->runs * total);
+}
+
 static void note_waiting(void *context) {
     const struct tmk_run_events *events = ((const struct sampling *)context)->events;
     events->waiting(events->context);
@@ -73,22 +80,27 @@ static void note_waiting(void *context) {
  * as inputs have the shapes of the first batch. `run` has a limit. Not for constants. */
 static enum tmk_status signatures_of_run(struct tmk_model *model, uint32_t n_inputs,
                                          const struct tmk_run_options *run,
-                                         struct tmk_signatures *out, struct tmk_diag *diag) {
+                                         struct tmk_run_series *series, struct tmk_signatures *out,
+                                         struct tmk_diag *diag) {
     static const char *const activations[] = {"activations"};
     const struct tmk_observe observe = {activations, 1, "print"};
     struct sampling sampling = {
-        .out = out, .n_inputs = n_inputs, .events = &run->events, .diag = diag};
+        .out = out, .n_inputs = n_inputs, .events = &run->events, .series = series, .diag = diag};
+    struct tmk_run_report report;
     struct tmk_run_options options = *run;
     struct tmk_profile *profile = NULL;
     options.limits.threads = 1;
     if (!options.data.batch)
         options.data.batch = 1; /* not what suits this model: it must be the same for both */
-    options.events = (struct tmk_run_events){.stop = run->events.stop ? asks_to_stop : NULL,
-                                             .waiting = run->events.waiting ? note_waiting : NULL,
-                                             .print = take_sample,
-                                             .context = &sampling};
-    TMK_TRY(tmk_model_profile(model, &options, &observe, &profile, NULL, diag));
+    options.events =
+        (struct tmk_run_events){.progress = run->events.progress ? report_progress : NULL,
+                                .stop = run->events.stop ? asks_to_stop : NULL,
+                                .waiting = run->events.waiting ? note_waiting : NULL,
+                                .print = take_sample,
+                                .context = &sampling};
+    TMK_TRY(tmk_model_profile(model, &options, &observe, &profile, &report, diag));
     tmk_profile_destroy(&profile);
+    series->done += report.samples;
     return sampling.status;
 }
 
@@ -230,6 +242,7 @@ struct sides {
 static enum tmk_status sample_sides(const struct tmk_linking *l,
                                     const struct tmk_link_numbers *numbers, struct sides *s) {
     struct tmk_run_options run = *numbers->run;
+    struct tmk_run_series series = {.runs = numbers->tensors ? 1 : 2};
     uint32_t most =
         run.data.limit && run.data.limit < UINT32_MAX ? (uint32_t)run.data.limit : SAMPLES;
     run.data.limit = most;
@@ -238,14 +251,14 @@ static enum tmk_status sample_sides(const struct tmk_linking *l,
         TMK_TRY(tmk_original(numbers->model, &s->model, l->diag));
     TMK_TRY(tmk_signatures_init(&s->originals, l->from->n_tensors, most, l->diag));
     TMK_TRY(tmk_signatures_init(&s->values, l->to->n_tensors, most, l->diag));
-    TMK_TRY(
-        signatures_of_run(numbers->original, s->original->n_inputs, &run, &s->originals, l->diag));
+    TMK_TRY(signatures_of_run(numbers->original, s->original->n_inputs, &run, &series,
+                              &s->originals, l->diag));
     if (numbers->tensors)
         return signatures_of_dump(numbers->tensors, l->to, &s->originals, &s->values, l->diag);
     struct tmk_model copy = {0};
     enum tmk_status status = with_inputs_of(s->original, numbers->model, &copy, l->diag);
     if (status == TMK_OK)
-        status = signatures_of_run(&copy, copy.graph->n_inputs, &run, &s->values, l->diag);
+        status = signatures_of_run(&copy, copy.graph->n_inputs, &run, &series, &s->values, l->diag);
     tmk_graph_destroy(&copy.graph);
     return status;
 }

@@ -12,6 +12,12 @@
 #include "graph/graph.h"
 #include "transform/model.h"
 
+/* Runs over the same samples, one after the other, whose progress is reported as that of one. */
+struct tmk_run_series {
+    uint64_t done; /* samples, of the runs before */
+    uint32_t runs; /* in all; 0: not known */
+};
+
 /* The numbers that a run leaves out. */
 struct tmk_excluded {
     uint32_t *bits; /* of the numbers: ascending, each once */

@@ -47,8 +47,8 @@ class RunOptions(TypedDict, total=False):
     max_iterations: int
     memory_limit: int            # bytes; 0: none
     stream_layers: bool          # of profile: blocks of the network one after the other; chosen where memory_limit needs it
-    # Called with (samples done, samples in all or 0); True: a bar, where tqdm is installed. Not by rank, search and link, which run
-    # samples many times.
+    # Called with (samples done, samples in all or 0); True: a bar, where tqdm is installed. rank, search and link run samples many
+    # times, and count them each time.
     progress: Callable[[int, int], None] | bool | None
 
 

@@ -10,7 +10,7 @@ import subprocess
 import time
 
 import onnx_bytes as onnx
-from cli import BAD_INPUT, DIGITS, DONE, PICTURES, PROGRAM, SECONDS, WRONG_CALL, folder, main, npy_bytes, tidemark
+from cli import BAD_INPUT, DIGITS, DONE, PICTURES, PROGRAM, SECONDS, WRONG_CALL, folder, main, npy_bytes, on_terminal, tidemark
 
 TOTAL, FIRST = 100, 57
 INTERVAL = 10  # seconds between plain lines
@@ -100,6 +100,20 @@ def test_terminal_progress_line_is_rewritten(path):
     assert PLAIN.fullmatch(shown[1].removesuffix("\x1b[K")), shown
     assert f" of {TOTAL} samples" in shown[1] and shown[0] == "" and "\x1b[KTMK" not in said.decode(), shown
     assert any(line.startswith("\x1b[K") for line in shown), "the line stays"
+
+
+def test_commands_that_run_samples_many_times_show_progress(path):
+    tidemark("profile", DIGITS, "--data", PICTURES, "--limit", 16, "-o", path / "p.json").expect(DONE)
+    tidemark("calibrate", path / "p.json", "-o", path / "e.json").expect(DONE)
+    data = ["--data", PICTURES]
+    for known, run in ((True, ["simulate", DIGITS, path / "e.json", *data, "--rank=9"]),
+                       (False, ["simulate", DIGITS, path / "e.json", *data, "--search", "--budget", 3, "--limit", 8, "--profile",
+                                path / "p.json", "-o", path / "s.json"]),
+                       (True, ["link", path / "p.json", DIGITS, "--numbers", "--original", DIGITS, *data, "--samples", 8, "-o",
+                               path / "l.json"])):
+        status, said = on_terminal(*run)
+        shown = [PLAIN.match(line) for line in re.split("[\r\n]", said)]
+        assert status == DONE and {seen[2] for seen in shown if seen} == ({" of 16"} if known else {None}), said
 
 
 def records(text):

@@ -185,9 +185,23 @@ def test_thinned_histograms_are_the_programs(folder):
 
 def test_progress_is_shown_by_tqdm():
     seen = []
-    tidemark.profile(DIGITS, PICTURES, limit=64, progress=lambda done, total: seen.append((done, total)))
+
+    def show(done, total):
+        seen.append((done, total))
+    tidemark.profile(DIGITS, PICTURES, limit=64, progress=show)
     assert seen[0] == (0, 64) and seen[-1] == (64, 64), seen
     tidemark.profile(DIGITS, DATA[:8], progress=True)
+    runs = {}
+    for name, call in (("rank", lambda: tidemark.rank(DIGITS, ENCODINGS, PICTURES, most=6, limit=8, progress=show)),
+                       ("link", lambda: tidemark.link(PROFILE, DIGITS, original=DIGITS, data=PICTURES, limit=8, progress=show)),
+                       ("search", lambda: tidemark.search(DIGITS, ENCODINGS, PICTURES, profile=PROFILE, budget=6, limit=8,
+                                                          progress=show))):
+        seen.clear()
+        call()
+        runs[name] = list(seen)
+        assert seen[0][0] == 0 and all(a[0] <= b[0] for a, b in zip(seen, seen[1:])), (name, seen)
+    assert runs["rank"][-1] == runs["link"][-1] == (16, 16), runs
+    assert runs["search"][-1][0] > 16 and not any(total for _, total in runs["search"]), runs
 
 
 def test_diff_is_the_programs(folder):
