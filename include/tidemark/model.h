@@ -27,7 +27,9 @@ TMK_API const char *tmk_features(void);
 /* A model file in memory: its graph, with profile IDs. Opaque. */
 struct tmk_model;
 
-/* Reads an ONNX model, or a module of Relay as text. `keep_unknown`: operators without a kernel are
+/* Reads an ONNX model, or a module of Relay as text. Its sha256 is that of the file, or with
+ * external data that of this hash and the xxh128 of these files' bytes in the order of their names
+ * (both in hex, one after the other). `keep_unknown`: operators without a kernel are
  * let through, for printing and instrumenting; otherwise they are TMK_UNSUPPORTED, all named
  * together. End with tmk_model_close. */
 TMK_API TMK_NODISCARD enum tmk_status tmk_model_open(const char *path, bool keep_unknown,

@@ -17,6 +17,7 @@
 #include <tidemark/tensor.h>
 
 #include "base/arena.h"
+#include "base/hash.h"
 
 struct tmk_graph;
 struct tmk_node;
@@ -147,6 +148,9 @@ struct tmk_graph {
     int64_t ir_version;        /* root only: of the file it came from; 0: none */
     const char *producer_name; /* root only; never NULL */
     uint64_t external_bytes;   /* root only: of the files with weights beside that file */
+    /* Root only: of the bytes of these files, in the order of their names; "": there are none, or
+     * they were not read. */
+    char external_hash[TMK_HASH128_HEX];
     /* Root only: it is to be run, and weights may be lazy (tensor/elements.h); those of its clones,
      * too. */
     bool lazy;

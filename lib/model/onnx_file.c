@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/text.h"
 #include "model/onnx_parts.h"
 
@@ -90,11 +91,13 @@ static enum tmk_status locate_file(const struct tmk_onnx_file *file, const char 
 
 enum tmk_status tmk_onnx_external(struct tmk_onnx_file *file, const char *location,
                                   struct tmk_buf **out, struct tmk_diag *diag) {
-    for (struct tmk_onnx_external *e = file->externals; e; e = e->next)
-        if (strcmp(e->location, location) == 0) {
-            *out = e->bytes;
-            return TMK_OK;
-        }
+    struct tmk_onnx_external **place = &file->externals;
+    while (*place && strcmp((*place)->location, location) < 0)
+        place = &(*place)->next;
+    if (*place && strcmp((*place)->location, location) == 0) {
+        *out = (*place)->bytes;
+        return TMK_OK;
+    }
     char *real = NULL;
     TMK_TRY(locate_file(file, location, &real, diag));
     struct tmk_onnx_external *external = calloc(1, sizeof *external);
@@ -108,8 +111,8 @@ enum tmk_status tmk_onnx_external(struct tmk_onnx_file *file, const char *locati
         return status;
     }
     external->location = copy;
-    external->next = file->externals;
-    file->externals = external;
+    external->next = *place;
+    *place = external;
     *out = external->bytes;
     return TMK_OK;
 }
@@ -119,4 +122,29 @@ uint64_t tmk_onnx_external_bytes(const struct tmk_onnx_file *file) {
     for (const struct tmk_onnx_external *e = file->externals; e; e = e->next)
         bytes += tmk_buf_size(e->bytes);
     return bytes;
+}
+
+/* What was hashed rests. */
+static void hash_bytes(struct tmk_hash128 *hash, const struct tmk_buf *buf) {
+    enum { CHUNK = 1 << 22 };
+    const unsigned char *bytes = tmk_buf_data(buf);
+    const size_t size = tmk_buf_size(buf);
+    for (size_t at = 0; at < size; at += CHUNK) {
+        const size_t n = size - at < CHUNK ? size - at : CHUNK;
+        tmk_hash128_update(hash, bytes + at, n);
+        tmk_buf_rest_part(buf, bytes + at, n);
+    }
+}
+
+enum tmk_status tmk_onnx_external_hash(const struct tmk_onnx_file *file, char hex[TMK_HASH128_HEX],
+                                       struct tmk_diag *diag) {
+    hex[0] = '\0';
+    if (!file->externals)
+        return TMK_OK;
+    struct tmk_hash128 *hash = tmk_hash128_create();
+    TMK_TRY_ALLOC(hash, diag);
+    for (const struct tmk_onnx_external *e = file->externals; e; e = e->next)
+        hash_bytes(hash, e->bytes);
+    tmk_hash128_finish(&hash, hex);
+    return TMK_OK;
 }

@@ -285,6 +285,8 @@ enum tmk_status tmk_onnx_load(const char *path, const struct tmk_onnx_options *o
         b.root->external_bytes = tmk_onnx_external_bytes(&file);
         b.root->structure_only = options && options->structure_only;
         status = tmk_model_finish(b.root, options && options->keep_unknown, diag);
+        if (status == TMK_OK && !b.root->structure_only)
+            status = tmk_onnx_external_hash(&file, b.root->external_hash, diag);
     }
     /* all of it was read, for fingerprints and for what is not aligned */
     tmk_onnx_file_rest(&file);

@@ -42,7 +42,7 @@ static inline size_t tmk_packed_bytes(enum tmk_dtype dtype, size_t count) {
 struct tmk_onnx_file {
     struct tmk_buf *bytes;
     const char *path;                    /* borrowed */
-    struct tmk_onnx_external *externals; /* mapped so far */
+    struct tmk_onnx_external *externals; /* mapped so far, in the order of their names */
     bool lazy;                           /* tensors that are read now may be lazy */
 };
 
@@ -53,6 +53,10 @@ void tmk_onnx_file_rest(struct tmk_onnx_file *file);
 void tmk_onnx_file_finish(struct tmk_onnx_file *file);
 /* Sizes of the external data files that were read, together. */
 uint64_t tmk_onnx_external_bytes(const struct tmk_onnx_file *file);
+/* Of all of their bytes, one file after the other; "" where there are none. */
+TMK_NODISCARD enum tmk_status tmk_onnx_external_hash(const struct tmk_onnx_file *file,
+                                                     char hex[TMK_HASH128_HEX],
+                                                     struct tmk_diag *diag);
 /* The bytes of an external data file. `location` must lie within the model's folder, links
  * followed: TMK_FORMAT otherwise. The buf lives as long as `file`. */
 TMK_NODISCARD enum tmk_status tmk_onnx_external(struct tmk_onnx_file *file, const char *location,

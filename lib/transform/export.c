@@ -113,7 +113,7 @@ static enum tmk_status check_model(const struct tmk_encodings *encodings, struct
 /* An equal network in another file may have other weights. */
 static void compare_files(const struct tmk_export_job *job, const struct tmk_model *model) {
     const char *profiled = job->encodings->model.sha256;
-    if (profiled[0] && strcmp(profiled, model->sha256) != 0)
+    if (profiled[0] && !tmk_model_is_profiled(model, profiled))
         tmk_export_remark(job,
                           "%s is not the file that was profiled (%s): the same network, perhaps "
                           "with other weights",

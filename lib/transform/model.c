@@ -99,6 +99,17 @@ const char *tmk_version(void) {
     return TMK_VERSION;
 }
 
+/* The hash of both in hex, one after the other; out may be `first`. */
+static enum tmk_status join_hashes(const char *first, const char *second, char out[TMK_SHA256_HEX],
+                                   struct tmk_diag *diag) {
+    struct tmk_sha256 *hash = tmk_sha256_create();
+    TMK_TRY_ALLOC(hash, diag);
+    tmk_sha256_update(hash, first, strlen(first));
+    tmk_sha256_update(hash, second, strlen(second));
+    tmk_sha256_finish(&hash, out);
+    return TMK_OK;
+}
+
 enum tmk_status tmk_model_sha256(const char *path, const char *params, char hex[TMK_SHA256_HEX],
                                  struct tmk_diag *diag) {
     char of_params[TMK_SHA256_HEX];
@@ -106,12 +117,7 @@ enum tmk_status tmk_model_sha256(const char *path, const char *params, char hex[
     if (!params)
         return TMK_OK;
     TMK_TRY(tmk_file_sha256(params, of_params, diag));
-    struct tmk_sha256 *hash = tmk_sha256_create();
-    TMK_TRY_ALLOC(hash, diag);
-    tmk_sha256_update(hash, hex, TMK_SHA256_HEX - 1);
-    tmk_sha256_update(hash, of_params, TMK_SHA256_HEX - 1);
-    tmk_sha256_finish(&hash, hex);
-    return TMK_OK;
+    return join_hashes(hex, of_params, hex, diag);
 }
 
 const char *tmk_features(void) {
@@ -141,15 +147,19 @@ static enum tmk_status open_model_file(const char *path, const char *params, boo
     model->params = params ? strdup(params) : NULL;
     enum tmk_status status = model->path && (model->params || !params) ? TMK_OK : tmk_nomem(diag);
     if (status == TMK_OK && !to_plan)
-        status = tmk_model_sha256(path, params, model->sha256, diag);
+        status = tmk_model_sha256(path, params, model->of_file, diag);
     if (status == TMK_OK)
         status = tmk_model_reader_find(path, &reader, diag);
     if (status == TMK_OK)
         status = tmk_explain_file_kind(
             diag, load_graph(reader, model, keep_unknown, to_plan, &model->graph, diag), path,
             TMK_FILE_MODEL);
-    if (status == TMK_OK)
+    if (status == TMK_OK) {
         model->format = reader->name;
+        memcpy(model->sha256, model->of_file, sizeof model->sha256);
+    }
+    if (status == TMK_OK && model->graph->external_hash[0])
+        status = join_hashes(model->of_file, model->graph->external_hash, model->sha256, diag);
     if (status == TMK_OK)
         *out = model;
     else
@@ -162,10 +172,13 @@ enum tmk_status tmk_model_open_params(const char *path, const char *params, bool
     return open_model_file(path, params, keep_unknown, false, out, diag);
 }
 
-/* Is the model that was profiled in this folder ("": the current one; else it ends in a slash)?
- * *path: malloc'ed, or NULL. */
-static enum tmk_status find_profiled(const struct tmk_profile *profile, const char *folder,
-                                     size_t len, const char *params, char **path,
+bool tmk_model_is_profiled(const struct tmk_model *model, const char *sha256) {
+    return strcmp(model->sha256, sha256) == 0 || strcmp(model->of_file, sha256) == 0;
+}
+
+/* Is the model that was profiled in this folder ("": the current one; else it ends in a slash)? */
+static enum tmk_status open_profiled(const struct tmk_profile *profile, const char *folder,
+                                     size_t len, const char *params, struct tmk_model **out,
                                      struct tmk_diag *diag) {
     const char *name = tmk_base_name(profile->model.file);
     char sha256[TMK_SHA256_HEX];
@@ -174,27 +187,26 @@ static enum tmk_status find_profiled(const struct tmk_profile *profile, const ch
     TMK_TRY_ALLOC(joined, diag);
     memcpy(joined, folder, len);
     strcpy(joined + len, name);
-    const bool found = *name && tmk_model_sha256(joined, params, sha256, &ignored) == TMK_OK &&
-                       strcmp(sha256, profile->model.sha256) == 0;
-    *path = found ? joined : NULL;
-    if (!found)
-        free(joined);
-    return TMK_OK;
+    enum tmk_status status = TMK_OK;
+    if (*name && tmk_model_sha256(joined, params, sha256, &ignored) == TMK_OK) {
+        const bool found = strcmp(sha256, profile->model.sha256) == 0;
+        status = tmk_model_open_params(joined, params, true, out, found ? diag : &ignored);
+        if (!found)
+            status = TMK_OK; /* no model that was profiled */
+        if (*out && !tmk_model_is_profiled(*out, profile->model.sha256))
+            tmk_model_close(out);
+    }
+    free(joined);
+    return status;
 }
 
 enum tmk_status tmk_model_open_profiled(const struct tmk_profile *profile, const char *beside,
                                         const char *params, struct tmk_model **out,
                                         struct tmk_diag *diag) {
     const size_t len = (size_t)(tmk_base_name(beside) - beside);
-    char *path = NULL;
     *out = NULL;
-    TMK_TRY(find_profiled(profile, beside, len, params, &path, diag));
-    if (!path && len)
-        TMK_TRY(find_profiled(profile, "", 0, params, &path, diag));
-    const enum tmk_status status =
-        path ? tmk_model_open_params(path, params, true, out, diag) : TMK_OK;
-    free(path);
-    return status;
+    TMK_TRY(open_profiled(profile, beside, len, params, out, diag));
+    return *out || !len ? TMK_OK : open_profiled(profile, "", 0, params, out, diag);
 }
 
 enum tmk_status tmk_model_open_to_plan(const char *path, const char *params, struct tmk_model **out,

@@ -16,15 +16,19 @@ struct tmk_constants;
 
 struct tmk_model {
     char *path;
-    char *params; /* the file of its weights; NULL: none */
-    char sha256[65];
+    char *params;                    /* the file of its weights; NULL: none */
+    char sha256[65], of_file[65];    /* the latter without its external data */
     const char *format;              /* "onnx", "relay" */
     struct tmk_graph *graph;         /* identified; never changed: clones are */
     struct tmk_constants *constants; /* made when they are asked for */
 };
-/* The SHA-256 of a model's file; with params (NULL: none) of both files' hashes. */
+/* The SHA-256 of a model's file; with params (NULL: none) of both files' hashes. Without external
+ * data. */
 TMK_NODISCARD enum tmk_status tmk_model_sha256(const char *path, const char *params, char hex[65],
                                                struct tmk_diag *diag);
+/* Is this the model's hash, or in files of former versions that of its file without external data?
+ */
+bool tmk_model_is_profiled(const struct tmk_model *model, const char *sha256);
 /* Of an identified graph: over the fingerprints of its outputs. */
 uint64_t tmk_graph_fingerprint(const struct tmk_graph *graph);
 

@@ -186,10 +186,9 @@ static void declare_types(struct tmk_graph *graph, void *context) {
 }
 
 static enum tmk_status describe_models(struct transforming *t, const struct tmk_model *model,
-                                       const char *path, const struct tmk_graph *file,
+                                       const char *path, const char *sha256,
+                                       const struct tmk_graph *file,
                                        struct tmk_lineage_record *record) {
-    char sha256[65];
-    TMK_TRY(tmk_model_sha256(path, t->options->params_path, sha256, t->diag));
     record->producer = tmk_lineage_record_text(record, TMK_VERSION);
     record->original = (struct tmk_lineage_model){
         tmk_lineage_record_text(record, tmk_base_name(model->path)),
@@ -206,25 +205,30 @@ static enum tmk_status describe_models(struct transforming *t, const struct tmk_
 }
 
 /* The graph that the file reads as. */
-static enum tmk_status read_onnx(struct transforming *t, const char *path,
-                                 struct tmk_graph **file) {
+static enum tmk_status read_onnx(struct transforming *t, const char *path, struct tmk_graph **file,
+                                 char sha256[65]) {
     struct tmk_model *written = NULL;
     enum tmk_status status = tmk_model_open(path, false, &written, t->diag);
     if (status == TMK_OK)
         status = tmk_original(written, file, t->diag);
+    if (status == TMK_OK)
+        memcpy(sha256, written->sha256, sizeof written->sha256);
     tmk_model_close(&written);
     return status;
 }
 
 /* The same, and the values of the transformed graph in it. */
 static enum tmk_status read_written_relay(struct transforming *t, const char *path,
-                                          struct tmk_graph **file, struct tmk_ptrmap *matches) {
+                                          struct tmk_graph **file, struct tmk_ptrmap *matches,
+                                          char sha256[65]) {
     struct tmk_relay_module *module = NULL;
     struct tmk_relay_params *params = NULL;
     enum tmk_status status =
         tmk_relay_open(path, t->options->params_path, false, &module, &params, file, t->diag);
     if (status == TMK_OK)
         status = tmk_relay_match(&t->written, module, *file, matches, t->diag);
+    if (status == TMK_OK)
+        status = tmk_model_sha256(path, t->options->params_path, sha256, t->diag);
     tmk_relay_module_destroy(&module);
     tmk_relay_params_destroy(&params);
     return status;
@@ -236,8 +240,9 @@ static enum tmk_status make_lineage_record(struct transforming *t, const struct 
     struct tmk_graph *file = NULL;
     struct tmk_ptrmap matches = {0};
     struct tmk_lineage_record *record = NULL;
-    enum tmk_status status =
-        relay ? read_written_relay(t, path, &file, &matches) : read_onnx(t, path, &file);
+    char sha256[65];
+    enum tmk_status status = relay ? read_written_relay(t, path, &file, &matches, sha256)
+                                   : read_onnx(t, path, &file, sha256);
     if (status == TMK_OK) {
         const struct tmk_lineage_ends ends = {.original = t->original,
                                               .graph = t->graph,
@@ -248,7 +253,7 @@ static enum tmk_status make_lineage_record(struct transforming *t, const struct 
         status = tmk_in(t->diag, tmk_lineage_record_of(&ends, &record, t->diag), "%s", path);
     }
     if (status == TMK_OK)
-        status = describe_models(t, model, path, file, record);
+        status = describe_models(t, model, path, sha256, file, record);
     if (status == TMK_OK)
         *out = record;
     else

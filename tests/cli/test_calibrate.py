@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`tidemark calibrate`: the type of each value, by default, by the rules, and by a config."""
 import functools
+import hashlib
 import json
+import math
 import random
 import struct
 import tempfile
@@ -65,6 +67,37 @@ class Encodings:
 
 def by_default(path):
     return Encodings(digits(), path)
+
+
+def test_a_model_is_its_external_data_too(path):
+    """A profile's hash is of the weights beside the model's file as well: a model of the same bytes with others is another."""
+    nodes, width = [onnx.node("MatMul", ["x", "v"], ["h"]), onnx.node("MatMul", ["h", "w"], ["y"])], 8
+    weights = [onnx.tensor(n, [width, width], [], external={"location": f"{n}.bin"}) for n in "wv"]
+    model, hashes = onnx.model(nodes, [onnx.value("x", ["N", width])], [onnx.value("y", ["N", width])], weights), {}
+    rows = {name: struct.pack("<64f", *(math.sin(k * i + 1) for i in range(64))) for k, name in enumerate(["v", "w", "other"], 1)}
+    (path / "x.npy").write_bytes(npy_bytes([16, width], [math.cos(i) for i in range(16 * width)]))
+    for folder, of_w in (("a", "w"), ("b", "other"), ("c", "w")):
+        (path / folder).mkdir()
+        for name, data in (("m.onnx", model), ("v.bin", rows["v"]), ("w.bin", rows[of_w])):
+            (path / folder / name).write_bytes(data)
+        tidemark("profile", path / folder / "m.onnx", "--data", path / "x.npy", "-o", path / folder / "p.json", "-q").expect(DONE)
+        hashes[folder] = json.loads((path / folder / "p.json").read_text())["model"]["sha256"]
+    assert hashes["a"] == hashes["c"] != hashes["b"], hashes
+    # as data, the same bytes have the hash that is a part of it
+    (path / "d.bin").write_bytes(rows["v"] + rows["w"])
+    tidemark("profile", path / "a" / "m.onnx", "--data", path / "d.bin", "-o", path / "d.json", "-q").expect(DONE)
+    of_data = json.loads((path / "d.json").read_text())["data"][0]["hash"].removeprefix("xxh128:")
+    of_file = hashlib.sha256(model).hexdigest()
+    assert hashes["a"] == hashlib.sha256((of_file + of_data).encode()).hexdigest()
+
+    old = (path / "a" / "p.json").read_text().replace(hashes["a"], of_file)  # as former versions wrote it
+    (path / "a" / "old.json").write_text(old)
+    (path / "b" / "p.json").write_text((path / "a" / "p.json").read_text())
+    for profile, is_found in (("a/p.json", True), ("a/old.json", True), ("b/p.json", False)):
+        done = tidemark("calibrate", path / profile, "-o", path / "e.json").expect(DONE)
+        assert ("weights have their extremes" in done.err) != is_found, done
+        words = ["export", path / "e.json", "--to", "qdq", "-o", path / "q.onnx", "--model", path / profile[0] / "m.onnx"]
+        assert ("not the file that was profiled" in tidemark(*words).expect(DONE).err) != is_found, profile
 
 
 def test_the_default_is_uint8_with_int8_weights_by_channel_and_int32_biases(path):
