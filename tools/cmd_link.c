@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <tidemark/inputs.h>
 #include <tidemark/link.h>
 #include <tidemark/session.h>
 
@@ -97,6 +98,8 @@ static enum tmk_status can_write(const struct job *job, struct tmk_diag *diag) {
         status = tmk_profile_can_write(job->outputs.items[i], diag);
     for (size_t i = 0; status == TMK_OK && i < job->lineage_outputs.n; i++)
         status = tmk_lineage_record_can_write(job->lineage_outputs.items[i], diag);
+    if (status == TMK_OK && job->report)
+        status = tmk_can_write(job->report, "json", diag);
     return status;
 }
 

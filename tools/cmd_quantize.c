@@ -76,9 +76,9 @@ static void finish_folded(struct folded *folded) {
     folded->path = NULL;
 }
 
-/* Replaces *model, read from `path`, by one that computes the same with fewer nodes, and writes that
- * to `keep` (NULL: a folder for temporary files). Without a BatchNormalization, or where none can
- * be folded, *model stays. */
+/* Replaces *model, read from `path`, by one that computes the same with fewer nodes, and writes
+ * that to `keep` (NULL: a folder for temporary files). Without a BatchNormalization, or where none
+ * can be folded, *model stays. */
 static enum tmk_status fold_model(struct tmk_model **model, const char *path, const char *params,
                                   const char *keep, struct folded *out, struct tmk_diag *diag) {
     struct tmk_model *folded = NULL;
@@ -408,11 +408,17 @@ static int quantize_model(const struct quantize_args *args, const char *path,
     struct tmk_diag diag = {0};
     struct work w = {.path = path};
     enum tmk_status status = open_target(args->target, &w.target, &diag);
-    const char *const outputs[] = {args->output, args->profile, args->encodings, args->folded};
+    const struct {
+        const char *path, *endings;
+    } outputs[] = {{args->output, has_ending(args->output, ".onnx") ? "onnx" : NULL},
+                   {args->profile, "json h5 hdf5"},
+                   {args->encodings, "json"},
+                   {args->folded, "onnx"}};
     if (status == TMK_OK)
         status = choose_format(&w, args->output, &diag);
     for (size_t i = 0; status == TMK_OK && i < sizeof outputs / sizeof *outputs; i++)
-        status = outputs[i] ? tmk_can_write(outputs[i], &diag) : TMK_OK;
+        status =
+            outputs[i].path ? tmk_can_write(outputs[i].path, outputs[i].endings, &diag) : TMK_OK;
     if (status == TMK_OK)
         status = tmk_model_open_params(path, args->run.params, false, &w.model, &diag);
     if (status == TMK_OK)

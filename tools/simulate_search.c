@@ -458,9 +458,9 @@ enum tmk_status search_encodings(struct tmk_model *model, const struct tmk_encod
     struct tmk_search_result result;
     if (args->metric)
         options.metric = (struct tmk_search_metric){run_metric, &metric};
-    enum tmk_status status = tmk_can_write(args->output, diag);
+    enum tmk_status status = tmk_can_write(args->output, "json", diag);
     if (status == TMK_OK && args->write_config)
-        status = tmk_can_write(args->write_config, diag);
+        status = tmk_can_write(args->write_config, "json yaml yml", diag);
     if (status == TMK_OK)
         status = tmk_profile_read(args->profile, &profile, diag);
     options.profile = profile;

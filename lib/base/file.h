@@ -86,6 +86,10 @@ void tmk_outfile_abort(struct tmk_outfile *out);
 
 /* Could it be written? Checked before a long run. */
 TMK_NODISCARD enum tmk_status tmk_outfile_check(const char *path, struct tmk_diag *diag);
+/* TMK_ARGUMENT where the name ends as files of another format do; as of tmk_can_write. Names
+ * without an ending, or with one of no format, are good. */
+TMK_NODISCARD enum tmk_status tmk_check_ending(const char *path, const char *endings,
+                                               struct tmk_diag *diag);
 /* Is it there, and no regular file: a FIFO, a device, /dev/stdout? */
 bool tmk_path_is_stream(const char *path);
 

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -552,7 +553,30 @@ enum tmk_status tmk_outfile_check(const char *path, struct tmk_diag *diag) {
     return TMK_OK;
 }
 
-enum tmk_status tmk_can_write(const char *path, struct tmk_diag *diag) {
+static bool has_word(const char *words, const char *word) {
+    const size_t n = strlen(word);
+    for (const char *at = words; *at; at += strspn(at, " ")) {
+        const size_t len = strcspn(at, " ");
+        if (len == n && strncasecmp(at, word, n) == 0)
+            return true;
+        at += len;
+    }
+    return false;
+}
+
+enum tmk_status tmk_check_ending(const char *path, const char *endings, struct tmk_diag *diag) {
+    static const char formats[] = "bin csv h5 hdf5 htm html jpeg jpg json jsonl md npy npz onnx "
+                                  "param params pdf png relay svg txt xml yaml yml zip";
+    const char *name = tmk_base_name(path), *dot = strrchr(name, '.');
+    if (!dot || dot == name || has_word(endings, dot + 1) || !has_word(formats, dot + 1))
+        return TMK_OK;
+    return tmk_fail(diag, TMK_ARGUMENT, "%s: what is written is no %s; its name ends in .%.*s",
+                    path, dot, (int)strcspn(endings, " "), endings);
+}
+
+enum tmk_status tmk_can_write(const char *path, const char *endings, struct tmk_diag *diag) {
+    if (endings)
+        TMK_TRY(tmk_check_ending(path, endings, diag));
     return tmk_outfile_check(path, diag);
 }
 

@@ -400,6 +400,7 @@ enum tmk_status tmk_encodings_write(const struct tmk_encodings *encodings, const
                                     struct tmk_diag *diag) {
     struct tmk_text text = {0};
     locale_t locale[2];
+    TMK_TRY(tmk_check_ending(path, "json", diag));
     TMK_TRY(tmk_locale_begin(locale, diag));
     tmk_text_puts(&text, "{\n");
     enum tmk_status status = tmk_fields_text(&tmk_encodings_fields, encodings, ",\n", &text, diag);

@@ -457,6 +457,7 @@ static bool add_defaults(cJSON *defaults, const char *kind,
 static enum tmk_status write_config(const struct tmk_search *s) {
     if (!s->options->write_config)
         return TMK_OK;
+    TMK_TRY(tmk_check_ending(s->options->write_config, "json yaml yml", s->diag));
     cJSON *defaults = cJSON_GetObjectItemCaseSensitive(s->config, "defaults");
     if (!defaults)
         defaults = cJSON_AddObjectToObject(s->config, "defaults");

@@ -183,6 +183,7 @@ static bool is_alone(const char *path) {
 }
 
 enum tmk_status tmk_npz_check(const char *path, size_t n, struct tmk_diag *diag) {
+    TMK_TRY(tmk_check_ending(path, "npz npy", diag));
     if (is_alone(path) && n != 1)
         return tmk_fail(diag, TMK_ARGUMENT,
                         "%s: a .npy file holds one array, not %zu; name it .npz instead", path, n);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* csv: one line an encoding and channel, for spreadsheets and scripts (RFC 4180). */
+#include "base/diag.h"
+#include "base/file.h"
 #include "base/text.h"
 #include "export/exporter.h"
 
@@ -37,6 +39,7 @@ static void put_rows(struct tmk_text *out, const struct tmk_encoding *e, const c
 }
 
 static enum tmk_status write_csv(const struct tmk_export_job *job, struct tmk_diag *diag) {
+    TMK_TRY(tmk_check_ending(job->path, "csv", diag));
     struct tmk_text out = {0};
     tmk_text_puts(&out, "id,name,role,dtype,scheme,axis,channel,scale,zero_point,low,high,"
                         "clip_min,clip_max,method,rule\r\n");

@@ -453,6 +453,7 @@ enum tmk_status tmk_report_page(const struct tmk_profile *profile,
         return tmk_fail(diag, TMK_MISMATCH,
                         "the encodings are of another model ('%s') than the profile ('%s')",
                         options->encodings->model.file, profile->model.file);
+    TMK_TRY(tmk_check_ending(path, "html htm", diag));
     enum tmk_status status = tmk_locale_begin(saved, diag);
     if (status == TMK_OK) {
         status = compare_earlier(&p, diag);

@@ -114,6 +114,7 @@ enum tmk_status tmk_link_write_report(const struct tmk_link *link, const char *p
                                       struct tmk_diag *diag) {
     struct tmk_text text = {0};
     locale_t saved[2];
+    TMK_TRY(tmk_check_ending(path, "json", diag));
     TMK_TRY(tmk_locale_begin(saved, diag));
     enum tmk_status status = print_table(link, &text, diag);
     tmk_locale_end(saved);

@@ -544,6 +544,7 @@ enum tmk_status tmk_onnx_save_split(const struct tmk_graph *graph, const char *p
     struct tmk_outfile files[2] = {{0}}, *out = &files[0], *data = &files[1];
     struct tmk_text data_path = {0};
     TmkPb__Model *model = NULL;
+    TMK_TRY(tmk_check_ending(path, "onnx", diag));
     enum tmk_status status = onnx_write_model(&w, graph, &model);
     if (status == TMK_OK)
         status = tmk_outfile_begin(path, out, diag);

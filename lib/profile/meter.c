@@ -217,6 +217,7 @@ enum tmk_status tmk_meter_write(const struct tmk_meter *meter, const char *path,
                                 struct tmk_diag *diag) {
     locale_t locale[2];
     struct tmk_text text = {0};
+    TMK_TRY(tmk_check_ending(path, "json", diag));
     TMK_TRY(tmk_locale_begin(locale, diag));
     enum tmk_status status = put_all(meter, &text, diag);
     tmk_locale_end(locale);

@@ -222,7 +222,7 @@ def search(model: Model, encodings: Encodings | Path, data: Data, *, profile: Pr
     given, start = loaded(Profile, profile), loaded(Encodings, encodings)
     if write_config is not None:
         given._not_over(write_config, start)
-        _core.can_write(os.fspath(write_config))
+        _core.can_write(os.fspath(write_config), "json yaml yml")
     words = {"profile": given._core, "config": text(config), "budget": budget, "seconds": seconds or None,
              "goal": None if not goal else goal if isinstance(goal, str) else f"{goal}dB", "labels": text(labels),
              "metric": call if metric else None, "target": text(target),

@@ -258,7 +258,7 @@ static PyMethodDef functions[] = {
     {"diff", py_diff, METH_VARARGS, "diff(a, b, format): of profiles or paths"},
     {"hold_inputs", hold_inputs, METH_VARARGS,
      "hold_inputs(begin): what is read is not written over until the end"},
-    {"can_write", py_can_write, METH_VARARGS, "can_write(path): to ask before what takes long"},
+    {"can_write", py_can_write, METH_VARARGS, "can_write(path, endings): to ask before what takes long"},
     {"file_kind", py_file_kind, METH_VARARGS, "file_kind(path): \"profile\", \"aimet\", ..."},
     {"skeleton", py_skeleton, METH_VARARGS, "skeleton(model, params) -> Profile"},
     {"cover", py_cover, METH_VARARGS, "cover(profile, path, lineage): what it has of a file"},

@@ -146,15 +146,15 @@ def quantize(model: Model, data: Data, output: Path, *, target: Path | None = No
     if run.get("feedback"):
         raise ValueError("models with feedback take profile, calibrate and export")
     format = _format(os.fspath(output), text(target))
-    for path in (output, folded):
+    for path, endings in ((output, None), (folded, "onnx")):
         if path is not None:
-            _core.can_write(os.fspath(path))
-    skip, limit = run.get("skip", 0), run.get("limit", 0)
+            _core.can_write(os.fspath(path), endings)
+    skip, limit = run.get("skip", 0), run.get("limit")
     with inputs_held(), model_file(model) as given, readable_again(data) as again, \
             _folded(given, format, template, run.get("params"), folded) as (path, n_folded):
         total = _count(path, again, run)
         held_out = 0 if total < _FEWEST else min(total // _SHARE, _MOST)
-        rest: RunOptions = {**run, "skip": skip + held_out, "limit": limit - held_out if limit else 0}
+        rest: RunOptions = {**run, "skip": skip + held_out, "limit": limit - held_out if limit else None}
         first: RunOptions = {**run, "limit": held_out or limit}
         with run_settings(again, rest, method=method, config=text(config), target=text(target)) as settings:
             made, report, found, chosen, weights = _core.choose_method(path, text(run.get("params")), settings)

@@ -123,13 +123,13 @@ PyObject *py_diff(PyObject *self, PyObject *args) {
 
 PyObject *py_can_write(PyObject *self, PyObject *args) {
     (void)self;
-    const char *path;
+    const char *path, *endings;
     struct tmk_diag diag = {0};
-    if (!PyArg_ParseTuple(args, "s", &path))
+    if (!PyArg_ParseTuple(args, "sz", &path, &endings))
         return NULL;
     enum tmk_status status;
     Py_BEGIN_ALLOW_THREADS;
-    status = tmk_can_write(path, &diag);
+    status = tmk_can_write(path, endings, &diag);
     Py_END_ALLOW_THREADS;
     return status == TMK_OK ? Py_NewRef(Py_None) : py_fail(status, &diag);
 }

@@ -66,6 +66,28 @@ def said_of(words, name, here):
     return done
 
 
+def test_outputs_are_not_named_as_another_format():
+    """Every verb that writes; what is no name of a format is taken."""
+    search = ["simulate", "m.onnx", "e.json", "--data", "x.npy", "--limit", "2", "--search", "--budget", "1", "--profile", "p.json"]
+    more = [([*search, "-o", "new.json", "--write-config", "new.yaml"], ["yaml", "json", "yml"]),
+            (["link", "p.json", "m.onnx", "-o", "l.h5", "--report", "new.json"], ["json"]),
+            (["quantize", "m.onnx", "--data", "x.npy", "-o", "q.onnx", "--encodings", "new.json"], ["json"])]
+    for words, good in slots():
+        if words[-1].startswith("new.") and "--config" not in words:
+            own = words[-1].removeprefix("new.")
+            again = {"json": ["h5"], "npz": ["npy"], "html": ["htm"], "onnx": ["relay"] if words[0] == "transform" else []}
+            more.append(([sorted(good)[0] if word == "FILE" else word for word in words], [own, *again.get(own, [])]))
+    with inputs() as here:
+        before = {path.name for path in here.iterdir()}
+        for words, endings in more:
+            for ending in {"pdf", "onnx", "JSON", "csv"} - {e for ending in endings for e in (ending, ending.upper())}:
+                tidemark(*words[:-1], f"new.{ending}", cwd=here).refuses(WRONG_CALL, f"new.{ending}: ")
+            assert {path.name for path in here.iterdir()} <= before, words
+        for name in ("new.2026", "new", ".pdf"):
+            tidemark("report", "p.json", "-o", name, cwd=here).expect(DONE)
+            assert (here / name).read_bytes().startswith(b"<!"), name
+
+
 def test_missing_files_are_named_once():
     with inputs() as here:
         for words, _ in slots():

@@ -198,9 +198,10 @@ def test_what_it_cannot_do_is_said(path):
     tidemark("quantize", DIGITS, "--data", PICTURES).expect(WRONG_CALL, "where to?")
     tidemark("quantize").expect(WRONG_CALL, "which MODEL?")
     quantize(path, data=path / "none.npy").refuses(BAD_INPUT, "none.npy")
-    for option in ("-o", "--profile", "--encodings", "--folded"):  # before the data, which are not there
+    for option, name in (("-o", "f.onnx"), ("--profile", "f.h5"), ("--encodings", "f.json"), ("--folded", "f.onnx")):
+        # before the data, which are not there
         words = ["-o", path / "q.onnx"] if option != "-o" else []
-        tidemark("quantize", DIGITS, "--data", path / "none.npy", *words, option, path / "none" / "f.onnx").refuses(MACHINE, "none/f.onnx")
+        tidemark("quantize", DIGITS, "--data", path / "none.npy", *words, option, path / "none" / name).refuses(MACHINE, f"none/{name}")
     for name in ("q.tflite", "q"):
         quantize(path, out=name).expect(WRONG_CALL, "ends in .onnx")
         assert not (path / name).exists()

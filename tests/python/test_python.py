@@ -156,7 +156,7 @@ def test_weights_are_searched_and_have_blocks(folder):
 
 
 def test_no_output_replaces_an_input(folder):
-    model, names = folder / "m.onnx", folder / "names.json"
+    model, names = folder / "m.onnx", folder / "names.map"
     model.write_bytes(Path(DIGITS).read_bytes())
     names.write_text('{"conv1_out": "c"}')
     encodings = tidemark.profile(model, DATA[:20]).calibrate("minmax")
