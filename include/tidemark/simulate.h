@@ -53,8 +53,9 @@ struct tmk_simulation {
     struct tmk_simulated *values; /* ascending by id */
     uint32_t n_values;
     /* The largest element of the first output is a class (along its last axis that is not 1, or
-     * along axis 1 where labels fit that), or each of its integers. Pictures without labels have
-     * none. */
+     * along axis 1 where labels fit that), or each of its integers. Without labels pictures have
+     * none, and several rows a sample neither, unless a product with weights makes them, be it
+     * behind Softmax: hidden states are no classes. */
     uint64_t predictions; /* 0: no output is of that kind */
     uint64_t agree;       /* both networks predict the same */
     bool labelled;

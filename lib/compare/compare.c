@@ -49,7 +49,7 @@ static enum tmk_status count_classes(const struct tmk_comparison *c, const struc
                                                          c->graphs[graph]->outputs[0]);
         if (c->classes[i].half == TMK_ALL_SAMPLES || c->classes[i].half == half_of(c, ran))
             TMK_TRY(tmk_predictions_add(&out[i], c->labels, ran->batch->sample, ran->batch->samples,
-                                        &left, &right, diag));
+                                        c->graphs[0]->outputs[0], &left, &right, diag));
     }
     return TMK_OK;
 }

@@ -11,7 +11,9 @@
 #include "compare/compare.h"
 #include "compare/simulate.h"
 #include "data/source.h"
+#include "ops/ops.h"
 #include "ops/quantized.h"
+#include "transform/model.h"
 
 enum { BLOCK = 512 };
 
@@ -242,6 +244,32 @@ void tmk_labels_finish(struct tmk_labels *labels) {
 
 /* ---- predictions ---- */
 
+/* Hidden states, which a normalization or a sum of results makes, compete with none: what does is
+ * made by a product, be it with a bias, scaled, bounded or behind Softmax. */
+static bool are_scores(const struct tmk_value *value) {
+    while (value && value->producer) {
+        const struct tmk_node *node = value->producer;
+        const struct tmk_traits *traits = tmk_node_traits(node);
+        const bool pointwise = traits->batch == TMK_BATCH_POINTWISE,
+                   passes = tmk_traits_are(traits, TMK_TRAIT_MOVES | TMK_TRAIT_RECODES) &&
+                            traits->class != TMK_OP_CONCAT;
+        if (traits->product != TMK_PRODUCT_NONE)
+            return true;
+        if (!pointwise && !passes && traits->batch != TMK_BATCH_SOFTMAX)
+            return false;
+        value = NULL;
+        for (uint32_t i = 0; i < node->n_inputs && (pointwise || i == 0); i++) {
+            struct tmk_value *input = node->inputs[i];
+            if (!input || tmk_is_weight(input))
+                continue;
+            if (value)
+                return false;
+            value = input;
+        }
+    }
+    return false;
+}
+
 /* Where the classes of an output are. */
 struct class_form {
     size_t classes; /* numbers of which the largest is the class; 1: the class itself; 0: none */
@@ -264,8 +292,8 @@ static bool fits_labels(const struct tmk_labels *labels, uint64_t samples,
 
 /* Integers are classes, as behind ArgMax. Floats have them along the last axis that is not 1, or,
  * where that many labels there are, along axis 1, as networks that classify pixels have them. Of
- * pictures only labels tell which axis is meant. */
-static struct class_form find_classes(const struct tmk_tensor *output,
+ * pictures only labels tell which axis is meant; of rows, how they are made. */
+static struct class_form find_classes(const struct tmk_value *made, const struct tmk_tensor *output,
                                       const struct tmk_labels *labels, uint64_t samples) {
     const struct class_form none = {0};
     const struct tmk_shape *shape = &output->shape;
@@ -283,7 +311,7 @@ static struct class_form find_classes(const struct tmk_tensor *output,
         return last;
     if (first.classes > 1 && fits_labels(labels, samples, &first))
         return first;
-    return (shape->rank > 3 && wide > 1) || last.classes < 2 ? none : last;
+    return (wide > 1 && (shape->rank > 3 || !are_scores(made))) || last.classes < 2 ? none : last;
 }
 
 static int64_t predicted_class(const struct tmk_tensor *output, uint64_t position,
@@ -324,10 +352,10 @@ static enum tmk_status check_labels(const struct tmk_labels *labels,
 }
 
 enum tmk_status tmk_predictions_add(struct tmk_predictions *sum, const struct tmk_labels *labels,
-                                    uint64_t sample, uint64_t samples,
+                                    uint64_t sample, uint64_t samples, const struct tmk_value *made,
                                     const struct tmk_tensor *left, const struct tmk_tensor *right,
                                     struct tmk_diag *diag) {
-    const struct class_form form = find_classes(left, labels, samples);
+    const struct class_form form = find_classes(made, left, labels, samples);
     const bool fits = fits_labels(labels, samples, &form) && sample + samples <= labels->n;
     TMK_TRY(check_labels(labels, left, &form, sample, samples, diag));
     if (!form.classes || left->dtype != right->dtype ||

@@ -28,13 +28,13 @@ struct tmk_predictions {
 };
 /* Of a batch that begins at `sample`: integers are classes; of floats the class of each position is
  * its largest element along the last axis that is not 1, or along axis 1 where labels fit that.
+ * Rows without labels have classes where `made`, the left output, is of a product with weights.
  * TMK_MISMATCH: the labels were asked for, and there are no classes, or labels are fewer than the
  * samples, or not as many a sample as there are positions. */
-TMK_NODISCARD enum tmk_status tmk_predictions_add(struct tmk_predictions *sum,
-                                                  const struct tmk_labels *labels, uint64_t sample,
-                                                  uint64_t samples, const struct tmk_tensor *left,
-                                                  const struct tmk_tensor *right,
-                                                  struct tmk_diag *diag);
+TMK_NODISCARD enum tmk_status
+tmk_predictions_add(struct tmk_predictions *sum, const struct tmk_labels *labels, uint64_t sample,
+                    uint64_t samples, const struct tmk_value *made, const struct tmk_tensor *left,
+                    const struct tmk_tensor *right, struct tmk_diag *diag);
 void tmk_predictions_merge(struct tmk_predictions *sum, const struct tmk_predictions *more);
 /* Intervals of 95 %, as tmk_simulation has them. */
 struct tmk_share_interval tmk_predictions_agreement(const struct tmk_predictions *p);

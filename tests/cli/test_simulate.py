@@ -115,6 +115,34 @@ def test_pixels_have_classes_where_labels_say_so(path):
     tidemark(*pixels, "--labels", path / "few.npy").refuses(BAD_INPUT, "float32[1,2,2,3]", "(5 a sample)")
 
 
+def test_rows_have_classes_where_they_are_scores(path):
+    """[N, T, C]: a decoder's logits, not the hidden states that other networks give in this shape; labels decide in any case."""
+    width = 4
+    tensors = {"w": onnx.tensor("w", [width, width], [math.sin(i * i) for i in range(16)]), "b": onnx.tensor("b", [width], [1, 2, 3, 4]),
+               "two": onnx.tensor("two", [1], [2])}
+    first = onnx.node("MatMul", ["x", "w"], ["p"], "product")
+    cases = {
+        "logits": ([onnx.node("Add", ["b", "p"], ["y"])], True),
+        "softmax": ([onnx.node("Add", ["p", "b"], ["q"]), onnx.node("Softmax", ["q"], ["r"]), onnx.node("Identity", ["r"], ["y"])], True),
+        "softcap": ([onnx.node("Div", ["p", "two"], ["q"]), onnx.node("Tanh", ["q"], ["r"]), onnx.node("Mul", ["two", "r"], ["y"])], True),
+        "norm": ([onnx.node("LayerNormalization", ["p", "b"], ["y"])], False),
+        "residual": ([onnx.node("Add", ["x", "p"], ["y"])], False),
+        "boxes": ([onnx.node("Concat", ["p", "p"], ["y"], axis=1)], False),
+    }
+    (path / "x.npy").write_bytes(npy_bytes([4, 2, width], [math.cos(3 * i) for i in range(8 * width)]))
+    for name, (nodes, have) in cases.items():
+        words = b"".join(nodes)
+        (path / "m.onnx").write_bytes(onnx.model([first, *nodes], [onnx.value("x", ["N", 2, width])], [onnx.value("y", ["N", "T", width])],
+                                                 [tensor for key, tensor in tensors.items() if key == "w" or onnx.block(1, key) in words]))
+        tidemark("profile", path / "m.onnx", "--data", path / "x.npy", "-q", "-o", path / "p.json").expect(DONE)
+        tidemark("calibrate", path / "p.json", "--sensitive=quantize", "-q", "-o", path / "e.json").expect(DONE)
+        run = ["simulate", path / "m.onnx", path / "e.json", "--data", path / "x.npy", "--json"]
+        assert ("agreement" in json.loads(tidemark(*run).expect(DONE).out)) == have, name
+        rows = 4 if name == "boxes" else 2
+        (path / "l.npy").write_bytes(npy_bytes([4, rows], [0] * 4 * rows, kind="<i4"))
+        assert json.loads(tidemark(*run, "--labels", path / "l.npy").expect(DONE).out)["predictions"] == 4 * rows, name
+
+
 def test_biases_of_products_with_three_axes_are_compared(path):
     """QDQ files give them the rank of the product."""
     numbers = [0.5, -1, 2, 0.25, 1, -2, 3, -0.5, 1]
