@@ -39,9 +39,9 @@ class RunOptions(TypedDict, total=False):
     dims: Mapping[str, int]      # sizes of free dimensions
     feedback: Mapping[str, str]  # from outputs to the inputs of the next step
     reset: str | None            # where sequences begin: "never", "every=N", "source"
-    limit: int                   # at most so many samples
+    limit: int | None            # at most so many samples, 1 or more; None: all, or as many as the function says
     skip: int                    # leave out so many at the start
-    sample_every: int
+    sample_every: int | None     # 1 or more
     threads: int                 # 0: as many as processors
     batch: int
     max_iterations: int
@@ -131,6 +131,9 @@ def run_settings(data: object, run: RunOptions, **more: object) -> Iterator[dict
     bad = words.pop("on_bad_sample", "stop")
     if bad not in ("stop", "skip"):
         raise ValueError(f"on_bad_sample is 'stop' or 'skip', not {bad!r}")
+    for name in ("limit", "sample_every"):
+        if words.get(name) == 0:
+            raise ValueError(f"{name} is 1 or more, or None")
     feedback = [f"{out}={into}" for out, into in (run.get("feedback") or {}).items()]
     with _progress(words.get("progress")) as progress:
         words.update(more, progress=progress, remark=log.warning, skip_bad=bad == "skip", feedback=feedback,

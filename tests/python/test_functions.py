@@ -169,6 +169,11 @@ def test_options_of_profile_are_the_programs(folder):
     raises(ValueError, "on_bad_sample", lambda: tidemark.profile(DIGITS, DATA, on_bad_sample="no"))
     raises(tidemark.Error, "", lambda: tidemark.profile(DIGITS, DATA, dims={"batch": 3, "nothing": 2}))
     assert tidemark.plan_memory(DIGITS, DATA)["total"] > 0
+    for name in ("limit", "sample_every"):  # as the program's
+        for call in (lambda **run: tidemark.profile(DIGITS, DATA, **run), lambda **run: tidemark.quantize(DIGITS, DATA, folder / "q.onnx", **run)):
+            raises(ValueError, f"{name} is 1 or more", lambda call=call, name=name: call(**{name: 0}))
+    every = tidemark.profile(DIGITS, DATA, limit=None, sample_every=None)
+    assert every.ledger["run"] == len(DATA)
 
 
 def test_thinned_histograms_are_the_programs(folder):
