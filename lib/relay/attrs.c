@@ -80,6 +80,12 @@ bool tmk_rl_element(const struct tmk_tensor *tensor, size_t i, double *out) {
     case TMK_BOOL:
         *out = ((const uint8_t *)tensor->data)[i];
         return true;
+    case TMK_INT16:
+        *out = ((const int16_t *)tensor->data)[i];
+        return true;
+    case TMK_UINT16:
+        *out = ((const uint16_t *)tensor->data)[i];
+        return true;
     case TMK_INT32:
         *out = ((const int32_t *)tensor->data)[i];
         return true;

@@ -19,10 +19,24 @@ static struct tmk_relay_expr *scale_of(struct tmk_relay_emit *e, double *one) {
 }
 
 static struct tmk_relay_expr *zero_of(struct tmk_relay_emit *e, double *one) {
+    const struct tmk_tensor *given = tmk_re_tensor(e, 2);
+    struct tmk_tensor zeros;
     if (!tmk_re_has(e, 2))
         return tmk_rb_scalar(e->b, TMK_INT32, *one = 0);
-    return tmk_re_number(e, 2, one) ? tmk_rb_scalar(e->b, TMK_INT32, *one)
-                                    : tmk_rb_cast(e->b, tmk_re_in(e, 2), TMK_INT32);
+    if (tmk_re_number(e, 2, one))
+        return tmk_rb_scalar(e->b, TMK_INT32, *one);
+    if (!given)
+        return tmk_rb_cast(e->b, tmk_re_in(e, 2), TMK_INT32);
+    if (tmk_tensor_init(&zeros, TMK_INT32, &given->shape, NULL) != TMK_OK)
+        return tmk_re_nomem(e);
+    for (size_t i = 0; i < tmk_tensor_count(given); i++) {
+        double zero = 0;
+        (void)tmk_rl_element(given, i, &zero); /* codes */
+        ((int32_t *)zeros.data)[i] = (int32_t)zero;
+    }
+    struct tmk_relay_expr *made = tmk_re_constant(e, "zero_point", &zeros);
+    tmk_tensor_finish(&zeros);
+    return made;
 }
 
 /* Types of codes that a float32 holds. */

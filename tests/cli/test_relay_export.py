@@ -2,8 +2,9 @@
 """`tidemark export --to relay`: four files that belong together, all or none."""
 import json
 import re
+import struct
 
-from cli import BAD_INPUT, DIGITS, DONE, PICTURES, WRONG_CALL, files, main, needs, tidemark
+from cli import BAD_INPUT, DIGITS, DONE, PICTURES, WRONG_CALL, files, main, needs, read_npy, tidemark
 
 needs("relay")
 
@@ -62,6 +63,25 @@ def test_integer_form_multiplies_no_floats(path):
         assert (wanted == "right_shift") == ("fixed_point_multiply" not in text)
         assert not re.search(r"multiply\(.*ty=Tensor\[\(.*\), float32\]", text)
         assert any(entry["holds_codes"] and entry["stored_dtype"] == "int8" for entry in params["params"].values())
+
+
+def test_codes_of_16_bits_have_zero_points(path):
+    """Of the integer form, written by Relay's operators and as qnn.quantize, and read again: what the QDQ file computes."""
+    def outputs(*model):
+        tidemark("run", *model, "--data", PICTURES, "--limit", 8, "-o", path / "y.npy", "--quiet").expect(DONE)
+        kind, _, data = read_npy((path / "y.npy").read_bytes())
+        assert kind == "<f4"
+        return struct.unpack(f"<{len(data) // 4}f", data)
+    for dtype in ("int16", "uint16"):
+        encodings = calibrated(path, "--dtype", dtype, "--scheme", "asymmetric")
+        tidemark("export", encodings, "--model", DIGITS, "--to", "qdq", "-o", path / "q.onnx").expect(DONE)
+        wanted = outputs(path / "q.onnx")
+        for how in ("exact", "qnn"):
+            export(encodings, path / "out.relay", "--set", "form=integer", "--set", f"quantize={how}").expect(DONE)
+            text = (path / "out.relay").read_text()
+            assert (f'out_dtype="{dtype}"' in text) == (how == "qnn") and f'dtype="{dtype}"' in text
+            made = outputs(path / "out.relay", "--params", path / "out.params")
+            assert max(abs(a - b) for a, b in zip(made, wanted, strict=True)) < 1e-3 * max(map(abs, wanted)), (dtype, how)
 
 
 def test_weights_may_be_codes(path):
