@@ -5,6 +5,7 @@
 #ifndef TIDEMARK_REPORT_H
 #define TIDEMARK_REPORT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include <tidemark/encodings.h>
@@ -31,6 +32,10 @@ struct tmk_report_options {
     size_t n_results;
     /* For the attributes of its nodes; NULL: none. TMK_MISMATCH: it is not the profile's. */
     const struct tmk_model *model;
+    /* Asked before each value and each earlier profile: true ends it with TMK_INTERRUPTED. May be
+     * NULL. */
+    bool (*stop)(void *context);
+    void *context;
 };
 
 /* Writes the page, whole or not at all. */

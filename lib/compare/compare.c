@@ -119,13 +119,20 @@ static void drop_copies(void *context, void *record) {
 }
 
 /* Once, not with every batch. */
-static void compare_constants(struct tmk_comparison *c) {
+static enum tmk_status compare_constants(struct tmk_comparison *c,
+                                         const struct tmk_run_options *options,
+                                         struct tmk_diag *diag) {
+    struct tmk_run_events events = options->events;
     for (uint32_t i = 0; i < c->n_pairs; i++) {
         struct tmk_compared_pair *pair = &c->pairs[i];
-        if (is_constant(pair))
-            tmk_error_add(&pair->errors, &pair->left.value->data, pair->left.encoding,
-                          &pair->right.value->data, pair->right.encoding);
+        if (!is_constant(pair))
+            continue;
+        if (tmk_running_stops(&events))
+            return tmk_fail(diag, TMK_INTERRUPTED, "stopped while weights were compared");
+        tmk_error_add(&pair->errors, &pair->left.value->data, pair->left.encoding,
+                      &pair->right.value->data, pair->right.encoding);
     }
+    return TMK_OK;
 }
 
 static enum tmk_status keep_value(const struct tmk_comparison *c,
@@ -135,15 +142,16 @@ static enum tmk_status keep_value(const struct tmk_comparison *c,
                : TMK_OK;
 }
 
-static enum tmk_status prepare_graphs(struct tmk_comparison *c, struct tmk_diag *diag) {
+static enum tmk_status prepare_graphs(struct tmk_comparison *c,
+                                      const struct tmk_run_options *options,
+                                      struct tmk_diag *diag) {
     for (uint32_t i = 0; i < c->n_pairs; i++) {
         TMK_TRY(keep_value(c, &c->pairs[i].left, diag));
         TMK_TRY(keep_value(c, &c->pairs[i].right, diag));
     }
     for (uint32_t i = 0; i < c->n_graphs; i++)
         tmk_graph_number(c->graphs[i]);
-    compare_constants(c);
-    return TMK_OK;
+    return compare_constants(c, options, diag);
 }
 
 enum tmk_status tmk_compare_run(struct tmk_comparison *comparison,
@@ -159,7 +167,7 @@ enum tmk_status tmk_compare_run(struct tmk_comparison *comparison,
     struct tmk_run_options mine = *options;
     struct tmk_running run = {.options = &mine};
     mine.data.batch = options->data.batch ? options->data.batch : 1;
-    enum tmk_status status = prepare_graphs(comparison, diag);
+    enum tmk_status status = prepare_graphs(comparison, options, diag);
     if (status == TMK_OK)
         status = tmk_running_open(&run, comparison->graphs[0], diag);
     if (status == TMK_OK && comparison->series) {

@@ -200,9 +200,13 @@ static enum tmk_status measure_losses(struct tmk_judge *judge,
                                       const struct tmk_encodings *const *encodings, uint32_t n,
                                       struct tmk_loss *out, struct tmk_diag *diag) {
     struct measuring m = {.judge = judge, .n = n, .n_out = judge->crossed ? 1 : n};
+    struct tmk_run_events events = judge->run->events;
+    struct tmk_quantize_options how = *judge->how;
+    how.stop = tmk_running_stops;
+    how.of = &events;
     enum tmk_status status = tmk_graph_clone(judge->graph, &m.graphs[0], diag);
     for (uint32_t i = 0; status == TMK_OK && i < n; i++) {
-        status = tmk_quantize_graph(judge->graph, encodings[i], judge->how, &m.made[i], diag);
+        status = tmk_quantize_graph(judge->graph, encodings[i], &how, &m.made[i], diag);
         m.graphs[i + 1] = m.made[i].graph;
     }
     if (status == TMK_OK)

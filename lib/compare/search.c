@@ -58,7 +58,9 @@ static void find_base(struct tmk_search *s, const struct tmk_encodings *e) {
                                              .model = s->model,
                                              .target = s->options->target,
                                              .rounding = e->rounding,
-                                             .pow2_requant = e->pow2_requant};
+                                             .pow2_requant = e->pow2_requant,
+                                             .stop = tmk_running_stops,
+                                             .context = &s->run.events};
 }
 
 /* "sensitive" of the encodings becomes the config's, so that tries can change it; former versions

@@ -123,6 +123,8 @@ enum tmk_status tmk_attempt_init(const struct tmk_search *s, const struct tmk_un
     *worth = status == TMK_OK && !tmk_same_encodings(out->encodings, s->current);
     if (!*worth)
         tmk_attempt_finish(out);
+    if (status == TMK_INTERRUPTED)
+        return tmk_fail(s->diag, status, "%s", ignored.text);
     return status == TMK_NOMEM ? tmk_nomem(s->diag) : TMK_OK;
 }
 

@@ -30,6 +30,7 @@ struct simulating {
     struct tmk_value **by_id;     /* of the float graph */
     uint32_t n_ids;
     struct tmk_labels labels;
+    struct tmk_run_events events; /* the caller's */
     struct tmk_simulation *out;
     uint32_t remarks_size;
     bool nomem;
@@ -62,7 +63,9 @@ static enum tmk_status make_graphs(struct simulating *s, const struct tmk_encodi
                                        .rounding = options->rounding,
                                        .pow2 = options->pow2,
                                        .remark = add_remark,
-                                       .context = s};
+                                       .context = s,
+                                       .stop = tmk_running_stops,
+                                       .of = &s->events};
     const bool compare =
         options->integer && (options->pow2 || options->rounding != TMK_ROUNDING_FLOAT_RNE);
     TMK_TRY(tmk_graph_clone(s->original, &s->quantized[FLOAT].graph, s->diag));
@@ -276,7 +279,7 @@ enum tmk_status tmk_model_simulate(struct tmk_model *model, const struct tmk_enc
                                    const struct tmk_run_options *run,
                                    const struct tmk_simulate_options *options,
                                    struct tmk_simulation **out, struct tmk_diag *diag) {
-    struct simulating s = {.diag = diag};
+    struct simulating s = {.events = run->events, .diag = diag};
     s.out = calloc(1, sizeof *s.out);
     TMK_TRY_ALLOC(s.out, diag);
     s.out->arena = calloc(1, sizeof *s.out->arena);

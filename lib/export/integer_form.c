@@ -101,6 +101,7 @@ static enum tmk_status constant_codes(struct tmk_integer *g, const struct tmk_va
                         "p%u '%s' has %u scales along axis %d, which do not "
                         "fit it",
                         encoding->id, encoding->name, encoding->n, encoding->axis);
+    TMK_TRY(tmk_quantize_goes_on(g->options, g->diag));
     TMK_TRY(encoding->dtype == TMK_INT32
                 ? tmk_qdq_bias_codes(real, 1, encoding->scale, encoding->n, &codes, g->diag)
                 : tmk_qdq_codes(real, encoding, encoding->scale, &codes, g->diag));

@@ -323,6 +323,7 @@ static enum tmk_status place_codes(struct tmk_qdq *q, struct tmk_qdq_mark *mark,
     const char *name = mark->value->name;
     const float *scale = tmk_qdq_scales_of(q, mark->value, e);
     struct tmk_tensor codes = {0};
+    TMK_TRY(tmk_quantize_goes_on(q->options, q->diag));
     TMK_TRY(check_axis(q, mark->value, e));
     TMK_TRY(tmk_qdq_codes(&mark->value->data, e, scale, &codes, q->diag));
     enum tmk_status status = add_parameters(q, name, suffix, e, scale, &mark->value->data.shape,

@@ -189,6 +189,13 @@ static enum tmk_status quantize_qdq(const struct tmk_graph *graph,
     return status;
 }
 
+enum tmk_status tmk_quantize_goes_on(const struct tmk_quantize_options *options,
+                                     struct tmk_diag *diag) {
+    return options->stop && options->stop(options->of)
+               ? tmk_fail(diag, TMK_INTERRUPTED, "stopped while weights were quantized")
+               : TMK_OK;
+}
+
 enum tmk_status tmk_quantize_graph(const struct tmk_graph *graph,
                                    const struct tmk_encodings *encodings,
                                    const struct tmk_quantize_options *options,

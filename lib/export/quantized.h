@@ -38,7 +38,12 @@ struct tmk_quantize_options {
     /* Other remarks, a line each. May be NULL. */
     void (*remark)(void *context, const char *text);
     void *context;
+    /* Asked before a weight becomes codes: true ends it with TMK_INTERRUPTED. May be NULL. */
+    bool (*stop)(void *of);
+    void *of;
 };
+TMK_NODISCARD enum tmk_status tmk_quantize_goes_on(const struct tmk_quantize_options *options,
+                                                   struct tmk_diag *diag);
 
 /* `graph` is identified, and stays as it is. TMK_MISMATCH: the encodings are of another model (the
  * value of an ID has another fingerprint). End with tmk_quantized_finish. */

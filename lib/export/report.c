@@ -292,6 +292,12 @@ static void put_safely(struct tmk_text *out, const struct tmk_text *json) {
         }
 }
 
+static enum tmk_status page_goes_on(const struct page *p, struct tmk_diag *diag) {
+    return p->options->stop && p->options->stop(p->options->context)
+               ? tmk_fail(diag, TMK_INTERRUPTED, "stopped before the page was whole")
+               : TMK_OK;
+}
+
 static enum tmk_status compare_earlier(struct page *p, struct tmk_diag *diag) {
     const size_t n = p->options->n_earlier;
     p->diffs = calloc(n + 1, sizeof(struct tmk_diff *));
@@ -299,6 +305,7 @@ static enum tmk_status compare_earlier(struct page *p, struct tmk_diag *diag) {
     if (!p->diffs || !p->earlier)
         return tmk_nomem(diag);
     for (size_t k = 0; k < n; k++) {
+        TMK_TRY(page_goes_on(p, diag));
         TMK_TRY(tmk_diff_profiles(p->options->earlier[k], p->profile, &p->diffs[k], diag));
         for (uint32_t i = 0; i < p->diffs[k]->n; i++) {
             const struct tmk_diff_item *item = &p->diffs[k]->items[i];
@@ -327,6 +334,7 @@ static enum tmk_status find_nonfinite(struct page *p, struct tmk_diag *diag) {
 static enum tmk_status put_values(struct page *p, struct tmk_diag *diag) {
     const struct tmk_profile *profile = p->profile;
     for (uint32_t i = 0; i < profile->n_tensors; i++) {
+        TMK_TRY(page_goes_on(p, diag));
         struct tmk_json_out value = tmk_json_new_array();
         struct tmk_text json = {0};
         const struct tmk_left_float *left =

@@ -263,6 +263,13 @@ enum tmk_status tmk_running_goes_on(const struct tmk_run_events *events, struct 
     return TMK_OK;
 }
 
+bool tmk_running_stops(void *of) {
+    const struct tmk_run_events *events = of;
+    if (events->waiting)
+        events->waiting(events->context);
+    return events->stop && events->stop(events->context);
+}
+
 static enum tmk_status check_stop(void *context, struct tmk_diag *diag) {
     return tmk_running_goes_on(&((const struct tmk_running *)context)->options->events, diag);
 }

@@ -69,6 +69,9 @@ struct tmk_exec_options tmk_running_exec_options(struct tmk_running *run);
 /* TMK_INTERRUPTED where events->stop answers true. */
 TMK_NODISCARD enum tmk_status tmk_running_goes_on(const struct tmk_run_events *events,
                                                   struct tmk_diag *diag);
+/* Does the caller ask to stop, by the struct tmk_run_events? By the calling thread, between runs:
+ * signals are handled first, as in a run. */
+bool tmk_running_stops(void *events);
 struct tmk_memory_request tmk_running_memory(const struct tmk_running *run,
                                              const struct tmk_graph *graph);
 /* Runs graphs over all of the data, and notes that in result and report. */

@@ -203,6 +203,7 @@ static PyObject *report(PyObject *self, PyObject *args) {
     PyObject *profile, *earlier, *encodings, *results;
     const char *path, *title, *model_path, *params;
     struct tmk_diag diag = {0};
+    struct py_heard heard = {0};
     struct tmk_model *model = NULL;
     if (!PyArg_ParseTuple(args, "O!sO!OzO!zz", py_profile_type, &profile, &path, &PyTuple_Type,
                           &earlier, &encodings, &title, &PyTuple_Type, &results, &model_path,
@@ -219,7 +220,9 @@ static PyObject *report(PyObject *self, PyObject *args) {
         .encodings = encodings == Py_None ? NULL : ((struct py_encodings *)encodings)->encodings,
         .title = title,
         .results = files,
-        .n_results = (size_t)PyTuple_Size(results)};
+        .n_results = (size_t)PyTuple_Size(results),
+        .stop = py_hear_stop,
+        .context = &heard};
     enum tmk_status status = TMK_OK;
     if (good) {
         Py_BEGIN_ALLOW_THREADS;
@@ -234,7 +237,7 @@ static PyObject *report(PyObject *self, PyObject *args) {
     }
     PyMem_Free(files);
     PyMem_Free(profiles);
-    if (!good)
+    if (!good || PyErr_Occurred())
         return NULL;
     if (status != TMK_OK)
         return py_fail(status, &diag);
@@ -258,7 +261,8 @@ static PyMethodDef functions[] = {
     {"diff", py_diff, METH_VARARGS, "diff(a, b, format): of profiles or paths"},
     {"hold_inputs", hold_inputs, METH_VARARGS,
      "hold_inputs(begin): what is read is not written over until the end"},
-    {"can_write", py_can_write, METH_VARARGS, "can_write(path, endings): to ask before what takes long"},
+    {"can_write", py_can_write, METH_VARARGS,
+     "can_write(path, endings): to ask before what takes long"},
     {"file_kind", py_file_kind, METH_VARARGS, "file_kind(path): \"profile\", \"aimet\", ..."},
     {"skeleton", py_skeleton, METH_VARARGS, "skeleton(model, params) -> Profile"},
     {"cover", py_cover, METH_VARARGS, "cover(profile, path, lineage): what it has of a file"},

@@ -57,14 +57,14 @@ def endless_network():
     return str(FOLDER / "endless.onnx")
 
 
-def interrupted(call, *args, **settings):
+def interrupted(call, *args, after=AFTER, **settings):
     """The signal comes while it runs."""
     sent = []
 
     def send():
         sent.append(time.monotonic())
         os.kill(os.getpid(), signal.SIGINT)
-    timer = threading.Timer(AFTER, send)
+    timer = threading.Timer(after, send)
     timer.start()
     try:
         call(*args, **settings)
@@ -123,8 +123,7 @@ def test_quantize():
     assert not (FOLDER / "int8.onnx").exists()
 
 
-def test_calibrate():
-    """While the ranges of weights are searched."""
+def large_weights():
     random = np.random.default_rng(1)
     side = 4096
     weights = [numpy_helper.from_array(random.standard_normal((side, side // 2)).astype(np.float32), f"w{i}") for i in range(2)]
@@ -133,8 +132,29 @@ def test_calibrate():
     model = helper.make_model(helper.make_graph(nodes, "weights", ends[:1], ends[1:], weights), ir_version=8,
                               opset_imports=[helper.make_opsetid("", 13)])
     onnx.save(model, FOLDER / "weights.onnx")
-    profile = tidemark.profile(FOLDER / "weights.onnx", np.zeros((1, side), np.float32))
-    interrupted(profile.calibrate, weights_method="mse", model=FOLDER / "weights.onnx")
+    return FOLDER / "weights.onnx", np.zeros((1, side), np.float32)
+
+
+def test_weights():
+    """While their ranges are searched, and while they are quantized and compared, before any sample runs."""
+    model, data = large_weights()
+    profile = tidemark.profile(model, data)
+    interrupted(profile.calibrate, weights_method="mse", model=model)
+    encodings, seen = profile.calibrate("minmax"), []
+    for call in (tidemark.simulate, tidemark.rank):
+        interrupted(call, model, encodings, data, progress=lambda done, total: seen.append(done), after=0.02)
+        assert not seen, call
+
+
+def test_report():
+    n = 100  # some milliseconds each
+    nodes = [helper.make_node("Neg", [f"v{i}"], [f"v{i + 1}"]) for i in range(n)]
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, (1, 256)) for name in ("v0", f"v{n}"))
+    onnx.save(helper.make_model(helper.make_graph(nodes, "deep", [x], [y]), opset_imports=[helper.make_opsetid("", 13)], ir_version=8),
+              FOLDER / "deep.onnx")
+    profile = tidemark.profile(FOLDER / "deep.onnx", np.random.default_rng(1).standard_normal((8, 256), np.float32))
+    interrupted(profile.report, FOLDER / "page.html", after=0.02)
+    assert not (FOLDER / "page.html").exists()
 
 
 def test_link():
