@@ -46,7 +46,7 @@ TMK_NODISCARD enum tmk_status tmk_onnx_load(const char *path,
  * get names. Observers keep running in any ONNX runtime: the model brings ai.tidemark::EdgeObserver
  * along as a model-local function that forwards its input. What was widened stays float32, but the
  * model's inputs and outputs have the types of the file that the graph was read from, with Cast
- * behind and before them.
+ * behind and before them, and a node that rounds to float16 or bfloat16 (Cast) does so.
  *
  * Where the weights take more than 2,000,000,000 bytes (a protobuf ends at 2 GiB) those of 1 KiB
  * and more go to `path`.data, which is written first. */
@@ -57,6 +57,9 @@ TMK_NODISCARD enum tmk_status tmk_onnx_save_split(const struct tmk_graph *graph,
                                                   size_t limit, struct tmk_diag *diag);
 /* So many nodes stand before the graph's own in its file: a Cast for each such input. */
 uint32_t tmk_onnx_leading_casts(const struct tmk_graph *graph);
+/* So many Casts stand behind the node in its file, the last of which has the node's result: a
+ * node that rounds to float16 or bfloat16 does so there, too. */
+uint32_t tmk_onnx_casts_behind(const struct tmk_node *node);
 /* Appends the model, weights and all, to `out`. */
 TMK_NODISCARD enum tmk_status tmk_onnx_encode(const struct tmk_graph *graph, struct tmk_text *out,
                                               struct tmk_diag *diag);

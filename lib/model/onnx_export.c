@@ -40,6 +40,41 @@ static enum tmk_status list_names(struct tmk_onnx_writer *w, struct tmk_value *c
     return TMK_OK;
 }
 
+/* ---- rounding ---- */
+
+/* The half type that the file's node rounds to; else TMK_UNDEFINED. */
+static enum tmk_dtype rounded_to(const struct tmk_node *node) {
+    const struct tmk_value *y = node->n_outputs ? node->outputs[0] : NULL;
+    enum tmk_dtype to = y ? y->type.origin : TMK_UNDEFINED;
+    if (*node->domain || !y || y->type.kind != TMK_TYPE_TENSOR ||
+        tmk_onnx_widened(to) != TMK_FLOAT32)
+        return TMK_UNDEFINED;
+    if (strcmp(node->op, "CastLike") == 0 && node->n_inputs > 1 && node->inputs[1]) {
+        const struct tmk_value *like = node->inputs[1];
+        to = like->kind == TMK_VALUE_INITIALIZER ? like->data.origin : like->type.origin;
+    } else if (tmk_node_int(node, "to", tmk_node_int(node, "output_datatype", 0)) != TMK_FLOAT32) {
+        return TMK_UNDEFINED;
+    }
+    return to == TMK_FLOAT16 || to == TMK_BFLOAT16 ? to : TMK_UNDEFINED;
+}
+
+static bool is_cast(const struct tmk_node *node) {
+    return tmk_node_is(node, TMK_DOMAIN_ONNX, "Cast");
+}
+
+/* Nothing but Cast reads the result, so that it may have the half type itself. */
+static bool stays_half(const struct tmk_node *node) {
+    const struct tmk_value *y = node->outputs[0];
+    bool stays = is_cast(node) && y->n_uses && !y->n_graph_outputs;
+    for (uint32_t i = 0; i < y->n_uses && stays; i++)
+        stays = is_cast(y->uses[i].node);
+    return stays;
+}
+
+uint32_t tmk_onnx_casts_behind(const struct tmk_node *node) {
+    return rounded_to(node) == TMK_UNDEFINED ? 0 : !is_cast(node) ? 2 : !stays_half(node);
+}
+
 /* The node's own name may be taken by another node of the graph: `taken` are those so far. */
 static enum tmk_status write_node(struct tmk_onnx_writer *w, const struct tmk_node *node,
                                   const struct tmk_onnx_names *names, struct tmk_onnx_names *taken,
@@ -64,6 +99,7 @@ static enum tmk_status write_node(struct tmk_onnx_writer *w, const struct tmk_no
     pb->domain = *node->domain ? borrow_text(node->domain) : NULL;
     w->has_observers |= tmk_node_is_observer(node);
     *out = pb;
+    const enum tmk_dtype half = rounded_to(node);
     pb->attribute = tmk_arena_array(&w->arena, node->n_attrs, sizeof *pb->attribute);
     TMK_TRY_ALLOC(pb->attribute, w->diag);
     for (uint32_t i = 0; i < node->n_attrs; i++) {
@@ -71,6 +107,8 @@ static enum tmk_status write_node(struct tmk_onnx_writer *w, const struct tmk_no
         TmkPb__Attribute *to = tmk_onnx_make(w, &tmk_pb__attribute__descriptor);
         TMK_TRY_ALLOC(to, w->diag);
         TMK_TRY(tmk_onnx_write_attr(w, attr, to));
+        if (half != TMK_UNDEFINED && is_cast(node) && strcmp(attr->name, "to") == 0)
+            to->i = half;
         pb->attribute[pb->n_attribute++] = to;
         if (attr->kind != TMK_ATTR_GRAPH && attr->kind != TMK_ATTR_GRAPHS)
             continue;
@@ -112,6 +150,21 @@ static enum tmk_status make_cast(struct tmk_onnx_writer *w, const char *from, co
     TMK_TRY(tmk_onnx_write_attr(w, &attr, made));
     pb->attribute[pb->n_attribute++] = made;
     *out = pb;
+    return TMK_OK;
+}
+
+/* Behind the node that `*at` points to: what rounds its result to a half type, and back. */
+static enum tmk_status write_rounding(struct tmk_onnx_writer *w, const struct tmk_node *node,
+                                      struct tmk_onnx_names *names, TmkPb__Node ***at) {
+    for (uint32_t n = tmk_onnx_casts_behind(node); n; n--) {
+        const char *result = (**at)->output[0];
+        const char *wanted =
+            tmk_arena_printf(&w->arena, "%s_%s", result, n == 1 ? "half" : "exact");
+        const char *name = wanted ? tmk_onnx_free_name(w, names, wanted) : NULL;
+        TMK_TRY_ALLOC(name, w->diag);
+        (**at)->output[0] = borrow_text(name);
+        TMK_TRY(make_cast(w, name, result, n == 1 ? TMK_FLOAT32 : rounded_to(node), ++*at));
+    }
     return TMK_OK;
 }
 
@@ -217,6 +270,8 @@ static enum tmk_status write_value_infos(struct tmk_onnx_writer *w, const struct
                 struct tmk_value inner = *value;
                 memset(inner.type.symbol, 0, sizeof inner.type.symbol);
                 inner.type.has_shape = value->type.has_shape && !value->type.unsure;
+                if (i == 0 && rounded_to(node) != TMK_UNDEFINED && !tmk_onnx_casts_behind(node))
+                    inner.type.dtype = rounded_to(node);
                 TMK_TRY(write_info(w, &inner, tmk_onnx_name_of(w, value), out));
             }
         }
@@ -226,9 +281,10 @@ static enum tmk_status write_value_infos(struct tmk_onnx_writer *w, const struct
 static enum tmk_status write_body(struct tmk_onnx_writer *w, const struct tmk_graph *graph,
                                   struct tmk_onnx_names *names, TmkPb__Graph *pb) {
     pb->name = borrow_text(*graph->name ? graph->name : "graph");
-    pb->node = tmk_arena_array(
-        &w->arena, (size_t)graph->n_inputs + graph->n_nodes + 2 * (size_t)graph->n_outputs,
-        sizeof *pb->node);
+    pb->node = tmk_arena_array(&w->arena,
+                               (size_t)graph->n_inputs + 3 * (size_t)graph->n_nodes +
+                                   2 * (size_t)graph->n_outputs,
+                               sizeof *pb->node);
     TMK_TRY_ALLOC(pb->node, w->diag);
     TMK_TRY(tmk_onnx_name_values(w, graph, names));
     if (!names->outer)
@@ -256,8 +312,11 @@ static enum tmk_status write_body(struct tmk_onnx_writer *w, const struct tmk_gr
     struct tmk_onnx_names taken = {0};
     enum tmk_status status = TMK_OK;
     for (const struct tmk_node *node = graph->first; node && status == TMK_OK; node = node->next) {
-        status = write_node(w, node, names, &taken, &pb->node[pb->n_node]);
-        pb->n_node += status == TMK_OK;
+        TmkPb__Node **at = &pb->node[pb->n_node];
+        status = write_node(w, node, names, &taken, at);
+        if (status == TMK_OK)
+            status = write_rounding(w, node, names, &at);
+        pb->n_node = (size_t)(at - pb->node) + (status == TMK_OK);
     }
     tmk_map_finish(&taken.taken);
     TMK_TRY(status);

@@ -40,8 +40,11 @@ static bool drops_nothing(const struct tmk_rewrite *rw, const struct tmk_node *n
 
 static bool casts_nothing(const struct tmk_node *node) {
     const struct tmk_type *type = &node->inputs[0]->type;
+    const enum tmk_dtype origin = node->outputs[0]->type.origin;
+    const bool rounds = (origin == TMK_FLOAT16 || origin == TMK_BFLOAT16) && origin != type->origin;
     return tmk_node_is(node, TMK_DOMAIN_ONNX, "Cast") && type->dtype != TMK_UNDEFINED &&
-           type->kind == TMK_TYPE_TENSOR && tmk_node_int(node, "to", TMK_UNDEFINED) == type->dtype;
+           type->kind == TMK_TYPE_TENSOR && !rounds &&
+           tmk_node_int(node, "to", TMK_UNDEFINED) == type->dtype;
 }
 
 static bool moves_nothing(const struct tmk_node *node) {

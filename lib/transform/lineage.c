@@ -40,8 +40,9 @@ static struct tmk_value *next_initializer(const struct tmk_graph *graph, uint32_
 static enum tmk_status pair_graphs(struct making *m, const struct tmk_graph *graph,
                                    const struct tmk_graph *file);
 
-/* The file may have nodes before the first, for inputs whose types are widened, and behind the
- * last: for such outputs, and copies of those that are there twice. */
+/* The file may have nodes before the first, for inputs whose types are widened, behind those that
+ * round to half precision, and behind the last: for widened outputs, and copies of those that are
+ * there twice. */
 static enum tmk_status pair_graphs(struct making *m, const struct tmk_graph *graph,
                                    const struct tmk_graph *file) {
     const struct tmk_node *node = graph->first, *in_file = file->first;
@@ -64,12 +65,16 @@ static enum tmk_status pair_graphs(struct making *m, const struct tmk_graph *gra
             return fail_differing(m, node->op);
         if (!tmk_node_is(node, in_file->domain, in_file->op))
             return fail_differing(m, node->op);
+        const struct tmk_node *last = in_file;
+        for (uint32_t n = tmk_onnx_casts_behind(node); n && last; n--)
+            last = last->next;
         for (uint32_t i = 0; i < node->n_outputs; i++) {
+            const struct tmk_node *made_by = i == 0 ? last : in_file;
             if (!node->outputs[i])
                 continue;
-            if (i >= in_file->n_outputs || !in_file->outputs[i])
+            if (!made_by || i >= made_by->n_outputs || !made_by->outputs[i])
                 return fail_differing(m, node->op);
-            pair_values(m, node->outputs[i], in_file->outputs[i]);
+            pair_values(m, node->outputs[i], made_by->outputs[i]);
         }
         for (uint32_t i = 0; i < node->n_attrs; i++) {
             const struct tmk_attr *attr = &node->attrs[i],
@@ -82,6 +87,7 @@ static enum tmk_status pair_graphs(struct making *m, const struct tmk_graph *gra
             for (size_t k = 0; k < n; k++)
                 TMK_TRY(pair_graphs(m, attr->graphs[k], other->graphs[k]));
         }
+        in_file = last;
     }
     return TMK_OK;
 }

@@ -127,6 +127,21 @@ def normalized(net):
     return (1, 3, 9, 9), ["y"]
 
 
+def rounding(net):
+    """Results of Cast and its like in half precision, read as such and as float32, here and in a branch; some leave its range."""
+    half, brain, wide = (dict(to=kind) for kind in (TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.FLOAT))
+    at = net("Cast", net("Cast", net("MatMul", "x", net.weight(6, 8)), **half), **wide)
+    at = net("Add", at, net("Cast", net("CastLike", at, net.const(1, np.float16)), **wide))
+    moved = net("Transpose", net("Cast", at, out="in_half", **half), perm=[1, 0])
+    at = net("Add", at, net("Cast", net("Transpose", moved, perm=[1, 0]), **wide))
+    large = net("Cast", net("Cast", net("Mul", at, net.const(1e5)), **half), **wide)
+    at = net("Add", net("Clip", large, net.const(-7e4), net.const(7e4)), net("Cast", net("Cast", at, **brain), **wide))
+    branch = helper.make_graph([helper.make_node("Cast", [at], ["b"], **half), helper.make_node("Cast", ["b"], ["c"], **wide)], "branch", [],
+                               [helper.make_tensor_value_info("c", TensorProto.FLOAT, None)])
+    net("If", net.const(True, bool), then_branch=branch, else_branch=branch, out="y")
+    return (4, 6), ["y"]
+
+
 NETWORKS = (dense, dense_of_four, dense_to_one, shared_biases, matrices, convolutions, returned)
 
 
@@ -262,6 +277,31 @@ def test_transform_and_instrument_keep_types():
                 found = decibels(wanted, run(made, feeds, True))
                 print(f"{label}: {found:.1f} dB")
                 assert found > (60 if dtype == "float16" else 100), f"{label}: {found} dB"
+
+
+def test_rounding_stays():
+    """In every file that is written of a network: the same bits come out of it, and of what is made of that in turn."""
+    with folder() as path:
+        model, data = path / "model.onnx", path / "data.npz"
+        feeds = make(path, rounding, "float32", 17)
+        wanted = reference(model, feeds)
+        profile(model, data, path / "profile.json")
+        rules = [{"match": {"kind": kind}, "quantize": False} for kind in ("activation", "weight")]
+        (path / "config.json").write_text(json.dumps({"rules": rules}))
+        tidemark("calibrate", path / "profile.json", "--quiet", "-o", path / "enc.json", "--config", path / "config.json")
+        tidemark("export", path / "enc.json", "--model", model, "--to", "qdq", "-o", path / "qdq.onnx")
+        tidemark("instrument", model, "-o", path / "observed.onnx")
+        tidemark("transform", model, "--passes", "all", "-o", path / "passed.onnx", "--lineage", path / "lineage.json")
+        tidemark("transform", path / "passed.onnx", "--passes", "all", "-o", path / "again.onnx")
+        for name in ("qdq", "observed", "passed", "again"):
+            made = path / f"{name}.onnx"
+            onnx.checker.check_model(str(made), full_check=True)
+            assert np.array_equal(wanted, run(made, feeds, False)), name
+        casts = [sum(node.op_type == "Cast" for node in onnx.load(path / f"{name}.onnx").graph.node) for name in ("passed", "again")]
+        assert casts[0] == casts[1], casts
+        read = json.loads(tidemark("graph", path / "passed.onnx", "--json"))["values"]
+        written = json.loads((path / "lineage.json").read_text())["values"]
+        assert {value["id"]: value["name"] for value in written} == {value["id"]: value["name"] for value in read}
 
 
 def test_cache_of_a_half_model_is_remarked_on():
