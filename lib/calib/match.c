@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "calib/select.h"
 
+#include <math.h>
 #include <string.h>
 #include <strings.h>
 
 #include "base/size.h"
 #include "base/text.h"
 #include "calib/net.h"
+
+#define NARROWER 0.99 /* a range so much narrower than the whole's is worth a scale of its own */
 
 /* One of its operands is a constant. */
 static bool is_dense(const struct tmk_net *net, uint32_t node) {
@@ -242,10 +245,70 @@ static uint32_t float_before(const struct tmk_match *m, uint32_t node) {
             continue;
         if (is_node_quantized(m, maker) == TMK_NO)
             return maker;
-        if (m->beside_float[maker] != TMK_NET_NONE)
+        if (m->beside_float[maker] != TMK_NET_NONE && m->beside_float[maker] != maker)
             return m->beside_float[maker];
     }
     return TMK_NET_NONE;
+}
+
+static bool is_paired(const struct tmk_match *m, uint32_t node) {
+    return tmk_traits_are(m->net->nodes[node].traits, TMK_TRAIT_PAIRED);
+}
+
+static bool is_for_qdq(const struct tmk_target *target) {
+    for (size_t i = 0; target && i < target->n_exports; i++)
+        if (strcmp(target->exports[i], "qdq") == 0)
+            return true;
+    return !target;
+}
+
+/* Values at which a QDQ model has no pair: inputs, and what is computed without codes, that no node
+ * reads in codes but those that move them on; and what these make of them. */
+static void find_unpaired(const struct tmk_match *m) {
+    const struct tmk_net *net = m->net;
+    const bool known = m->config->built_in[TMK_RULE_DIRECT] && is_for_qdq(m->config->target);
+    for (uint32_t v = 0; v < net->profile->n_tensors; v++) {
+        const uint32_t maker = net->maker[v];
+        bool is = known && net->varies[v];
+        if (maker != TMK_NET_NONE && net->nodes[maker].traits->class == TMK_OP_DIRECT) {
+            const uint32_t from = tmk_net_input(net, maker, 0);
+            is = is && from < v && m->unpaired[from];
+        } else if (maker != TMK_NET_NONE) {
+            is = is && !is_paired(m, maker);
+        }
+        for (uint32_t k = net->first_use[v]; k < net->first_use[v + 1] && is; k++)
+            is = !is_paired(m, net->uses[k].node) ||
+                 is_node_quantized(m, net->uses[k].node) == TMK_NO;
+        m->unpaired[v] = is;
+    }
+}
+
+static bool has_range(const struct tmk_match *m, uint32_t v, double *width) {
+    const struct tmk_profile_tensor *t = tmk_net_tensor(m->net, v);
+    struct tmk_summary facts;
+    if (!t->stats)
+        return false;
+    tmk_stats_quick_summary(t->stats, &facts);
+    *width = (double)facts.max - (double)facts.min;
+    return isfinite(*width);
+}
+
+/* It moves a part of such a value, whose codes would be coarser under the scale of the whole; or it
+ * moves that part on. */
+static bool takes_part(const struct tmk_match *m, uint32_t node) {
+    const uint32_t x = tmk_net_input(m->net, node, 0);
+    double whole = 0, part = 0;
+    if (x == TMK_NET_NONE || m->net->nodes[node].traits->class != TMK_OP_DIRECT ||
+        !m->unpaired[x] || is_node_quantized(m, node) == TMK_YES)
+        return false;
+    const uint32_t maker = m->net->maker[x];
+    bool takes = maker != TMK_NET_NONE && m->beside_float[maker] == maker;
+    for (uint32_t o = 0; o < m->net->nodes[node].n_outputs && !takes; o++) {
+        const uint32_t y = tmk_net_output(m->net, node, o);
+        takes = y != TMK_NET_NONE && has_range(m, x, &whole) && has_range(m, y, &part) &&
+                part < NARROWER * whole;
+    }
+    return takes;
 }
 
 /* It moves into a result of the model what comes as its input, as caches of keys and values do. */
@@ -326,12 +389,15 @@ static void find_more_bits(const struct tmk_match *m) {
 
 /* Nodes stand in the order of their results' IDs, so operands come first. */
 void tmk_match_beside_float(const struct tmk_match *m) {
+    find_unpaired(m);
     for (uint32_t i = 0; i < m->net->n_nodes; i++) {
         const bool follows =
             is_follower(m, i) || (m->config->quantize_sensitive != TMK_YES && is_bias_add(m, i));
         m->beside_float[i] = TMK_NET_NONE;
         if (follows && is_node_quantized(m, i) != TMK_YES)
             m->beside_float[i] = float_before(m, i);
+        if (m->beside_float[i] == TMK_NET_NONE && takes_part(m, i))
+            m->beside_float[i] = i;
     }
     for (uint32_t i = m->net->n_nodes; i-- > 0;)
         if ((m->config->quantize_sensitive != TMK_YES || moves_constants(m, i)) &&

@@ -280,6 +280,11 @@ static enum tmk_status say_default(struct select *s, uint32_t v, uint32_t node) 
     if (s->match.skipped_first[node] || s->match.skipped_last[node])
         return set_reason(s, v, "float for %s '%s': left by %s", n->op, n->name,
                           s->match.skipped_first[node] ? "skip_first_layer" : "skip_last_layer");
+    const uint32_t moved = tmk_net_input(s->net, node, 0);
+    if (beside == node && moved != TMK_NET_NONE && s->match.unpaired[moved])
+        return set_reason(s, v,
+                          "float for %s '%s': it moves a part of '%s', whose codes none reads",
+                          n->op, n->name, tmk_net_tensor(s->net, moved)->name);
     if (beside == node || (beside == TMK_NET_NONE && tmk_match_default(&s->match, node) != TMK_NO &&
                            tmk_net_tensor(s->net, v)->kind == TMK_PROFILE_OUTPUT))
         return set_reason(s, v, "an output of the model, in float as %s '%s' computes it", n->op,
@@ -527,14 +532,15 @@ enum tmk_status tmk_select(const struct tmk_net *net, const struct tmk_config *c
     bool *first = tmk_arena_array(arena, net->n_nodes, sizeof *first),
          *last = tmk_arena_array(arena, net->n_nodes, sizeof *last);
     uint32_t *beside = tmk_arena_array(arena, net->n_nodes, sizeof *beside);
-    bool *more_bits = tmk_arena_array(arena, net->n_nodes, sizeof *more_bits);
+    bool *more_bits = tmk_arena_array(arena, net->n_nodes, sizeof *more_bits),
+         *unpaired = tmk_arena_array(arena, n, sizeof *unpaired);
     float *wide = tmk_arena_array(arena, net->n_nodes, sizeof *wide);
     TMK_TRY_ALLOC(out->picks && out->general && out->use_pick && out->reason && out->bias_of &&
                       out->accumulates && out->matched && s.is_bias_add && s.unusable && s.role &&
-                      first && last && beside && more_bits && wide,
+                      first && last && beside && more_bits && unpaired && wide,
                   diag);
-    s.match = (struct tmk_match){net,         config, s.is_bias_add, first,     last,
-                                 &s.patterns, wide,   beside,        more_bits, out->matched};
+    s.match = (struct tmk_match){net,  config, s.is_bias_add, first,        last,    &s.patterns,
+                                 wide, beside, more_bits,     out->matched, unpaired};
     enum tmk_status status = tmk_patterns_init(&s.patterns, net, diag);
     if (status == TMK_OK)
         status = tmk_find_wide(net, config, &s.patterns, wide, diag);

@@ -103,6 +103,7 @@ struct tmk_match {
     bool *more_bits;        /* [n_nodes], set by tmk_match_beside_float: its values have the
                                config's type for what 8 bits ruin */
     uint32_t *matched;      /* [config->n_rules], counts */
+    bool *unpaired;         /* [n_tensors], set by tmk_match_beside_float: no QDQ model has codes */
 };
 
 /* As the node `reader` has it: what rules of operators say applies that read it and, but for

@@ -83,8 +83,10 @@ enum tmk_trait {
     TMK_TRAIT_SHAPE_ONLY = 128, /* reads its operands' shapes, never their elements */
     TMK_TRAIT_QUANTIZED = 256,  /* computes with codes, or makes numbers of them */
     TMK_TRAIT_RECODES = 512,    /* quantizes or dequantizes, and does nothing else */
-    TMK_TRAIT_ROWS = 4096, /* result 0 has the axes of operand 0, but for its own last (or those
-                              from `axis` on): a row is made for the same indices */
+    TMK_TRAIT_ROWS = 4096,   /* result 0 has the axes of operand 0, but for its own last (or those
+                                from `axis` on): a row is made for the same indices */
+    TMK_TRAIT_PAIRED = 8192, /* of no class DIRECT: QDQ models as ONNX Runtime makes them have codes
+                                at its operands and results */
     TMK_TRAIT_SENSITIVE = 1024, /* 8-bit operands or results lose much of its accuracy: quotients,
                                    roots, exponentials, phases, long sums, normalizations */
 };

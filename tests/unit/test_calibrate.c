@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include <tidemark/encodings.h>
+#include <tidemark/target.h>
 
 #include "base/file.h"
 #include "calib/method.h"
@@ -380,6 +381,27 @@ TEST(test_what_moves_or_clips_floats_stays_float) {
     all = calibrated(p, NULL, "{\"rules\":[{\"match\":{\"name\":\"t\"},\"quantize\":false}]}");
     assert_non_null(tmk_encodings_find(all, 2, "m", 0));
     tmk_encodings_destroy(&all);
+    tmk_profile_destroy(&p);
+}
+
+TEST(test_a_part_of_an_input_has_its_own_scale) {
+    struct tmk_profile *p = new_profile();
+    struct tmk_target *target = NULL;
+    must(tmk_target_open("litert", &target, DIAG));
+    add(p, "x", TMK_PROFILE_INPUT, wide_ramp, N, -1);
+    result(p, "s", "s", "Slice", ramp, 0, TMK_NET_NONE);
+    result(p, "f", "f", "Flatten", ramp, 1, TMK_NET_NONE);
+    result(p, "t", "t", "Tanh", ramp, 2, TMK_NET_NONE);
+    for (int turn = 0; turn < 3; turn++) { /* then with codes of the whole: target's, reader's */
+        if (turn == 2)
+            result(p, "u", "u", "Sigmoid", ramp, 0, TMK_NET_NONE);
+        struct tmk_calibrate_options options = {.target = turn == 1 ? target : NULL};
+        struct tmk_encodings *all = calibrated(p, &options, NULL);
+        assert_int_equal(strstr(reason(all, 0), "it moves a part of 'x'") != NULL, turn == 0);
+        assert_int_equal(item(all, 2)->high[0] < 5, turn == 0);
+        tmk_encodings_destroy(&all);
+    }
+    tmk_target_close(&target);
     tmk_profile_destroy(&p);
 }
 

@@ -8,10 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "export/qdq.h"
 #include "export/quantized.h"
 #include "graph/graph.h"
 #include "graph_text/read.h"
 #include "ops/ops.h"
+#include "traits/traits.h"
 
 struct qdq_case {
     struct tmk_graph *graph;
@@ -557,6 +559,17 @@ TEST(softmax_over_several_axes_becomes_one_of_a_matrix) {
           13);
     assert_int_equal(tmk_node_int(c.graph->outputs[0]->producer, "axis", 9), 1);
     end(&c);
+}
+
+TEST(traits_name_the_operators_that_get_pairs) {
+    uint32_t n;
+    const struct tmk_traits *rows = tmk_traits_list(&n);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct tmk_node node = {.domain = rows[i].domain, .op = rows[i].op};
+        if (rows[i].class != TMK_OP_DIRECT &&
+            tmk_traits_are(&rows[i], TMK_TRAIT_PAIRED) != tmk_qdq_knows(&node))
+            fail_msg("%s", rows[i].op);
+    }
 }
 
 TEST(what_has_another_meaning_is_refused) {
