@@ -210,8 +210,8 @@ struct tmk_calibrate_options {
     bool pow2_requant;
     const char *config; /* a file of choices by operator, name, ID and kind; NULL: none */
     /* What 8 bits ruin (tidemark/patterns.h), and operators that neither multiply by weights nor
-     * move what these compute: "float", the default, "quantize", or "uint16" or "int16": in this type
-     * where activations have 8 bits. NULL: as the config. */
+     * move what these compute: "float", the default, "quantize", or "uint16" or "int16": in this
+     * type where activations have 8 bits. NULL: as the config. */
     const char *sensitive;
     /* Its table holds under the config (tidemark/target.h). NULL: none. */
     const struct tmk_target *target;
