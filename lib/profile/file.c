@@ -197,12 +197,8 @@ static enum tmk_status is_written_as_hdf5(enum tmk_file_kind kind, const char *p
         return tmk_fail(diag, TMK_ARGUMENT,
                         "%s: the name says no format; %s is written as .json, .h5 or .hdf5", path,
                         tmk_file_kind_text(kind));
-    if (hdf5 && !tmk_profile_has_hdf5())
-        return tmk_fail(diag, TMK_UNSUPPORTED,
-                        "%s: this build has no HDF5; write .json, or build with -Dhdf5=enabled",
-                        path);
     *out = hdf5;
-    return TMK_OK;
+    return hdf5 ? tmk_profile_load_hdf5(path, diag) : TMK_OK;
 }
 
 static enum tmk_status can_write(enum tmk_file_kind kind, const char *path, struct tmk_diag *diag) {

@@ -79,8 +79,9 @@ bool tmk_profile_grow(void *array, uint32_t n, size_t size); /* array: its addre
 TMK_NODISCARD enum tmk_status tmk_profile_write_hdf5(const struct tmk_profile *profile,
                                                      struct tmk_outfile *out,
                                                      struct tmk_diag *diag);
-/* Is HDF5 part of this build? */
-bool tmk_profile_has_hdf5(void);
+/* Before the first of the calls that write HDF5. TMK_UNSUPPORTED in a build without it, or where the
+ * library is gone; `path` is for the message. May be called by any thread, any number of times. */
+TMK_NODISCARD enum tmk_status tmk_profile_load_hdf5(const char *path, struct tmk_diag *diag);
 TMK_NODISCARD enum tmk_status tmk_profile_read_hdf5(const char *path, struct tmk_profile *profile,
                                                     struct tmk_diag *diag);
 

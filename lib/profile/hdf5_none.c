@@ -4,25 +4,20 @@
 #include "profile/format.h"
 #include "profile/lineage_format.h"
 
-static enum tmk_status cannot_write(const struct tmk_outfile *out, struct tmk_diag *diag) {
-    return tmk_fail(diag, TMK_UNSUPPORTED,
-                    "%s: this build has no HDF5; write .json, or build with -Dhdf5=enabled",
-                    out->path);
-}
-
 static enum tmk_status cannot_read(struct tmk_diag *diag) {
     return tmk_fail(diag, TMK_UNSUPPORTED,
                     "an HDF5 file, but this build has no HDF5; build with -Dhdf5=enabled");
 }
 
-bool tmk_profile_has_hdf5(void) {
-    return false;
+enum tmk_status tmk_profile_load_hdf5(const char *path, struct tmk_diag *diag) {
+    return tmk_fail(diag, TMK_UNSUPPORTED,
+                    "%s: this build has no HDF5; write .json, or build with -Dhdf5=enabled", path);
 }
 
 enum tmk_status tmk_profile_write_hdf5(const struct tmk_profile *profile, struct tmk_outfile *out,
                                        struct tmk_diag *diag) {
     (void)profile;
-    return cannot_write(out, diag);
+    return tmk_profile_load_hdf5(out->path, diag);
 }
 
 enum tmk_status tmk_profile_read_hdf5(const char *path, struct tmk_profile *profile,
@@ -35,7 +30,7 @@ enum tmk_status tmk_profile_read_hdf5(const char *path, struct tmk_profile *prof
 enum tmk_status tmk_lineage_write_hdf5(const struct tmk_lineage_record *record,
                                        struct tmk_outfile *out, struct tmk_diag *diag) {
     (void)record;
-    return cannot_write(out, diag);
+    return tmk_profile_load_hdf5(out->path, diag);
 }
 
 enum tmk_status tmk_lineage_read_hdf5(const char *path, struct tmk_lineage_record **out,

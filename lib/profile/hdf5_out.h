@@ -4,7 +4,6 @@
 #ifndef TMK_PROFILE_HDF5_OUT_H
 #define TMK_PROFILE_HDF5_OUT_H
 
-#include <hdf5.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -13,6 +12,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "profile/hdf5_calls.h"
 #include "profile/hdf5_table.h"
 
 /* Writing HDF5: identifiers that are closed together, errors that stick. Built only where HDF5 is

@@ -2,7 +2,6 @@
 /* A profile as HDF5. The file is built in memory (it is compressed, and much smaller than the
  * profile itself), so that a full disk meets our own write, not a library that cannot close its
  * file any more. */
-#include <hdf5_hl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -371,10 +370,6 @@ static enum tmk_status write_parts(struct writer *w) {
         tmk_h5_release(&w->h5, mark);
     }
     return TMK_OK;
-}
-
-bool tmk_profile_has_hdf5(void) {
-    return true;
 }
 
 enum tmk_status tmk_profile_write_hdf5(const struct tmk_profile *profile, struct tmk_outfile *out,

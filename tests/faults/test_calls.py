@@ -30,7 +30,7 @@ TEMPORARY = ".tidemark-"
 
 # In the order of CALLS in fail_calls.c.
 CALLS = ["any", "open", "write", "fsync", "fchmod", "linkat", "renameat2", "unlinkat", "unlink", "remove", "close", "read", "pread", "mmap",
-         "fstat", "stat"]
+         "fstat", "stat", "dlopen"]
 WRITING = {
     "open": ["ENOSPC", "EDQUOT", "EROFS", "EIO", "EACCES", "EMFILE", "EINTR", "EOPNOTSUPP"],
     "write": ["ENOSPC", "EDQUOT", "EIO", "EINTR", "short", "zero"],
@@ -237,6 +237,16 @@ def report(results):
     return lines
 
 
+def check_missing_library(bench):
+    """An HDF5 library that is gone is told before the run, in one line."""
+    for command in commands.commands():
+        if command.name == "profile to HDF5":
+            for at in range(1, bench.run(command, NOTHING)[2]["dlopen"] + 1):
+                status, said, _ = bench.run(command, FILES, None, f"dlopen:{at}:EIO")
+                assert status == BAD_INPUT and said.count("\n") == 1 and "HDF5 library cannot be loaded" in said, (status, said)
+                assert (bench.out / "p.h5").read_bytes() == OLD
+
+
 def put_into(page, lines):
     begin, end = "<!-- table: begin (made by tests/faults/test_calls.py) -->", "<!-- table: end -->"
     text = page.read_text()
@@ -262,6 +272,7 @@ def main():
             if outcome == WRONG:
                 print(f"WRONG: {fault.command.name}, {fault.there}: {fault.table} {fault.call}:{fault.at}"
                       f"{'+' if fault.later else ''}:{fault.how}: {remark}", flush=True)
+        check_missing_library(bench)
         commands.clear(bench.out)
         bench.out.rmdir()
     wrong = sum(outcome == WRONG for _, outcome, _ in results)

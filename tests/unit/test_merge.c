@@ -247,7 +247,7 @@ static void write_as(const struct tmk_profile *p, const char *name, struct tmk_b
 
 static void assert_same_as(const struct tmk_profile *a, const struct tmk_profile *b) {
     static const char *const names[][2] = {{"a.json", "b.json"}, {"a.h5", "b.h5"}};
-    for (int i = 0; i <= (int)tmk_profile_has_hdf5(); i++) {
+    for (int i = 0; i <= TMK_TEST_HDF5; i++) {
         struct tmk_buf *x, *y;
         write_as(a, names[i][0], &x);
         write_as(b, names[i][1], &y);
@@ -262,7 +262,7 @@ static void assert_same_as(const struct tmk_profile *a, const struct tmk_profile
 static void pass_through(struct tmk_profile **p, bool per_sample) {
     char path[128];
     uint32_t way = roll(6);
-    if (way > 1 || (way == 0 && per_sample) || (way == 1 && !tmk_profile_has_hdf5()))
+    if (way > 1 || (way == 0 && per_sample) || (way == 1 && !TMK_TEST_HDF5))
         return;
     in_folder(way == 0 ? "pass.json" : "pass.h5", path);
     must(tmk_profile_write(*p, path, DIAG));
@@ -533,7 +533,7 @@ TEST(files_are_merged_and_named) {
         char name[32];
         struct tmk_profile *part = shard(chosen, i, false);
         snprintf(name, sizeof name, "part%u.%s", i,
-                 i % 2 && tmk_profile_has_hdf5() ? "h5" : "json");
+                 i % 2 && TMK_TEST_HDF5 ? "h5" : "json");
         must(tmk_profile_write(part, in_folder(name, paths[i]), DIAG));
         tmk_profile_destroy(&part);
         list[i] = paths[i];
