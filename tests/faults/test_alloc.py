@@ -25,6 +25,7 @@ IMAGE = "color=grey,resize=3x3"
 # Faults of libraries without a workaround, "library" in the table; see docs/memory-faults.md.
 EXCEPTIONS = (("libdnnl", "ended by SIG"), ("libzip", "status 3: .*(zip archive|unpacked)"),
               ("libhdf5", "ended by SIG|status 3: |status 4: |not one line|status 0, but said"),
+              ("dlopen+", "ended by SIG|not one line|status [0-9]+, but said|status 3: .*HDF5 library cannot be loaded"),
               ("", "status 3: .*(HDF5 library crashes|HDF5: )"), ("libgomp", "not one line.*libgomp: Out of memory"))
 ONE_THREAD = ["--threads", 1, "--quiet"]
 TOLD = 6

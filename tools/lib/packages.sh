@@ -11,7 +11,7 @@ build_packages=(
 # of calls of helper programs; everything else works without.
 # tools/check installs them where it can.
 optional_packages=(libopenmpi-dev openmpi-bin chromium python3-dev cppcheck libseccomp-dev)
-check_packages=(libcmocka-dev python3 python3-venv)
+check_packages=(libcmocka-dev g++ python3 python3-venv)
 # From PyPI, into a virtual environment: tests compare with them, tools/site makes the pages of the documentation.
 python_packages=(onnx onnxruntime numpy h5py jsonschema pillow sphinx myst-parser furo hypothesis mypy)
 python_modules=(onnx onnxruntime numpy h5py jsonschema PIL sphinx myst_parser furo hypothesis mypy)
