@@ -17,28 +17,26 @@ struct tmk_hdf5_calls tmk_hdf5_calls;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static bool is_loaded;
 
-static void *open_library(const char *name, const char **missing) {
-    void *library = *missing ? NULL : dlopen(name, RTLD_NOW | RTLD_LOCAL);
-    *missing = library ? NULL : name;
-    return library;
-}
-
+/* *missing becomes the name where the library has none of it. */
 static void find(void *library, const char *name, void *pointer, const char **missing) {
-    void *found = *missing ? NULL : dlsym(library, name);
+    void *found = dlsym(library, name);
     if (found)
         memcpy(pointer, &found, sizeof found);
-    else if (!*missing)
+    else
         *missing = name;
 }
 
-/* NULL, or what there is not. */
+/* NULL, or the library or function that is missing. */
 static const char *load(void) {
     const char *missing = NULL;
-    void *library = open_library(TMK_HDF5_LIBRARY, &missing);
+    void *library = dlopen(TMK_HDF5_LIBRARY, RTLD_NOW | RTLD_LOCAL),
+         *high_level = dlopen(TMK_HDF5_HL_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    if (!library || !high_level)
+        return library ? TMK_HDF5_HL_LIBRARY : TMK_HDF5_LIBRARY;
 #define X(name) find(library, #name, &tmk_hdf5_calls.name, &missing);
     TMK_HDF5_CALLS(X)
-    if (!missing)
-        library = open_library(TMK_HDF5_HL_LIBRARY, &missing);
+#undef X
+#define X(name) find(high_level, #name, &tmk_hdf5_calls.name, &missing);
     TMK_HDF5_HL_CALLS(X)
 #undef X
     return missing;
