@@ -570,8 +570,8 @@ enum tmk_status tmk_check_ending(const char *path, const char *endings, struct t
     const char *name = tmk_base_name(path), *dot = strrchr(name, '.');
     if (!dot || dot == name || has_word(endings, dot + 1) || !has_word(formats, dot + 1))
         return TMK_OK;
-    return tmk_fail(diag, TMK_ARGUMENT, "%s: what is written is no %s; its name ends in .%.*s",
-                    path, dot, (int)strcspn(endings, " "), endings);
+    return tmk_fail(diag, TMK_ARGUMENT, "%s: this output is not written as %s; name it .%.*s", path,
+                    dot, (int)strcspn(endings, " "), endings);
 }
 
 enum tmk_status tmk_can_write(const char *path, const char *endings, struct tmk_diag *diag) {
