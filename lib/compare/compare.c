@@ -119,15 +119,13 @@ static void drop_copies(void *context, void *record) {
 }
 
 /* Once, not with every batch. */
-static enum tmk_status compare_constants(struct tmk_comparison *c,
-                                         const struct tmk_run_options *options,
+static enum tmk_status compare_constants(struct tmk_comparison *c, struct tmk_run_events *events,
                                          struct tmk_diag *diag) {
-    struct tmk_run_events events = options->events;
     for (uint32_t i = 0; i < c->n_pairs; i++) {
         struct tmk_compared_pair *pair = &c->pairs[i];
         if (!is_constant(pair))
             continue;
-        if (tmk_running_stops(&events))
+        if (tmk_running_stops(events))
             return tmk_fail(diag, TMK_INTERRUPTED, "stopped while weights were compared");
         tmk_error_add(&pair->errors, &pair->left.value->data, pair->left.encoding,
                       &pair->right.value->data, pair->right.encoding);
@@ -142,8 +140,7 @@ static enum tmk_status keep_value(const struct tmk_comparison *c,
                : TMK_OK;
 }
 
-static enum tmk_status prepare_graphs(struct tmk_comparison *c,
-                                      const struct tmk_run_options *options,
+static enum tmk_status prepare_graphs(struct tmk_comparison *c, struct tmk_run_events *events,
                                       struct tmk_diag *diag) {
     for (uint32_t i = 0; i < c->n_pairs; i++) {
         TMK_TRY(keep_value(c, &c->pairs[i].left, diag));
@@ -151,7 +148,7 @@ static enum tmk_status prepare_graphs(struct tmk_comparison *c,
     }
     for (uint32_t i = 0; i < c->n_graphs; i++)
         tmk_graph_number(c->graphs[i]);
-    return compare_constants(c, options, diag);
+    return compare_constants(c, events, diag);
 }
 
 enum tmk_status tmk_compare_run(struct tmk_comparison *comparison,
@@ -167,7 +164,7 @@ enum tmk_status tmk_compare_run(struct tmk_comparison *comparison,
     struct tmk_run_options mine = *options;
     struct tmk_running run = {.options = &mine};
     mine.data.batch = options->data.batch ? options->data.batch : 1;
-    enum tmk_status status = prepare_graphs(comparison, options, diag);
+    enum tmk_status status = prepare_graphs(comparison, &mine.events, diag);
     if (status == TMK_OK)
         status = tmk_running_open(&run, comparison->graphs[0], diag);
     if (status == TMK_OK && comparison->series) {
