@@ -35,12 +35,14 @@ struct delta_net {
 
 static enum tmk_status read_rule(const struct tmk_node *node, const struct tmk_tensor *const *in,
                                  uint32_t n, struct delta_net *d, struct tmk_diag *diag) {
+    static const enum gate gates[] = {GATE_NONE, GATE_SOFTPLUS, GATE_SOFTPLUS, GATE_SIGMOID,
+                                      GATE_SIGMOID};
     int gate, beta;
     struct tmk_recurrent_heads *r = &d->heads;
     TMK_TRY(tmk_read_update_rule(node, r, diag));
     TMK_TRY(tmk_choice(node, "gate_activation", "none softplus qwen sigmoid kda", &gate, diag));
     TMK_TRY(tmk_choice(node, "beta_activation", "none sigmoid", &beta, diag));
-    d->gate = (enum gate)((gate + 1) / 2); /* two names of each */
+    d->gate = gates[gate];
     d->beta_sigmoid = beta != 0;
     d->normalized = tmk_node_int(node, "qk_l2_norm", 0) != 0;
     if (tmk_node_int(node, "state_update_capacity", 0) != 0 || tmk_operand(in, n, IN_CAPTURE))

@@ -141,7 +141,8 @@ static enum tmk_status count_tensors(uint32_t n_in, uint32_t n_out, uint32_t sta
 }
 
 static enum tmk_status infer_step(struct tmk_infer *infer) {
-    const uint32_t states = infer->node->row->min_out - 1; /* the least is one tensor */
+    /* The fewest outputs are those of one tensor: it and its states. */
+    const uint32_t states = infer->node->row->min_out - 1;
     struct tmk_diag *diag = infer->diag;
     uint32_t n;
     TMK_TRY(count_tensors(infer->n_in, infer->n_out, states, &n, diag));
