@@ -18,6 +18,10 @@ static inline unsigned tmk_contrib_code(const uint8_t *packed, size_t i, size_t 
     return packed[bit / 8] >> bit % 8 & ((1u << bits) - 1);
 }
 
+/* out[i] = (code i - zero) * scale, for n codes. */
+void tmk_contrib_widen(const uint8_t *packed, size_t n, size_t bits, float zero, float scale,
+                       float *out);
+
 /* TMK_GRAPH when input i, which stands after optional ones, is absent. */
 static inline enum tmk_status tmk_contrib_need(const struct tmk_infer *infer, uint32_t i,
                                                const char *what) {

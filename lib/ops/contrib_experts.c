@@ -181,18 +181,18 @@ static enum tmk_status infer_experts(struct tmk_infer *infer) {
 
 static void widen_row(const struct layer *l, size_t expert, size_t row, float *out) {
     const size_t at = expert * l->n + row, bytes = l->k * l->bits / 8,
-                 blocks = l->block ? l->k / l->block : 1;
+                 blocks = l->block ? l->k / l->block : 1, n = l->block ? l->block : l->k;
     const uint8_t *codes = (const uint8_t *)l->weights->data + at * bytes,
                   *zeros = l->zeros ? l->zeros->data : NULL;
     const float *scales = (const float *)l->scales->data + at * blocks;
     if (zeros)
         zeros += l->block ? at * ((blocks * l->bits + 7) / 8) : expert * ((l->n * l->bits + 7) / 8);
     float zero = (float)(1u << (l->bits - 1));
-    for (size_t k = 0; k < l->k; k++) {
-        const size_t block = l->block ? k / l->block : 0;
-        if (zeros && (k == 0 || (l->block && k % l->block == 0)))
+    for (size_t block = 0; block < blocks; block++) {
+        if (zeros)
             zero = (float)tmk_contrib_code(zeros, l->block ? block : row, l->bits);
-        out[k] = ((float)tmk_contrib_code(codes, k, l->bits) - zero) * scales[block];
+        tmk_contrib_widen(codes + block * n * l->bits / 8, n, l->bits, zero, scales[block],
+                          out + block * n);
     }
 }
 

@@ -112,27 +112,48 @@ static float zero_of(const struct tmk_tensor *zeros, const struct sizes *s, size
     return ((const float *)zeros->data)[row * s->blocks + block];
 }
 
+static inline __attribute__((always_inline)) void
+widen(const uint8_t *packed, size_t n, size_t bits, float zero, float scale, float *out) {
+    const size_t several = 8 / bits; /* in a byte */
+    for (size_t i = 0; i < n / several; i++)
+        for (size_t j = 0; j < several; j++)
+            out[i * several + j] =
+                ((float)(int)(packed[i] >> j * bits & ((1u << bits) - 1)) - zero) * scale;
+    for (size_t i = n - n % several; i < n; i++)
+        out[i] = ((float)tmk_contrib_code(packed, i, bits) - zero) * scale;
+}
+
+void tmk_contrib_widen(const uint8_t *packed, size_t n, size_t bits, float zero, float scale,
+                       float *out) {
+    if (bits == 2)
+        widen(packed, n, 2, zero, scale, out);
+    else if (bits == 4)
+        widen(packed, n, 4, zero, scale, out);
+    else
+        widen(packed, n, 8, zero, scale, out);
+}
+
 static void widen_row(struct tmk_run *run, const struct sizes *s, size_t row, float *out) {
     const uint8_t *codes = (const uint8_t *)run->in[IN_B]->data + row * s->row_bytes;
     const float *scales = (const float *)run->in[IN_SCALES]->data + row * s->blocks;
     const struct tmk_tensor *zeros = tmk_run_in(run, IN_ZEROS),
                             *groups = tmk_run_in(run, IN_GROUPS);
-    const int32_t *group = groups ? groups->data : NULL;
-    float zero = 0;
-    for (size_t k = 0; k < s->k; k++) {
-        size_t block = k / s->block;
-        if (group)
-            block = (size_t)group[k];
-        if (group || k % s->block == 0)
-            zero = zero_of(zeros, s, row, block);
-        out[k] = ((float)tmk_contrib_code(codes, k, s->bits) - zero) * scales[block];
+    for (size_t k = 0; groups && k < s->k; k++) {
+        const size_t block = (size_t)((const int32_t *)groups->data)[k];
+        out[k] = ((float)tmk_contrib_code(codes, k, s->bits) - zero_of(zeros, s, row, block)) *
+                 scales[block];
+    }
+    for (size_t block = 0; !groups && block < s->blocks; block++) {
+        const size_t first = block * s->block, left = s->k - first;
+        tmk_contrib_widen(codes + first * s->bits / 8, left < s->block ? left : s->block, s->bits,
+                          zero_of(zeros, s, row, block), scales[block], out + first);
     }
 }
 
-/* y = A times what `widen` makes of rows of B, with a bias if there is one. */
+/* y = A times what `widen_of` makes of rows of B, with a bias if there is one. */
 static enum tmk_status
 multiply_rows(struct tmk_run *run, struct sizes s, const struct tmk_tensor *bias,
-              void (*widen)(struct tmk_run *, const struct sizes *, size_t row, float *out)) {
+              void (*widen_of)(struct tmk_run *, const struct sizes *, size_t row, float *out)) {
     struct tmk_tensor *y = tmk_run_out(run, 0);
     float *rows, *part, *panel;
     if (tmk_tensor_count(y) == 0)
@@ -144,7 +165,7 @@ multiply_rows(struct tmk_run *run, struct sizes s, const struct tmk_tensor *bias
     for (size_t first = 0; first < s.n; first += TMK_GEMM_COLUMNS) {
         const size_t n = s.n - first < TMK_GEMM_COLUMNS ? s.n - first : TMK_GEMM_COLUMNS;
         for (size_t i = 0; i < n; i++)
-            widen(run, &s, first + i, rows + i * s.k);
+            widen_of(run, &s, first + i, rows + i * s.k);
         tmk_gemm_transposed(s.m, n, s.k, run->in[IN_A]->data, s.k, rows, s.k, part, panel);
         for (size_t i = 0; i < s.m; i++)
             for (size_t j = 0; j < n; j++)
