@@ -31,7 +31,7 @@ static void gather_panel(const float *x, size_t plane, const int64_t *table, siz
         const float *from = x + channel * plane;
         for (size_t j = 0; j < n; j++)
             panel[tmk_gemm_at(depth, k, j)] = at[j] < 0 ? 0 : from[at[j]];
-        for (size_t j = n; j % TMK_GEMM_LANES != 0; j++)
+        for (size_t j = n; j % TMK_VMATH_LANES != 0; j++)
             panel[tmk_gemm_at(depth, k, j)] = 0;
         if (++tap == taps) {
             tap = 0;
@@ -72,7 +72,7 @@ static void add_bias(const struct tmk_conv *conv, size_t area) {
             conv->y[i * area + j] += conv->bias[i % channels];
 }
 
-/* y = the convolution, each element a sum over (input channel, tap) in the order of tmk_gemm_block,
+/* y = the convolution, each element a sum over (input channel, tap) in the order of tmk_gemm,
  * the bias added last. Scratch from `run`. */
 static enum tmk_status tmk_convolve(const struct tmk_conv *conv, struct tmk_run *run) {
     const struct tmk_window *window = &conv->window;
@@ -97,7 +97,16 @@ static enum tmk_status tmk_convolve(const struct tmk_conv *conv, struct tmk_run 
             for (size_t k = 0; k < sum && !by_hand; k += TMK_GEMM_DEPTH) {
                 size_t depth = sum - k < TMK_GEMM_DEPTH ? sum - k : TMK_GEMM_DEPTH;
                 gather_panel(x, plane, table, taps, k, depth, n, panel);
-                tmk_gemm_block(conv->out, n, depth, w + k, sum, 1, panel, y, area, k > 0);
+                tmk_vpanel(&(struct tmk_vpanel){.rows = conv->out,
+                                                .columns = n,
+                                                .depth = depth,
+                                                .a = w + k,
+                                                .a_row = sum,
+                                                .a_depth = 1,
+                                                .panel = panel,
+                                                .c = y,
+                                                .c_step = area,
+                                                .add = k > 0});
             }
         }
     }

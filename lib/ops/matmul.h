@@ -8,6 +8,7 @@
 #include <stddef.h>
 
 #include "ops/ops.h"
+#include "ops/vmath.h"
 
 /* [batch..., m, k] times [batch..., k, n], batches broadcast. */
 struct tmk_matmul {
@@ -37,22 +38,16 @@ TMK_NODISCARD enum tmk_status tmk_run_gemm(struct tmk_run *run);
  * sums being added in ascending order: the bits of an element depend on its row of A and its column
  * of B only, not on where it stands nor on how many there are. */
 
-/* A panel holds up to COLUMNS columns and DEPTH rows of B, LANES columns after LANES columns. */
-enum { TMK_GEMM_LANES = 8, TMK_GEMM_COLUMNS = 64, TMK_GEMM_DEPTH = 256 };
+/* A panel (tmk_vpanel) holds up to COLUMNS columns and DEPTH rows of B. */
+enum { TMK_GEMM_COLUMNS = 64, TMK_GEMM_DEPTH = 256 };
 
 /* Bytes of scratch for one panel. */
 #define TMK_GEMM_PANEL (sizeof(float) * TMK_GEMM_COLUMNS * TMK_GEMM_DEPTH)
 
-/* Where column j of row k of a panel with `depth` rows lies. Columns up to the next multiple of
- * LANES must be filled too (their products are thrown away). */
+/* Where column j of row k of a panel with `depth` rows lies. */
 static inline size_t tmk_gemm_at(size_t depth, size_t k, size_t j) {
-    return (j / TMK_GEMM_LANES * depth + k) * TMK_GEMM_LANES + j % TMK_GEMM_LANES;
+    return (j / TMK_VMATH_LANES * depth + k) * TMK_VMATH_LANES + j % TMK_VMATH_LANES;
 }
-
-/* c[i * c_step + j] = (add: itself +) sum over k < depth of a[i * a_row + k * a_depth] * panel[k,
- * j]. */
-void tmk_gemm_block(size_t rows, size_t columns, size_t depth, const float *a, size_t a_row,
-                    size_t a_depth, const float *panel, float *c, size_t c_step, bool add);
 
 struct tmk_gemm {
     size_t m, n, k;

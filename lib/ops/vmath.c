@@ -93,3 +93,7 @@ void tmk_vtranspose(const void *from, size_t from_step, void *to, size_t to_step
 void tmk_vdots(const struct tmk_vdots *dots) {
     tmk_vmath_at(0)->dots(dots);
 }
+
+void tmk_vpanel(const struct tmk_vpanel *panel) {
+    tmk_vmath_at(0)->panel(panel);
+}

@@ -77,4 +77,20 @@ struct tmk_vdots {
 };
 void tmk_vdots(const struct tmk_vdots *dots);
 
+/* c[i, j] = (add: itself +) sum over k < depth of a[i, k] panel[k, j], in ascending order of k.
+ * Products and sums are rounded to float one by one: an element has the same bits wherever it
+ * stands, on every processor. a[i, k] is a[i * a_row + k * a_depth]. The panel has groups of
+ * TMK_VMATH_LANES columns, each [depth][TMK_VMATH_LANES]; the last group has all its columns, whose
+ * products beyond `columns` are thrown away. */
+struct tmk_vpanel {
+    size_t rows, columns, depth;
+    const float *a;
+    size_t a_row, a_depth;
+    const float *panel;
+    float *c;
+    size_t c_step; /* from one row to the next */
+    bool add;
+};
+void tmk_vpanel(const struct tmk_vpanel *panel);
+
 #endif

@@ -101,7 +101,9 @@ TARGET static inline __m128 fold_to_four(const vec v[]) {
     return _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
 }
 
-#define DOT_ROWS 1 /* sums for so many rows and four columns are in registers */
+#define DOT_ROWS 1     /* sums for so many rows and four columns are in registers */
+#define PANEL_ROWS 4   /* for so many rows and LANES columns, or for one row and so */
+#define PANEL_GROUPS 4 /* many times LANES columns */
 
 #include "ops/vmath_body.h"
 

@@ -224,6 +224,53 @@ TARGET static void dots(const struct tmk_vdots *d) {
     }
 }
 
+/* Rows i to i + rows of a with `groups` groups of columns from j on; the sums stay in registers. */
+TARGET static inline __attribute__((always_inline)) void
+panel_block(const struct tmk_vpanel *p, size_t i, size_t rows, size_t j, size_t groups) {
+    enum { MOST = PANEL_ROWS > PANEL_GROUPS ? PANEL_ROWS : PANEL_GROUPS };
+    const float *a = p->a + i * p->a_row, *b = p->panel + j * p->depth;
+    vec sums[MOST][PARTS];
+    for (size_t s = 0; s < rows * groups; s++)
+        for (size_t q = 0; q < PARTS; q++)
+            sums[s][q] = splat(0);
+    for (size_t k = 0; k < p->depth; k++, a += p->a_depth, b += LANES)
+        for (size_t g = 0; g < groups; g++) {
+            vec right[PARTS];
+            for (size_t q = 0; q < PARTS; q++)
+                right[q] = load(b + g * p->depth * LANES + q * WIDTH);
+            for (size_t r = 0; r < rows; r++) {
+                const vec left = splat(a[r * p->a_row]);
+                for (size_t q = 0; q < PARTS; q++)
+                    sums[r * groups + g][q] =
+                        add(sums[r * groups + g][q], multiply(left, right[q]));
+            }
+        }
+    for (size_t s = 0; s < rows * groups; s++) {
+        const size_t first = j + s % groups * LANES, left = p->columns - first;
+        float out[LANES];
+        for (size_t q = 0; q < PARTS; q++)
+            store(out + q * WIDTH, sums[s][q]);
+        tmk_vmath_put(p, out, left < LANES ? left : LANES,
+                      p->c + (i + s / groups) * p->c_step + first);
+    }
+}
+
+/* What is left of the rows, one at a time with several groups. */
+TARGET static void panel(const struct tmk_vpanel *p) {
+    enum { SEVERAL = PANEL_GROUPS * LANES };
+    const size_t end = p->rows - p->rows % PANEL_ROWS;
+    for (size_t j = 0; j < p->columns; j += LANES)
+        for (size_t i = 0; i < end; i += PANEL_ROWS)
+            panel_block(p, i, PANEL_ROWS, j, 1);
+    for (size_t i = end; i < p->rows; i++) {
+        size_t j = 0;
+        for (; j + SEVERAL - LANES < p->columns; j += SEVERAL)
+            panel_block(p, i, 1, j, PANEL_GROUPS);
+        for (; j < p->columns; j += LANES)
+            panel_block(p, i, 1, j, 1);
+    }
+}
+
 #define ARITHMETIC(name, function, op)                                                             \
     TARGET static void name(size_t n, const float *a, bool vary_a, const float *b, bool vary_b,    \
                             float *y) {                                                            \
@@ -294,5 +341,5 @@ TARGET static void transpose(const void *from, size_t from_step, void *to, size_
         name, map_exp, map_log, map_tanh, map_erf, map_sin, map_cos, map_sqrt, map_floor,          \
             map_ceil, map_rint, map_sigmoid, map_softplus, map_gelu, map_gelu_tanh, max, sum,      \
             sum_deviations, exp_sum, scale, normalize, add_rows, subtract_rows, multiply_rows,     \
-            divide_rows, dots, transpose                                                           \
+            divide_rows, dots, panel, transpose                                                    \
     }

@@ -28,6 +28,7 @@ struct tmk_vmath {
                       const float *bias, float *y, size_t n);
     tmk_varithmetic add, subtract, multiply, divide;
     void (*dots)(const struct tmk_vdots *dots);
+    void (*panel)(const struct tmk_vpanel *panel);
     void (*transpose)(const void *from, size_t from_step, void *to, size_t to_step, size_t rows,
                       size_t columns);
 };
@@ -55,6 +56,13 @@ static inline void tmk_vmath_transpose(const tmk_bits32 *from, size_t from_step,
     for (size_t r = r0; r < r1; r++)
         for (size_t c = c0; c < c1; c++)
             to[r * to_step + c] = from[r + c * from_step];
+}
+
+/* The first `columns` of a row of sums to where p wants them. */
+static inline void tmk_vmath_put(const struct tmk_vpanel *p, const float *sums, size_t columns,
+                                 float *c) {
+    for (size_t l = 0; l < columns; l++)
+        c[l] = p->add ? c[l] + sums[l] : sums[l];
 }
 
 static inline double tmk_vmath_join(double lane[TMK_VMATH_LANES]) {

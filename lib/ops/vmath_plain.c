@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* For any processor and any libm. */
 #include <math.h>
+#include <string.h>
 
 #include "ops/exp.h"
 #include "ops/vmath_kernel.h"
@@ -106,6 +107,38 @@ static void dots_plain(const struct tmk_vdots *d) {
                 dot_plain(d->a + i * d->a_step, d->b + j * d->b_step, d->depth);
 }
 
+enum { ROWS = 4, PART = LANES / 2 };
+
+/* gcc and clang split this into what the machine has. */
+typedef float part __attribute__((vector_size(PART * sizeof(float)), may_alias));
+
+/* ROWS x PART sums in registers; beyond the last row, the last again. */
+static void panel_block(const struct tmk_vpanel *p, size_t i, size_t j, const float *group) {
+    const size_t rows = p->rows - i < ROWS ? p->rows - i : ROWS,
+                 columns = p->columns - j < PART ? p->columns - j : PART;
+    const float *a[ROWS];
+    part s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0}, b;
+    for (size_t r = 0; r < ROWS; r++)
+        a[r] = p->a + (i + (r < rows ? r : rows - 1)) * p->a_row;
+    for (size_t k = 0; k < p->depth; k++) {
+        const size_t at = k * p->a_depth;
+        memcpy(&b, group + k * LANES, sizeof b);
+        s0 += a[0][at] * b;
+        s1 += a[1][at] * b;
+        s2 += a[2][at] * b;
+        s3 += a[3][at] * b;
+    }
+    const part sums[ROWS] = {s0, s1, s2, s3};
+    for (size_t r = 0; r < rows; r++)
+        tmk_vmath_put(p, (const float *)&sums[r], columns, p->c + (i + r) * p->c_step + j);
+}
+
+static void panel_plain(const struct tmk_vpanel *p) {
+    for (size_t i = 0; i < p->rows; i += ROWS)
+        for (size_t j = 0; j < p->columns; j += PART)
+            panel_block(p, i, j, p->panel + j / LANES * LANES * p->depth + j % LANES);
+}
+
 #define ARITHMETIC(name, op)                                                                       \
     static void name(size_t n, const float *a, bool vary_a, const float *b, bool vary_b,           \
                      float *y) {                                                                   \
@@ -132,8 +165,9 @@ static void transpose_plain(const void *from, size_t from_step, void *to, size_t
 }
 
 const struct tmk_vmath tmk_vmath_plain = {
-    "plain",      map_exp,     map_log,         map_tanh,  map_erf,   map_sin,
-    map_cos,      map_sqrt,    map_floor,       map_ceil,  map_rint,  map_sigmoid,
-    map_softplus, map_gelu,    map_gelu_tanh,   max_plain, sum_plain, sum_deviations,
-    exp_sum,      scale_plain, normalize_plain, add,       subtract,  multiply,
-    divide,       dots_plain,  transpose_plain};
+    "plain",         map_exp,     map_log,        map_tanh,  map_erf,
+    map_sin,         map_cos,     map_sqrt,       map_floor, map_ceil,
+    map_rint,        map_sigmoid, map_softplus,   map_gelu,  map_gelu_tanh,
+    max_plain,       sum_plain,   sum_deviations, exp_sum,   scale_plain,
+    normalize_plain, add,         subtract,       multiply,  divide,
+    dots_plain,      panel_plain, transpose_plain};

@@ -360,6 +360,50 @@ TEST(dot_products_have_one_set_of_bits) {
         }
 }
 
+/* And so have products with panels, which are sums in the order of the depth. */
+TEST(products_with_panels_have_one_set_of_bits) {
+    enum { ROWS = 21, COLUMNS = 70, DEPTH = 9, GROUPS = (COLUMNS + 15) / 16, LANES = 16 };
+    static float a[ROWS * DEPTH], panel[GROUPS * LANES * DEPTH], c[ROWS * COLUMNS];
+    const struct tmk_vmath *v;
+    for (size_t i = 0; i < TMK_COUNT(a); i++)
+        a[i] = seventh() * 0x1p-28f;
+    for (size_t i = 0; i < TMK_COUNT(panel); i++)
+        panel[i] = seventh() * 0x1p-28f;
+    for (size_t k = 0; (v = tmk_vmath_at(k)) != NULL; k++)
+        for (size_t n = 0; n < 600; n++) {
+            const size_t rows = next() % (ROWS + 1), columns = next() % (COLUMNS + 1),
+                         depth = n % (DEPTH + 1);
+            const bool turned = n % 3 == 0;
+            const struct tmk_vpanel p = {.rows = rows,
+                                         .columns = columns,
+                                         .depth = depth,
+                                         .a = a,
+                                         .a_row = turned ? 1 : DEPTH,
+                                         .a_depth = turned ? ROWS : 1,
+                                         .panel = panel,
+                                         .c = c,
+                                         .c_step = COLUMNS,
+                                         .add = n % 2 != 0};
+            for (size_t i = 0; i < TMK_COUNT(c); i++)
+                c[i] = 3;
+            v->panel(&p);
+            for (size_t i = 0; i < ROWS; i++)
+                for (size_t j = 0; j < COLUMNS; j++) {
+                    float sum = 0;
+                    for (size_t m = 0; m < depth; m++) {
+                        const float product = a[i * p.a_row + m * p.a_depth] *
+                                              panel[(j / LANES * depth + m) * LANES + j % LANES];
+                        sum += product;
+                    }
+                    if (i >= rows || j >= columns)
+                        sum = 3;
+                    else if (p.add)
+                        sum = 3 + sum;
+                    assert_int_equal(bits_of(c[i * COLUMNS + j]), bits_of(sum));
+                }
+        }
+}
+
 TEST(elements_are_transposed) {
     enum { MOST = 41, STEP = 45 };
     static uint32_t from[MOST * STEP], to[MOST * STEP];
