@@ -276,8 +276,16 @@ static enum tmk_status convolve_integers(const struct operands *o, struct tmk_ru
             for (size_t k = 0; k < depth; k += DEPTH) {
                 size_t step = depth - k < DEPTH ? depth - k : DEPTH;
                 gather_panel_integer(x, plane, table, taps, k, step, n, panel);
-                tmk_quantized_product(out, n, step, w + i % group * out * depth + k, depth, panel,
-                                      n, sums + i * out * area + j, area, k > 0);
+                tmk_vintegers(&(struct tmk_vintegers){.rows = out,
+                                                      .columns = n,
+                                                      .depth = step,
+                                                      .a = w + i % group * out * depth + k,
+                                                      .a_step = depth,
+                                                      .b = panel,
+                                                      .b_step = n,
+                                                      .c = sums + i * out * area + j,
+                                                      .c_step = area,
+                                                      .add = k > 0});
             }
         }
     }

@@ -339,7 +339,7 @@ void tmk_integer_product(const struct tmk_integer_operands *o, size_t at, size_t
         for (size_t l = 0; zero && l < k; l++)
             right[l * n + j] -= zero;
     }
-    tmk_quantized_product(m, n, k, left, k, right, n, sums, n, false);
+    tmk_vintegers(&(struct tmk_vintegers){m, n, k, left, right, k, n, sums, n, false});
 }
 
 enum tmk_status tmk_integer_scratch(struct tmk_run *run, const struct tmk_matmul *matmul,

@@ -88,19 +88,3 @@ void tmk_quantized_put(struct tmk_tensor *y, size_t i, int32_t sum, float scale,
     else
         ((uint8_t *)y->data)[i] = (uint8_t)value;
 }
-
-void tmk_quantized_product(size_t rows, size_t columns, size_t depth, const int32_t *a,
-                           size_t a_step, const int32_t *b, size_t b_step, int32_t *c,
-                           size_t c_step, bool add) {
-    for (size_t i = 0; i < rows; i++) {
-        int32_t *to = c + i * c_step;
-        for (size_t j = 0; !add && j < columns; j++)
-            to[j] = 0;
-        for (size_t k = 0; k < depth; k++) {
-            uint32_t left = (uint32_t)a[i * a_step + k];
-            const int32_t *right = b + k * b_step;
-            for (size_t j = 0; j < columns; j++)
-                to[j] = (int32_t)((uint32_t)to[j] + left * (uint32_t)right[j]);
-        }
-    }
-}

@@ -30,9 +30,4 @@ struct tmk_dynamic {
 };
 struct tmk_dynamic tmk_quantize_dynamic(size_t n, const float *v, uint8_t *y);
 
-/* c[i * c_step + j] (+)= sum over k of a[i * depth + k] * b[k * b_step + j], wrapping. */
-void tmk_quantized_product(size_t rows, size_t columns, size_t depth, const int32_t *a,
-                           size_t a_step, const int32_t *b, size_t b_step, int32_t *c,
-                           size_t c_step, bool add);
-
 #endif

@@ -211,8 +211,8 @@ static void multiply_codes(const struct coded *c, size_t rows, size_t depth, siz
     for (size_t i = 0; i < rows; i++) {
         for (size_t k = 0; k < depth; k++)
             c->row[k] = c->quantized[i * depth + k] - d.zero;
-        tmk_quantized_product(1, columns, depth, c->row, depth, c->codes, columns, c->sums, columns,
-                              false);
+        tmk_vintegers(&(struct tmk_vintegers){1, columns, depth, c->row, c->codes, depth, columns,
+                                              c->sums, columns, false});
         for (size_t j = 0; j < columns; j++)
             y[i * columns + j] = (float)c->sums[j] * (d.scale * c->scale[j * c->step]);
     }

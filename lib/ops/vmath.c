@@ -97,3 +97,7 @@ void tmk_vdots(const struct tmk_vdots *dots) {
 void tmk_vpanel(const struct tmk_vpanel *panel) {
     tmk_vmath_at(0)->panel(panel);
 }
+
+void tmk_vintegers(const struct tmk_vintegers *integers) {
+    tmk_vmath_at(0)->integers(integers);
+}

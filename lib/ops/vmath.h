@@ -14,6 +14,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum { TMK_VMATH_LANES = 16 };
 
@@ -92,5 +93,17 @@ struct tmk_vpanel {
     bool add;
 };
 void tmk_vpanel(const struct tmk_vpanel *panel);
+
+/* c[i, j] = (add: itself +) sum over k of a[i, k] b[k, j], wrapping; steps are from one row to the
+ * next. */
+struct tmk_vintegers {
+    size_t rows, columns, depth;
+    const int32_t *a, *b;
+    size_t a_step, b_step;
+    int32_t *c;
+    size_t c_step;
+    bool add;
+};
+void tmk_vintegers(const struct tmk_vintegers *integers);
 
 #endif

@@ -271,6 +271,40 @@ TARGET static void panel(const struct tmk_vpanel *p) {
     }
 }
 
+typedef uint32_t ints __attribute__((vector_size(WIDTH * 4), aligned(4), may_alias));
+#define INTS_AT(from, q) (((ints *)(void *)(from))[q])
+
+/* Rows i to i + rows and two vectors of columns from j on; the sums stay in registers. */
+TARGET static inline __attribute__((always_inline)) void
+integer_block(const struct tmk_vintegers *p, size_t i, size_t rows, size_t j) {
+    ints sums[4][2];
+    for (size_t r = 0; r < rows; r++)
+        for (size_t q = 0; q < 2; q++)
+            sums[r][q] = p->add ? INTS_AT(p->c + (i + r) * p->c_step + j, q) : (ints){0};
+    for (size_t k = 0; k < p->depth; k++) {
+        const int32_t *b = p->b + k * p->b_step + j;
+        const ints right[2] = {INTS_AT(b, 0), INTS_AT(b, 1)};
+        for (size_t r = 0; r < rows; r++)
+            for (size_t q = 0; q < 2; q++)
+                sums[r][q] += (uint32_t)p->a[(i + r) * p->a_step + k] * right[q];
+    }
+    for (size_t r = 0; r < rows; r++)
+        for (size_t q = 0; q < 2; q++)
+            INTS_AT(p->c + (i + r) * p->c_step + j, q) = sums[r][q];
+}
+
+TARGET static void integers(const struct tmk_vintegers *p) {
+    size_t j = 0;
+    for (; j + 2 * WIDTH <= p->columns; j += 2 * WIDTH) {
+        size_t i = 0;
+        for (; i + 4 <= p->rows; i += 4)
+            integer_block(p, i, 4, j);
+        for (; i < p->rows; i++)
+            integer_block(p, i, 1, j);
+    }
+    tmk_vmath_integers(p, j, p->columns);
+}
+
 #define ARITHMETIC(name, function, op)                                                             \
     TARGET static void name(size_t n, const float *a, bool vary_a, const float *b, bool vary_b,    \
                             float *y) {                                                            \
@@ -341,5 +375,5 @@ TARGET static void transpose(const void *from, size_t from_step, void *to, size_
         name, map_exp, map_log, map_tanh, map_erf, map_sin, map_cos, map_sqrt, map_floor,          \
             map_ceil, map_rint, map_sigmoid, map_softplus, map_gelu, map_gelu_tanh, max, sum,      \
             sum_deviations, exp_sum, scale, normalize, add_rows, subtract_rows, multiply_rows,     \
-            divide_rows, dots, panel, transpose                                                    \
+            divide_rows, dots, panel, integers, transpose                                          \
     }

@@ -3,8 +3,6 @@
 #ifndef TMK_OPS_VMATH_KERNEL_H
 #define TMK_OPS_VMATH_KERNEL_H
 
-#include <stdint.h>
-
 #include "ops/vmath.h"
 
 #define TMK_SQRT_HALF 0x1.6a09e6p-1f    /* sqrt(1/2) */
@@ -29,6 +27,7 @@ struct tmk_vmath {
     tmk_varithmetic add, subtract, multiply, divide;
     void (*dots)(const struct tmk_vdots *dots);
     void (*panel)(const struct tmk_vpanel *panel);
+    void (*integers)(const struct tmk_vintegers *integers);
     void (*transpose)(const void *from, size_t from_step, void *to, size_t to_step, size_t rows,
                       size_t columns);
 };
@@ -63,6 +62,21 @@ static inline void tmk_vmath_put(const struct tmk_vpanel *p, const float *sums, 
                                  float *c) {
     for (size_t l = 0; l < columns; l++)
         c[l] = p->add ? c[l] + sums[l] : sums[l];
+}
+
+/* Columns first to end of tmk_vintegers. */
+static inline void tmk_vmath_integers(const struct tmk_vintegers *p, size_t first, size_t end) {
+    for (size_t i = 0; i < p->rows; i++) {
+        int32_t *to = p->c + i * p->c_step;
+        for (size_t j = first; !p->add && j < end; j++)
+            to[j] = 0;
+        for (size_t k = 0; k < p->depth; k++) {
+            const uint32_t left = (uint32_t)p->a[i * p->a_step + k];
+            const int32_t *right = p->b + k * p->b_step;
+            for (size_t j = first; j < end; j++)
+                to[j] = (int32_t)((uint32_t)to[j] + left * (uint32_t)right[j]);
+        }
+    }
 }
 
 static inline double tmk_vmath_join(double lane[TMK_VMATH_LANES]) {

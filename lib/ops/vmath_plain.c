@@ -139,6 +139,10 @@ static void panel_plain(const struct tmk_vpanel *p) {
             panel_block(p, i, j, p->panel + j / LANES * LANES * p->depth + j % LANES);
 }
 
+static void integers_plain(const struct tmk_vintegers *p) {
+    tmk_vmath_integers(p, 0, p->columns);
+}
+
 #define ARITHMETIC(name, op)                                                                       \
     static void name(size_t n, const float *a, bool vary_a, const float *b, bool vary_b,           \
                      float *y) {                                                                   \
@@ -165,9 +169,9 @@ static void transpose_plain(const void *from, size_t from_step, void *to, size_t
 }
 
 const struct tmk_vmath tmk_vmath_plain = {
-    "plain",         map_exp,     map_log,        map_tanh,  map_erf,
-    map_sin,         map_cos,     map_sqrt,       map_floor, map_ceil,
-    map_rint,        map_sigmoid, map_softplus,   map_gelu,  map_gelu_tanh,
-    max_plain,       sum_plain,   sum_deviations, exp_sum,   scale_plain,
-    normalize_plain, add,         subtract,       multiply,  divide,
-    dots_plain,      panel_plain, transpose_plain};
+    "plain",         map_exp,     map_log,        map_tanh,       map_erf,
+    map_sin,         map_cos,     map_sqrt,       map_floor,      map_ceil,
+    map_rint,        map_sigmoid, map_softplus,   map_gelu,       map_gelu_tanh,
+    max_plain,       sum_plain,   sum_deviations, exp_sum,        scale_plain,
+    normalize_plain, add,         subtract,       multiply,       divide,
+    dots_plain,      panel_plain, integers_plain, transpose_plain};

@@ -404,6 +404,34 @@ TEST(products_with_panels_have_one_set_of_bits) {
         }
 }
 
+TEST(products_of_integers_wrap) {
+    enum { ROWS = 9, COLUMNS = 75, DEPTH = 20 };
+    static int32_t a[ROWS * DEPTH], b[DEPTH * COLUMNS], c[ROWS * COLUMNS];
+    const struct tmk_vmath *v;
+    for (size_t i = 0; i < TMK_COUNT(a); i++)
+        a[i] = (int32_t)next();
+    for (size_t i = 0; i < TMK_COUNT(b); i++)
+        b[i] = (int32_t)next();
+    for (size_t k = 0; (v = tmk_vmath_at(k)) != NULL; k++)
+        for (size_t n = 0; n < 400; n++) {
+            const size_t rows = next() % (ROWS + 1), columns = next() % (COLUMNS + 1),
+                         depth = n % (DEPTH + 1);
+            const struct tmk_vintegers p = {rows,  columns, depth, a,       b,
+                                            DEPTH, COLUMNS, c,     COLUMNS, n % 2 != 0};
+            for (size_t i = 0; i < TMK_COUNT(c); i++)
+                c[i] = 3;
+            v->integers(&p);
+            for (size_t i = 0; i < ROWS; i++)
+                for (size_t j = 0; j < COLUMNS; j++) {
+                    const bool inside = i < rows && j < columns;
+                    uint32_t sum = inside && !p.add ? 0 : 3;
+                    for (size_t m = 0; inside && m < depth; m++)
+                        sum += (uint32_t)a[i * DEPTH + m] * (uint32_t)b[m * COLUMNS + j];
+                    assert_int_equal((uint32_t)c[i * COLUMNS + j], sum);
+                }
+        }
+}
+
 TEST(elements_are_transposed) {
     enum { MOST = 41, STEP = 45 };
     static uint32_t from[MOST * STEP], to[MOST * STEP];
