@@ -22,9 +22,10 @@ import numpy as np
 
 HERE = Path(__file__).resolve().parent
 THREADS, TOKENS, SAMPLES = 2, 128, 16
-# name: (what it is called, the generator, its words)
+# name: what it is called, and words for the generator
 VISION = {"vit": "ViT-B", "convnext": "ConvNeXt-B", "yolo": "YOLO-like, 640"}
-LLAMA = {"llama": ("Llama 125M, 128 tokens", "decomposed"), "genai": ("the same as genai", "genai")}
+LLAMA = {"llama": ("Llama 125M, 128 tokens", "decomposed", "fp32"), "genai": ("the same as genai", "genai", "fp32"),
+         "int4": ("as genai, int4 weights", "genai", "int4")}
 SMALL = {"bert6": ("BERT-6", "sequences"), "mobilenetv2": ("MobileNetV2", "images")}
 NETWORKS = {**VISION, **{name: row[0] for name, row in {**LLAMA, **SMALL}.items()}}
 FIGURES = ("bare", "minmax", "thinned", "histograms")
@@ -52,7 +53,7 @@ def made(args, name):
             few = np.load(folder / "x.npz")
             np.savez(data, **{key: np.concatenate([few[key]] * (SAMPLES // len(few[key]))) for key in few.files})
         elif name in LLAMA:
-            call(sys.executable, args.generators / "llama.py", folder, "--size", "125m", "--style", LLAMA[name][1])
+            call(sys.executable, args.generators / "llama.py", folder, "--size", "125m", "--style", LLAMA[name][1], "--wt", LLAMA[name][2])
             call(sys.executable, args.generators / "data.py", data, "125m", TOKENS, 0, SAMPLES)
         else:
             kind = SMALL[name][1]
