@@ -39,15 +39,20 @@ static const char *format_duration(double seconds, char text[32]) {
     return text;
 }
 
-/* "300 of 1797 samples, 150.2 a second, 10 s left, peak 61 MiB". */
+/* "300 of 1797 samples, 150.2 a second, 10 s left, peak 61 MiB"; "12.5 s a sample" where that is
+ * slow, and nothing of it before the first. */
 static const char *describe_progress(const struct figures *f, char *text, size_t size) {
-    char of[32] = "", left[64] = "", time[32];
+    char of[32] = "", rate[64] = "", left[64] = "", time[32];
     if (f->total)
         snprintf(of, sizeof of, " of %llu", (unsigned long long)f->total);
+    if (f->rate >= 1)
+        snprintf(rate, sizeof rate, ", %.1f a second", f->rate);
+    else if (f->rate > 0)
+        snprintf(rate, sizeof rate, ", %.1f s a sample", 1 / f->rate);
     if (f->total && f->rate > 0)
         snprintf(left, sizeof left, ", %s left", format_duration(seconds_left(f), time));
-    snprintf(text, size, "%llu%s samples, %.1f a second%s, peak %.0f MiB",
-             (unsigned long long)f->samples, of, f->rate, left, (double)f->peak_bytes / (1 << 20));
+    snprintf(text, size, "%llu%s samples%s%s, peak %.0f MiB", (unsigned long long)f->samples, of,
+             rate, left, (double)f->peak_bytes / (1 << 20));
     return text;
 }
 

@@ -14,7 +14,7 @@ from cli import BAD_INPUT, DIGITS, DONE, PICTURES, PROGRAM, SECONDS, WRONG_CALL,
 
 TOTAL, FIRST = 100, 57
 INTERVAL = 10  # seconds between plain lines
-PLAIN = re.compile(r"(\d+)( of \d+)? samples, \d+\.\d a second(, (\d+ (s|min|h) ?)+left)?, peak \d+ MiB")
+PLAIN = re.compile(r"(\d+)( of \d+)? samples(?:, \d+\.\d (?:a second|s a sample))?(, (\d+ (s|min|h) ?)+left)?, peak \d+ MiB")
 
 
 def entry(i):

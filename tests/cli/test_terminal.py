@@ -8,7 +8,7 @@ import subprocess
 import onnx_bytes as onnx
 from cli import ANSWER_NO, DIGITS, DONE, PICTURES, PROGRAM, folder, main, npy_bytes, on_terminal, skip, tidemark
 
-PROGRESS = re.compile(r"\d samples, [0-9.]+ a second")
+PROGRESS = re.compile(r"\d samples, ([0-9.]+ (a second|s a sample)|peak)")
 RUN = ["--data", PICTURES, "--limit", 12, "--batch", 1]
 
 
