@@ -281,6 +281,7 @@ def calibrater_class() -> Any:
             self._types = {name: onnx.helper.tensor_dtype_to_np_dtype(info.type.tensor_type.elem_type)
                            for name, info in infos.items() if name in names}
             self._inputs = [value.name for value in skeleton.graph.input if value.name not in weights]
+            self.halves = [name for name, kind in self._types.items() if kind == np.float16]
             self._around = [(node.name, {*node.input, *node.output}) for node in skeleton.graph.node
                             if node.op_type != "Constant" and node.name not in self._excluded]
             self._constants = [out for node in skeleton.graph.node if node.op_type == "Constant" for out in node.output

@@ -20,6 +20,7 @@ from typing import Any
 from . import _core
 from ._ort_calibrater import _LOG, Grid, calibrater_class
 from ._ort_choose import left_open, quantize_chosen
+from ._ort_half import quantizer_class, want_qdq
 
 __all__ = ["create_calibrator", "quantize", "quantize_static"]
 
@@ -107,10 +108,12 @@ def quantize_static(*args: Any, method: str | None = None, threads: int = 0, exc
     _check_cache(given.get("calibration_cache_path"), method, exclude)
 
     def create(*words: Any, **named: Any) -> Any:
-        return create_calibrator(*words, **named, method=method, threads=threads, exclude=exclude, activation_type=given["activation_type"],
+        made = create_calibrator(*words, **named, method=method, threads=threads, exclude=exclude, activation_type=given["activation_type"],
                                  activation_symmetric=options.get("ActivationSymmetric", False),
                                  overrides=options.get("TensorQuantOverrides"), nodes_to_exclude=given.get("nodes_to_exclude"))
-    _with(theirs.quantize_static, create_calibrator=create)(*args, **settings)
+        want_qdq(given["quant_format"], made.halves)
+        return made
+    _with(theirs.quantize_static, create_calibrator=create, QDQQuantizer=quantizer_class())(*args, **settings)
 
 
 def quantize(*args: Any, method: str | None = None, threads: int = 0, exclude: Sequence[float] = (), choose: str | None = "onnxruntime",
