@@ -194,17 +194,13 @@ static enum tmk_status profile_model(struct work *w, const struct tmk_run_option
     enum tmk_status status =
         tmk_model_choose_method(w->model, &options, &how, &w->profile, &w->methods, NULL, diag);
     end_progress();
-    const struct words file = {.items = (const char *[]){args->profile}, .n = 1};
-    return status == TMK_OK && args->profile ? write_profiles(w->profile, &file, diag) : status;
+    return status;
 }
 
 static enum tmk_status make_encodings(struct work *w, const struct quantize_args *args,
                                       struct tmk_diag *diag) {
     const struct tmk_calibrate_options options = calibrate_options(w, args);
-    enum tmk_status status = tmk_calibrate(w->profile, &options, &w->encodings, diag);
-    if (status == TMK_OK && args->encodings)
-        status = tmk_encodings_write(w->encodings, args->encodings, diag);
-    return status;
+    return tmk_calibrate(w->profile, &options, &w->encodings, diag);
 }
 
 static enum tmk_status compare_models(struct work *w, const struct tmk_run_options *run,
@@ -216,6 +212,28 @@ static enum tmk_status compare_models(struct work *w, const struct tmk_run_optio
     enum tmk_status status =
         tmk_model_simulate(w->model, w->encodings, &options, &how, &w->simulation, diag);
     end_progress();
+    return status;
+}
+
+/* Where a quarter of the samples was judged, which is missed in ranges: encodings of all. */
+static enum tmk_status include_judged(struct work *w, const struct tmk_run_options *run,
+                                      const struct quantize_args *args, struct tmk_diag *diag) {
+    const struct tmk_observe observe = {0};
+    if (!w->held_out || w->held_out == MOST)
+        return TMK_OK;
+    tmk_encodings_destroy(&w->encodings);
+    tmk_profile_destroy(&w->profile);
+    enum tmk_status status = tmk_model_profile(w->model, run, &observe, &w->profile, NULL, diag);
+    end_progress();
+    return status == TMK_OK ? make_encodings(w, args, diag) : status;
+}
+
+static enum tmk_status write_parts(const struct work *w, const struct quantize_args *args,
+                                   struct tmk_diag *diag) {
+    const struct words file = {.items = (const char *[]){args->profile}, .n = 1};
+    enum tmk_status status = args->profile ? write_profiles(w->profile, &file, diag) : TMK_OK;
+    if (status == TMK_OK && args->encodings)
+        status = tmk_encodings_write(w->encodings, args->encodings, diag);
     return status;
 }
 
@@ -434,6 +452,10 @@ static int quantize_model(const struct quantize_args *args, const char *path,
     if (status == TMK_OK)
         status = compare_models(&w, run, args, &diag);
     if (status == TMK_OK)
+        status = include_judged(&w, run, args, &diag);
+    if (status == TMK_OK)
+        status = write_parts(&w, args, &diag);
+    if (status == TMK_OK)
         status = export_model(&w, args, &diag);
     if (status == TMK_OK)
         (args->json ? put_json : print_verdict)(&w, args);
@@ -527,7 +549,8 @@ const struct command command_quantize = {
     "Chooses scales from three quarters of the samples, runs the quantized network beside the\n"
     "float one on the first quarter (at most 64 samples; of fewer than 8, on all), and writes it\n"
     "for ONNX Runtime and other readers of QDQ models, or for the target. Prints two lines: how\n"
-    "near the outputs come, and what was written. The method of activations is `auto`, unless\n"
+    "near the outputs come, and what was written. Of fewer than 256 samples the file is then made\n"
+    "from all, by the same methods. The method of activations is `auto`, unless\n"
     "another one is better on samples that it was not calibrated on. For readers of QDQ models\n"
     "BatchNormalization is first folded into the convolutions before it, as these do themselves.",
     "tidemark quantize digits.onnx --data digits.npy -o digits.int8.onnx",

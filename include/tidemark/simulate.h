@@ -115,7 +115,7 @@ TMK_API void tmk_ranking_destroy(struct tmk_ranking **ranking);
 /* ---- which method ---- */
 
 /* A method of activations, judged by cross-validation in two folds: each half of the samples judges
- * encodings that were made of the other half. What is not better than the default by 0.25 dB on 8
+ * encodings that were made of the other half. What is not better than the default by 1.5 dB on 8
  * samples of the first half, or on all of it, is judged no further: NAN, but for half[0]. Decibels
  * of the outputs, or, where these are results of a Softmax, of what it reads: */
 struct tmk_method_tried {
@@ -145,9 +145,10 @@ struct tmk_method_choice {
 
 /* tmk_model_profile, with nothing but its defaults observed; where no method of activations is
  * given, in two halves whose merge *profile is. And which methods are best for encodings made of
- * it. Of weights: the one with the least noise. Of activations: the default, unless mse, minmax,
- * percentile or entropy is better by 0.5 dB and worse by none of these measures. End *profile with
- * tmk_profile_destroy. report (may be NULL): of the runs that *profile is of. */
+ * it. Of weights: the default, unless minmax is better by 1 dB. Of activations: the default,
+ * unless mse, minmax, percentile or entropy is better by 3 dB on either half, and not worse of all
+ * samples together. End *profile with tmk_profile_destroy. report (may be NULL): of the runs that
+ * *profile is of. */
 TMK_API TMK_NODISCARD enum tmk_status
 tmk_model_choose_method(struct tmk_model *model, const struct tmk_run_options *run,
                         const struct tmk_calibrate_options *calibrate, struct tmk_profile **profile,

@@ -14,12 +14,14 @@
 /* Samples: below, what is better on one half is luck; a part of them that halves may differ by. */
 enum { FEWEST = 32, EVEN = 4, A_FEW = 8 };
 
-/* Decibels that another method than the default must be better by in the mean. */
-static const double least_method_gain = 0.5;
+/* Decibels that another method than the default must be better by on either half, as hardly any is
+ * by luck: the default's ranges are wider than what was seen, so that narrower ones seem better
+ * until an extreme comes. And of weights. */
+static const double least_method_gain = 3, least_weights_gain = 1;
 
-/* Decibels that weights may differ by in the mean of A_FEW samples without telling which are
- * better: those of single samples differ by 3 to 6 from one to the next. */
-static const double close_weights = 2;
+/* Decibels by which the default's weights are better on A_FEW samples where more need not be asked:
+ * those of single samples differ by 3 to 6 from one to the next. */
+static const double clear_weights = 2;
 
 struct choosing {
     struct tmk_model *model;
@@ -150,16 +152,17 @@ static enum tmk_status find_given(const struct choosing *c, bool *activations, b
 
 static const struct tmk_quantize_options qdq_form = {0};
 
-/* Judges both on A_FEW samples, and where these hardly tell them apart on up to FEWEST. */
+/* Judges both on A_FEW samples, and where these do not tell that the default is better on FEWEST.
+ */
 static enum tmk_status judge_weights(struct choosing *c, const struct tmk_encodings *const *made) {
     struct tmk_run_options run = *c->run;
     struct tmk_judge judge = {
         .graph = c->graph, .how = &qdq_form, .run = &run, .before_softmax = true};
     struct tmk_weights_tried *tried = c->out->weights;
     const uint64_t all = c->whole ? c->whole->ledger.run : FEWEST;
-    bool close = true;
+    bool open = true;
     run.events.progress = NULL;
-    for (uint64_t done = 0, most = A_FEW; close && done < most && done < all; most = FEWEST) {
+    for (uint64_t done = 0, most = A_FEW; open && done < most && done < all; most = FEWEST) {
         struct tmk_loss losses[TMK_WEIGHTS_TRIED];
         const uint64_t n = (all < most ? all : most) - done;
         run.data.skip = c->run->data.skip + done;
@@ -169,7 +172,7 @@ static enum tmk_status judge_weights(struct choosing *c, const struct tmk_encodi
             tried[i].typical =
                 ((double)done * tried[i].typical + (double)n * tmk_noise_sqnr(losses[i].typical)) /
                 (double)(done + n);
-        close = fabs(tried[0].typical - tried[1].typical) < close_weights;
+        open = tried[0].typical - tried[1].typical < clear_weights;
         done += n;
     }
     return TMK_OK;
@@ -193,7 +196,7 @@ static enum tmk_status choose_weights(struct choosing *c) {
         tmk_encodings_destroy(&made[i]);
     TMK_TRY(status);
     for (uint32_t i = 1; i < TMK_WEIGHTS_TRIED; i++)
-        if (c->out->weights[i].typical > c->out->weights[c->out->chosen_weights].typical)
+        if (c->out->weights[i].typical >= c->out->weights[0].typical + least_weights_gain)
             c->out->chosen_weights = i;
     c->how.weights.method = names[c->out->chosen_weights];
     return TMK_OK;
@@ -270,14 +273,13 @@ static void fill_tried(const struct choosing *c) {
     }
 }
 
-/* The best one that is not worse than the default by any measure; what is NAN is not better. */
+/* The best one that is better on both halves and not worse of all; what is NAN is not better. */
 static uint32_t best_method(const struct tmk_method_tried *tried, uint32_t n) {
     uint32_t best = 0;
     for (uint32_t i = 1; i < n; i++)
-        if (tried[i].typical > tried[best].typical &&
-            tried[i].typical >= tried[0].typical + least_method_gain &&
-            tried[i].sqnr >= tried[0].sqnr && tried[i].half[0] >= tried[0].half[0] &&
-            tried[i].half[1] >= tried[0].half[1])
+        if (tried[i].typical > tried[best].typical && tried[i].sqnr >= tried[0].sqnr &&
+            tried[i].half[0] >= tried[0].half[0] + least_method_gain &&
+            tried[i].half[1] >= tried[0].half[1] + least_method_gain)
             best = i;
     return best;
 }

@@ -15,7 +15,7 @@ from ._encodings import Encodings, Left
 from ._files import Model, Path, files_of, inputs_held, loaded, model_file, text
 from ._model import graph, transform
 from ._profile import Profile, RunReport
-from ._run import Data, RunOptions, paths_of, readable_again, run_settings
+from ._run import Data, RunOptions, paths_of, profile, readable_again, run_settings
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -25,7 +25,7 @@ _FEWEST, _SHARE, _MOST = 8, 4, 64  # as the program
 
 class Tried(NamedTuple):
     """A method of activations, judged in two folds: each half of the samples judges encodings made of the other half. Decibels of the
-    outputs, or, where these are results of a Softmax, of what it reads; NaN: it was not better than the first by 0.25 dB on 8 samples of the
+    outputs, or, where these are results of a Softmax, of what it reads; NaN: it was not better than the first by 1.5 dB on 8 samples of the
     first half, or on all of it, and judged no further."""
     name: str
     typical: float      # of the samples' noise, as a geometric mean
@@ -45,7 +45,7 @@ class Quantized(NamedTuple):
     folded: int           # BatchNormalizations
     method: str | None    # of tried, which is better; None: a method was given, or there are fewer than 32 samples
     tried: list[Tried]
-    weights: str | None   # the method of weights with the least noise; None: the config names one
+    weights: str | None   # the method of weights; None: the config names one
 
     @property
     def sqnr(self) -> float:
@@ -136,8 +136,9 @@ def quantize(model: Model, data: Data, output: Path, *, target: Path | None = No
              method: str | None = None, labels: Path | None = None, template: Path | None = None, folded: Path | None = None,
              **run: Unpack[RunOptions]) -> Quantized:
     """Chooses scales from three quarters of the samples, runs the quantized network in parallel with the float one on the first quarter
-    (at most 64; of fewer than 8 samples, on all), and writes it for readers of QDQ models, or for the target. For readers of QDQ models
-    BatchNormalization is first folded into the convolutions before it. folded: a file for that float model, which profile and encodings are of.
+    (at most 64; of fewer than 8 samples, on all), and writes it for readers of QDQ models, or for the target; of fewer than 256 samples,
+    with scales from all. For readers of QDQ models BatchNormalization is first folded into the convolutions before it. folded: a file for
+    that float model, which profile and encodings are of.
 
     method: of activations, as for Profile.calibrate; None: `auto`, unless another one is better on samples that were left out.
 
@@ -164,5 +165,11 @@ def quantize(model: Model, data: Data, output: Path, *, target: Path | None = No
         encodings = profiled.calibrate(best or method, config=config, target=target, weights_method=weights, model=path,
                                        params=run.get("params"))
         simulation = simulate(path, encodings, again, labels=labels, **first)
+        if 0 < held_out < _MOST:  # a quarter is missed in ranges
+            whole = profile(path, again, **run)
+            profiled = Profile(whole._core, files_of(model, paths_of(data), config, run.get("params")))
+            profiled.run_report = whole.run_report
+            encodings = profiled.calibrate(best or method, config=config, target=target, weights_method=weights, model=path,
+                                           params=run.get("params"))
         left_out = encodings.export(format, output, model=path, params=run.get("params"), template=template, target=target)
     return Quantized(profiled, encodings, simulation, held_out, format, left_out, n_folded, best, tried, weights)

@@ -51,23 +51,29 @@ def test_the_verdict_is_two_lines(path):
 
 def test_it_writes_what_the_steps_write(path):
     said = told(path, "--limit", 80, "--profile", path / "p.json", "--encodings", path / "enc.json")
-    assert (said["calibrated_on"], said["judged_on"], said["held_out"], said["format"], said["folded"]) == (60, 20, True, "qdq", 2), said
+    assert (said["calibrated_on"], said["judged_on"], said["held_out"], said["format"], said["folded"]) == (80, 20, True, "qdq", 2), said
     folded = path / "steps" / "digits.folded.onnx"  # profiles have the name of the file
     folded.parent.mkdir()
     tidemark("transform", DIGITS, "--passes", "simplify-inference,fold-scale-axis,fold-bias", "-o", folded, "--lineage", path / "l.json", "-q").expect(DONE)
-    batch = json.loads((path / "p.json").read_text())["settings"]["batch"]  # such that halves are even
-    tidemark("profile", folded, "--data", PICTURES, "--skip", 20, "--limit", 60, "--batch", batch, "-o", path / "p2.json", "-q").expect(DONE)
-    method = chosen_method(said)
-    weights = chosen_method(said, "weights")
-    assert weights == max(said["weights"], key=lambda tried: tried["typical"])["method"], said["weights"]
-    tidemark("calibrate", path / "p2.json", "--method", method, "--model", folded, "--weights-method", weights, "-o", path / "enc2.json",
-             "-q").expect(DONE)
+    method, weights = chosen_method(said), chosen_method(said, "weights")
+    auto, minmax = said["weights"]
+    assert weights == ("minmax" if minmax["typical"] >= auto["typical"] + 1 else "auto"), said["weights"]
+    def steps(*which):
+        tidemark("profile", folded, "--data", PICTURES, "--limit", 80, *which, "-o", path / "p2.json", "-q").expect(DONE)
+        tidemark("calibrate", path / "p2.json", "--method", method, "--model", folded, "--weights-method", weights, "-o", path / "enc2.json",
+                 "-q").expect(DONE)
+    steps("--skip", 20, "--limit", 60)  # what is judged by the first quarter
+    done = tidemark("simulate", folded, path / "enc2.json", "--data", PICTURES, "--limit", 20, "--json", "-q").expect(DONE)
+    outputs = [value["sqnr"] for value in json.loads(done.out)["values"] if value["output"]]
+    assert abs(min(outputs) - said["sqnr"]) < 1e-6, (outputs, said)
+    steps()  # what is written is of all
     tidemark("export", path / "enc2.json", "--to", "qdq", "--model", folded, "-o", path / "q2.onnx", "-q").expect(DONE)
     for first, second in (("p.json", "p2.json"), ("enc.json", "enc2.json"), ("q.onnx", "q2.onnx")):
         assert (path / first).read_bytes() == (path / second).read_bytes(), first
-    done = tidemark("simulate", folded, path / "enc.json", "--data", PICTURES, "--limit", 20, "--json", "-q").expect(DONE)
-    outputs = [value["sqnr"] for value in json.loads(done.out)["values"] if value["output"]]
-    assert abs(min(outputs) - said["sqnr"]) < 1e-6, (outputs, said)
+    # of many samples a few that are judged are not missed
+    said = told(path, "--limit", 256, "--profile", path / "p.json")
+    assert (said["calibrated_on"], said["judged_on"]) == (192, 64), said
+    assert json.loads((path / "p.json").read_text())["settings"]["batch"]  # such that halves are even
 
 
 def test_the_method_is_the_best_on_samples_not_calibrated_on(path):
@@ -78,11 +84,12 @@ def test_the_method_is_the_best_on_samples_not_calibrated_on(path):
     chosen, default = next(tried for tried in said["methods"] if tried["chosen"]), said["methods"][0]
     both = [tried for tried in said["methods"] if tried["second_half"] is not None]
     assert same_noise(path, said, first, second, "second_half", both) and same_noise(path, said, second, first, "first_half", both), said
-    # what is not better by 0.25 dB on 8 samples of the first half, or on all of it, is judged no further
+    # what is not better by 1.5 dB on 8 samples of the first half, or on all of it, is judged no further
     worse = [tried for tried in said["methods"] if tried["second_half"] is None]
-    assert worse and all(tried["first_half"] < default["first_half"] + 0.25 or both for tried in worse if tried is not default), said
+    assert worse and all(tried["first_half"] < default["first_half"] + 1.5 or both for tried in worse if tried is not default), said
     assert all(any(same_noise(path, said, second, some, "first_half", [tried]) for some in (first[-8:], first)) for tried in worse), said
-    assert chosen is default or all(chosen[key] >= default[key] for key in ("typical", "first_half", "second_half", "sqnr")), said
+    assert chosen is default or (all(chosen[half] >= default[half] + 3 for half in ("first_half", "second_half"))
+                                 and chosen["sqnr"] >= default["sqnr"]), said
     assert f"ranges by {chosen['method']}" in quantize(path, "--limit", 42).expect(DONE).out
 
 
@@ -92,7 +99,7 @@ def test_weights_that_hardly_differ_are_judged_on_more_samples(path):
     profile_some(path, known)
     noise = {one["method"]: list(noise_of(path, "auto", one["method"], known)) for one in tried}
     few, all_ = ({method: sum(one[:n]) / n for method, one in noise.items()} for n in (8, len(known)))
-    wanted = all_ if abs(few["auto"] - few["minmax"]) < 2 else few
+    wanted = all_ if few["auto"] - few["minmax"] < 2 else few
     assert all(abs(one["typical"] - wanted[one["method"]]) < 1e-4 for one in tried), (tried, few, all_)
     assert wanted is all_ and few != all_  # or else the samples test nothing
 
