@@ -331,7 +331,8 @@ static int run_bench(const struct command *command, int argc, char **argv) {
         wrong_call(command, "--figure: '%s' is nothing that can be measured", wrong_word);
         goto end;
     }
-    if (!make_run_options(command, &args, &rest, 1, &bench.run, &exit_status))
+    if (!make_run_options(command, &args, &rest, 1, &bench.run, &exit_status) ||
+        !can_read_again(command, &bench.run.data, &exit_status))
         goto end;
     bench.run.events.progress = NULL;
     enum tmk_status status =

@@ -158,12 +158,6 @@ static int link_them(const struct job *job) {
     return status == TMK_OK ? EXIT_DONE : report_error(status, &diag);
 }
 
-/* "-" or INPUT=-. */
-static bool is_stream(const char *data) {
-    size_t len = strlen(data);
-    return strcmp(data, "-") == 0 || (len > 1 && strcmp(data + len - 2, "=-") == 0);
-}
-
 static const char *what_is_wrong(const struct job *job, const struct words *rest, bool runs) {
     if (!rest->n || rest->n > 2 || (rest->n == 1 && !job->tensors))
         return "it takes a PROFILE and a MODEL";
@@ -175,9 +169,6 @@ static const char *what_is_wrong(const struct job *job, const struct words *rest
         return "which model is the profile of? add --original";
     if (job->numbers && !job->run.data.n_sources)
         return "which data? add --data";
-    for (size_t i = 0; job->numbers && i < job->run.data.n_sources; i++)
-        if (is_stream(job->run.data.sources[i]))
-            return "both models read the data, and standard input can't be read twice";
     if (!job->numbers && (job->original || job->tensors || runs))
         return "only --numbers runs models; add it";
     return NULL;

@@ -481,15 +481,6 @@ static int quantize_model(const struct quantize_args *args, const char *path,
     return status == TMK_INTERRUPTED ? stop_exit_status() : exit_status;
 }
 
-static bool reads_stream(const struct words *data) {
-    for (size_t i = 0; i < data->n; i++) {
-        const char *eq = strrchr(data->items[i], '=');
-        if (strcmp(eq ? eq + 1 : data->items[i], "-") == 0)
-            return true;
-    }
-    return false;
-}
-
 static int run_quantize(const struct command *command, int argc, char **argv) {
     struct quantize_args args = {0};
     struct words rest = {0};
@@ -528,9 +519,8 @@ static int run_quantize(const struct command *command, int argc, char **argv) {
         wrong_call(command, "where to? add -o FILE.onnx");
     else if (args.run.feedback.n)
         wrong_call(command, "models with --feedback take profile, calibrate and export");
-    else if (reads_stream(&args.run.data))
-        wrong_call(command, "the data is read more than once, which a pipe cannot be");
-    else if (make_run_options(command, &args.run, &rest, 1, &run, &exit_status)) {
+    else if (make_run_options(command, &args.run, &rest, 1, &run, &exit_status) &&
+             can_read_again(command, &run.data, &exit_status)) {
         run.events.stop = stop_was_asked;
         run.limits.memory = 0;
         watch_for_stop(false);

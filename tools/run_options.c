@@ -147,6 +147,19 @@ bool make_run_options(const struct command *command, struct run_args *args,
     return true;
 }
 
+bool can_read_again(const struct command *command, const struct tmk_data_options *data,
+                    int *exit_status) {
+    for (size_t i = 0; i < data->n_sources; i++) {
+        const char *eq = strrchr(data->sources[i], '=');
+        if (strcmp(eq ? eq + 1 : data->sources[i], "-") == 0) {
+            wrong_call(command, "the data is read more than once, which a pipe cannot be");
+            *exit_status = EXIT_WRONG_CALL;
+            return false;
+        }
+    }
+    return true;
+}
+
 void finish_run_args(struct run_args *args) {
     for (size_t i = 0; args->parsed_dims && i < args->dims.n; i++)
         free((char *)(uintptr_t)args->parsed_dims[i].name);

@@ -104,7 +104,8 @@ struct tmk_ranking {
 enum { TMK_RANK_MAX = 64, TMK_RANK_SAMPLES = 8 };
 
 /* Tries at most `most` values (0: TMK_RANK_MAX), those that the encodings expect most error of, on
- * at most run->limit samples (0: TMK_RANK_SAMPLES). End with tmk_ranking_destroy. */
+ * at most run->limit samples (0: TMK_RANK_SAMPLES). TMK_ARGUMENT: the data is a stream, and is run
+ * more than once. End with tmk_ranking_destroy. */
 TMK_API TMK_NODISCARD enum tmk_status tmk_model_rank(struct tmk_model *model,
                                                      const struct tmk_encodings *encodings,
                                                      const struct tmk_run_options *run,

@@ -344,6 +344,7 @@ enum tmk_status tmk_rank_within(struct tmk_model *model, const struct tmk_encodi
 enum tmk_status tmk_model_rank(struct tmk_model *model, const struct tmk_encodings *encodings,
                                const struct tmk_run_options *run, uint32_t most,
                                struct tmk_ranking **out, struct tmk_diag *diag) {
+    TMK_TRY(tmk_data_can_repeat(&run->data, diag));
     return tmk_rank_within(model, encodings, run, most, NULL, out, diag);
 }
 

@@ -306,6 +306,7 @@ enum tmk_status tmk_model_choose_method(struct tmk_model *model, const struct tm
                                         struct tmk_run_report *report, struct tmk_diag *diag) {
     struct choosing c = {
         .model = model, .run = run, .how = *calibrate, .out = out, .report = report, .diag = diag};
+    TMK_TRY(tmk_data_can_repeat(&run->data, diag));
     c.how.remark = NULL;
     *out = (struct tmk_method_choice){.n = 0};
     if (report)

@@ -521,6 +521,8 @@ enum tmk_status tmk_model_search(struct tmk_model *model, const struct tmk_encod
         s.run.data.sources = options->search_data;
         s.run.data.n_sources = options->n_search_data;
     }
+    TMK_TRY(tmk_data_can_repeat(&run->data, diag));
+    TMK_TRY(tmk_data_can_repeat(&s.run.data, diag));
     s.known = tmk_weight_ranges_create();
     TMK_TRY_ALLOC(s.known, diag);
     enum tmk_status status = search_all(&s, encodings, run);

@@ -27,9 +27,6 @@ static enum tmk_status find_samples(const struct tmk_search *s, struct tmk_searc
             .split = split,
             .in_half = {tmk_feed_share(run.feed, 0, split),
                         tmk_feed_share(run.feed, split, tmk_feed_begin(run.feed, batches))}};
-        if (!batches)
-            status = tmk_fail(s->diag, TMK_ARGUMENT,
-                              "the search reads the data more than once, which a stream cannot be");
     }
     tmk_running_finish(&run);
     return status;

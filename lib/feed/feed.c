@@ -117,6 +117,8 @@ static enum tmk_status close_counts(struct tmk_feed *feed, struct tmk_diag *diag
                         "%s: %s",
                         (unsigned long long)counts->failed, counts->bad[0].file,
                         counts->bad[0].why);
+    if (!counts->run && !counts->skipped && !feed->choice.skip)
+        return tmk_fail(diag, TMK_SHAPE, "the data holds no sample");
     if (!counts->run && !counts->skipped)
         return tmk_fail(diag, TMK_SHAPE, "the data ends before sample %llu",
                         (unsigned long long)feed->choice.skip);

@@ -384,6 +384,7 @@ enum tmk_status tmk_link_by_numbers(const struct tmk_profile *from, const struct
                                     struct tmk_diag *diag) {
     struct tmk_linking l;
     struct sides sides = {0};
+    TMK_TRY(tmk_data_can_repeat(&numbers->run->data, diag));
     enum tmk_status status = tmk_linking_init(&l, "numbers", from, to, diag);
     if (status == TMK_OK)
         status = match_numbers(&l, numbers, &sides);

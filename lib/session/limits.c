@@ -378,6 +378,15 @@ bool tmk_data_is_stream(const char *source) {
     return strcmp(eq ? eq + 1 : source, "-") == 0;
 }
 
+enum tmk_status tmk_data_can_repeat(const struct tmk_data_options *data, struct tmk_diag *diag) {
+    for (size_t i = 0; i < data->n_sources; i++)
+        if (tmk_data_is_stream(data->sources[i]))
+            return tmk_fail(diag, TMK_ARGUMENT,
+                            "the data is read more than once, which a stream cannot be; give "
+                            "files");
+    return TMK_OK;
+}
+
 /* Fewer workers, then smaller batches, until it fits. */
 static enum tmk_status fit(const struct tmk_memory_request *request, struct planning *p,
                            struct tmk_diag *diag) {

@@ -108,6 +108,9 @@ struct tmk_memory_request {
 
 /* Is the source, a path or NAME=PATH as data.sources of the options has it, standard input? */
 bool tmk_data_is_stream(const char *source);
+/* TMK_ARGUMENT where one of the sources is: for what runs the same samples again. */
+TMK_NODISCARD enum tmk_status tmk_data_can_repeat(const struct tmk_data_options *data,
+                                                  struct tmk_diag *diag);
 
 /* Opens the data, plans the largest of its first batches and adds up. What statistics take is an
  * estimate, from what they were measured to take: how many bins are used is known only once the

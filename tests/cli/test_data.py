@@ -8,7 +8,7 @@ import threading
 import zipfile
 
 import onnx_bytes as onnx
-from cli import (BAD_INPUT, DIGITS, DONE, FEATURES, WRONG_CALL, folder, main, needs, npy_bytes, skip, tensors_of,
+from cli import (BAD_INPUT, DIGITS, DONE, FEATURES, PICTURES, WRONG_CALL, folder, main, needs, npy_bytes, skip, tensors_of,
                  tidemark)
 from png import png
 
@@ -212,6 +212,19 @@ def test_invalid_streams_are_refused(path):
                          (whole.replace(b"(21,", b"(99999999,"), "truncated")]:
         said = profile(path, "-", stream=stream, status=BAD_INPUT)
         assert text in said and said.count("\n") == 1, (text, said)
+
+
+def test_streams_are_not_read_again(path):
+    """By what runs the same samples more than once: it would get others each time."""
+    tidemark("profile", DIGITS, "--data", PICTURES, "--limit", 40, "--quiet", "-o", path / "p.json").expect(DONE)
+    tidemark("calibrate", path / "p.json", "--quiet", "-o", path / "e.json").expect(DONE)
+    simulate, numbers = ["simulate", DIGITS, path / "e.json"], ["link", path / "p.json", DIGITS, "--numbers", "--original", DIGITS]
+    for words in ([*simulate, "--rank"], [*simulate, "--search", "--profile", path / "p.json", "-o", path / "n.json"],
+                  [*numbers, "-o", path / "n.json"], ["bench", DIGITS], ["quantize", DIGITS, "-o", path / "n.onnx"]):
+        for data in ("-", "image=-"):
+            with open(PICTURES, "rb") as stream:
+                tidemark(*words, "--data", data, stdin=stream).refuses(WRONG_CALL, "read more than once")
+    assert {file.name for file in path.iterdir()} == {"p.json", "e.json"}
 
 
 def test_pipes_and_devices_as_files_are_refused(path):

@@ -445,7 +445,7 @@ def test_numbers_of_another_model_or_without_data_are_refused(path):
     tidemark(*words, "--original", path / "b.onnx", "--data", path / "x.npy").refuses(BAD_INPUT, "b.onnx", "a.onnx")
     tidemark(*words, "--data", path / "x.npy").expect(WRONG_CALL, "--original")
     tidemark(*words, "--original", path / "a.onnx").expect(WRONG_CALL, "--data")
-    tidemark(*words, "--original", path / "a.onnx", "--data", "-").expect(WRONG_CALL, "twice")
+    tidemark(*words, "--original", path / "a.onnx", "--data", "-").expect(WRONG_CALL, "read more than once")
     tidemark(*words[:-1], "--data", path / "x.npy").expect(WRONG_CALL, "--numbers")
     (path / "t.npz").write_bytes(b"PK nothing")
     tidemark("link", path / "a.json", "-o", path / "out.json", "--numbers", "--original", path / "a.onnx", "--data",
