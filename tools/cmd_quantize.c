@@ -421,19 +421,28 @@ static enum tmk_status choose_format(struct work *w, const char *output, struct 
     return diag->status = TMK_ARGUMENT;
 }
 
+/* Of the names of its files. */
+static const char *endings_of(const char *format) {
+    struct tmk_export_format row;
+    for (size_t i = 0; format && tmk_export_format(i, &row); i++)
+        if (strcmp(row.name, format) == 0)
+            return row.endings;
+    return NULL;
+}
+
 static int quantize_model(const struct quantize_args *args, const char *path,
                           const struct tmk_run_options *run) {
     struct tmk_diag diag = {0};
     struct work w = {.path = path};
     enum tmk_status status = open_target(args->target, &w.target, &diag);
+    if (status == TMK_OK)
+        status = choose_format(&w, args->output, &diag);
     const struct {
         const char *path, *endings;
-    } outputs[] = {{args->output, has_ending(args->output, ".onnx") ? "onnx" : NULL},
+    } outputs[] = {{args->output, endings_of(w.format)},
                    {args->profile, "json h5 hdf5"},
                    {args->encodings, "json"},
                    {args->folded, "onnx"}};
-    if (status == TMK_OK)
-        status = choose_format(&w, args->output, &diag);
     for (size_t i = 0; status == TMK_OK && i < sizeof outputs / sizeof *outputs; i++)
         status =
             outputs[i].path ? tmk_can_write(outputs[i].path, outputs[i].endings, &diag) : TMK_OK;

@@ -21,6 +21,7 @@ extern "C" {
 /* A format, for lists and help. */
 struct tmk_export_format {
     const char *name;     /* "tensorrt-cache" */
+    const char *endings;  /* as tmk_can_write takes them; the main file's name may have another */
     const char *consumer; /* who reads it */
     const char *settings; /* "version=0.6.1|1.0.0|2.0.0": KEY=VALUE words; "": it has none */
     bool needs_model;     /* it writes weights, or a graph */

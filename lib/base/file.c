@@ -261,7 +261,8 @@ static enum tmk_file_kind kind_of_text(const char *text, size_t n) {
                  {"\"tidemark-encodings\"", TMK_FILE_ENCODINGS},
                  {"\"tidemark-lineage\"", TMK_FILE_LINEAGE},
                  {"#[version = ", TMK_FILE_RELAY},
-                 {"def @main", TMK_FILE_RELAY}};
+                 {"def @main", TMK_FILE_RELAY},
+                 {"<net ", TMK_FILE_OPENVINO}};
     for (size_t i = 0; i < TMK_COUNT(words); i++)
         if (holds_word(text, n, words[i].word))
             return words[i].kind;
@@ -282,6 +283,28 @@ static bool is_torch(const char *bytes, size_t n) {
            memcmp(name + size - 4, ".npy", 4) != 0;
 }
 
+/* A GraphDef: its first field is a node, whose first fields are a name and an operator; or a
+ * SavedModel: a version, and a MetaGraphDef that begins with its MetaInfoDef. */
+static bool is_tensorflow(const char *bytes, size_t n) {
+    enum { FIRST = 0x0a, SECOND = 0x12 };
+    const unsigned char *at = (const unsigned char *)bytes, *end = at + n;
+    uint64_t size;
+    if (begins_with(bytes, n, "\x08\x01\x12", 3)) {
+        at += 3;
+        return take_varint(&at, end, &size) && at < end && *at == FIRST;
+    }
+    if (n < 2 || *at++ != FIRST || !take_varint(&at, end, &size) || at == end || *at++ != FIRST ||
+        !take_varint(&at, end, &size))
+        return false;
+    return size > 0 && size < (uint64_t)(end - at) && at[size] == SECOND;
+}
+
+/* The length of a JSON object, and that. */
+static bool is_safetensors(const char *bytes, size_t n) {
+    return n > 9 && bytes[5] == 0 && bytes[6] == 0 && bytes[7] == 0 && bytes[8] == '{' &&
+           (bytes[9] == '"' || bytes[9] == '}');
+}
+
 enum tmk_file_kind tmk_file_kind_of(const char *bytes, size_t n) {
     static const struct {
         const char *magic;
@@ -297,6 +320,11 @@ enum tmk_file_kind tmk_file_kind_of(const char *bytes, size_t n) {
                   {"<!doctype html", 14, TMK_FILE_HTML},
                   {"<html", 5, TMK_FILE_HTML},
                   {"\x80\x02\x8a\x0al\xfc\x9c\x46\xf9", 9, TMK_FILE_TORCH}, /* before 1.6 */
+                  {"\x80\x02", 2, TMK_FILE_PICKLE},
+                  {"\x80\x03", 2, TMK_FILE_PICKLE},
+                  {"\x80\x04", 2, TMK_FILE_PICKLE},
+                  {"\x80\x05", 2, TMK_FILE_PICKLE},
+                  {"GGUF", 4, TMK_FILE_WEIGHTS},
                   {"\xb7\x9c\x04\x05\x4f\x8d\xe5\xf7", 8, TMK_FILE_PARAMS}};
     if (is_torch(bytes, n))
         return TMK_FILE_TORCH;
@@ -305,6 +333,10 @@ enum tmk_file_kind tmk_file_kind_of(const char *bytes, size_t n) {
             return magics[i].kind;
     if (n > 8 && begins_with(bytes + 4, n - 4, "TFL3", 4))
         return TMK_FILE_TFLITE;
+    if (is_safetensors(bytes, n))
+        return TMK_FILE_WEIGHTS;
+    if (is_tensorflow(bytes, n))
+        return TMK_FILE_TENSORFLOW;
     return is_onnx(bytes, n) ? TMK_FILE_MODEL : kind_of_text(bytes, n);
 }
 
@@ -348,8 +380,7 @@ enum tmk_status tmk_explain_file_kind(struct tmk_diag *diag, enum tmk_status sta
         return status;
     tmk_diag_reset(diag);
     return tmk_fail(diag, status, "%s: is %s%s%s; %s", path, texts[kind].is,
-                    wanted == TMK_FILE_OTHER ? "" : ", not ",
-                    wanted == TMK_FILE_MODEL ? "a model" : texts[wanted].is, texts[kind].use);
+                    wanted == TMK_FILE_OTHER ? "" : ", not ", texts[wanted].is, texts[kind].use);
 }
 
 enum tmk_status tmk_in_file(struct tmk_diag *diag, enum tmk_status status, const char *path,

@@ -123,6 +123,11 @@ TMK_NODISCARD enum tmk_status tmk_files_write(const struct tmk_file_content *fil
     X(HDF5, "an HDF5 file", "its datasets go with --data FILE.h5:/path")                           \
     X(IMAGE, "an image", "it goes with --data")                                                    \
     X(TFLITE, "a LiteRT model", "only ONNX models and Relay modules are read")                     \
+    X(TENSORFLOW, "a TensorFlow model", "`python3 -m tf2onnx.convert` writes an ONNX model")       \
+    X(OPENVINO, "an OpenVINO model", "only ONNX models and Relay modules are read")                \
+    X(WEIGHTS, "a file of weights without a network",                                              \
+      "export the network that they are of to ONNX")                                               \
+    X(PICKLE, "a pickle of Python", "pickles are programs, and are not read")                      \
     X(POINTER, "a pointer of Git LFS", "`git lfs pull` fetches the file that it stands for")       \
     X(HTML, "a page of HTML", "the download gave a page about the file, and not the file")
 

@@ -565,8 +565,10 @@ static bool has_word(const char *words, const char *word) {
 }
 
 enum tmk_status tmk_check_ending(const char *path, const char *endings, struct tmk_diag *diag) {
-    static const char formats[] = "bin csv h5 hdf5 htm html jpeg jpg json jsonl md npy npz onnx "
-                                  "param params pdf png relay svg txt xml yaml yml zip";
+    static const char formats[] =
+        "bin csv engine gguf h5 hdf5 htm html jpeg jpg json jsonl keras md mlmodel npy npz onnx "
+        "param params pb pdf pkl png pt pt2 pth relay safetensors svg tflite trt txt xml yaml yml "
+        "zip";
     const char *name = tmk_base_name(path), *dot = strrchr(name, '.');
     if (!dot || dot == name || has_word(endings, dot + 1) || !has_word(formats, dot + 1))
         return TMK_OK;

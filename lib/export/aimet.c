@@ -287,6 +287,7 @@ static enum tmk_status write_aimet(const struct tmk_export_job *job, struct tmk_
 
 const struct tmk_exporter tmk_exporter_aimet = {
     .name = "aimet",
+    .endings = "encodings json yaml yml",
     .consumer = "AIMET, and the converters of QNN and SNPE (--quantization_overrides)",
     .settings = "version=0.6.1|1.0.0|2.0.0",
     .limits = {.activations = TMK_EXPORT_INTEGERS,

@@ -39,7 +39,6 @@ static void put_rows(struct tmk_text *out, const struct tmk_encoding *e, const c
 }
 
 static enum tmk_status write_csv(const struct tmk_export_job *job, struct tmk_diag *diag) {
-    TMK_TRY(tmk_check_ending(job->path, "csv", diag));
     struct tmk_text out = {0};
     tmk_text_puts(&out, "id,name,role,dtype,scheme,axis,channel,scale,zero_point,low,high,"
                         "clip_min,clip_max,method,rule\r\n");
@@ -56,6 +55,7 @@ static enum tmk_status write_csv(const struct tmk_export_job *job, struct tmk_di
 
 const struct tmk_exporter tmk_exporter_csv = {
     .name = "csv",
+    .endings = "csv",
     .consumer = "spreadsheets and scripts: one line an encoding and channel",
     .settings = "",
     .write = write_csv,

@@ -64,7 +64,8 @@ struct tmk_export_limits {
 };
 
 struct tmk_exporter {
-    const char *name; /* "ort-cache" */
+    const char *name;    /* "ort-cache" */
+    const char *endings; /* as of tmk_check_ending */
     const char
         *consumer; /* "ONNX Runtime 1.27 and later: quantize_static(calibration_cache_path=)" */
     const char *settings; /* "version=0.6.1|1.0.0|2.0.0 other=...", words; "": it has none */

@@ -60,6 +60,7 @@ static enum tmk_status write_glow(const struct tmk_export_job *job, struct tmk_d
 
 const struct tmk_exporter tmk_exporter_glow = {
     .name = "glow",
+    .endings = "yaml yml",
     .consumer = "Glow-style YAML (ranges without histograms): -load-profile",
     .settings = "hash=0x0000000000000000",
     .limits = {.activations = TMK_EXPORT_INTEGERS, .one_scale = true},

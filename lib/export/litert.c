@@ -18,6 +18,7 @@ static const struct tmk_export_text litert_text = {
 
 const struct tmk_exporter tmk_exporter_litert = {
     .name = "litert",
+    .endings = "json",
     .consumer = "LiteRT's AI Edge Quantizer: calibration_utils.load_calibration_results",
     .settings = "",
     .limits = {.activations = TMK_EXPORT_INTEGERS, .one_scale = true},

@@ -95,6 +95,7 @@ static enum tmk_status write_mnn(const struct tmk_export_job *job, struct tmk_di
 
 const struct tmk_exporter tmk_exporter_mnn = {
     .name = "mnn",
+    .endings = "json",
     .consumer = "MNN's converter: --compressionParamsFile OUT.json",
     .settings = "",
     .needs_graph = true,

@@ -241,6 +241,7 @@ static enum tmk_status write_table(const struct tmk_export_job *job, struct tmk_
 
 const struct tmk_exporter tmk_exporter_ncnn_table = {
     .name = "ncnn-table",
+    .endings = "table txt",
     .consumer = "ncnn2int8; --template NAME.param names its layers, or --names under the value "
                 "that each makes",
     .settings = TMK_NCNN_SETTINGS,

@@ -32,6 +32,7 @@ static const struct tmk_export_text nncase_text = {.wants = {.weights = true, .f
 
 const struct tmk_exporter tmk_exporter_nncase = {
     .name = "nncase",
+    .endings = "json",
     .consumer = "nncase: ptq_options.quant_scheme",
     .settings = "",
     .limits = {.activations = TMK_EXPORT_8 | TMK_EXPORT_TYPE(TMK_INT16),

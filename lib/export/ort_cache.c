@@ -512,6 +512,7 @@ static enum tmk_status write_ort_cache(const struct tmk_export_job *job, struct 
 
 const struct tmk_exporter tmk_exporter_ort_cache = {
     .name = "ort-cache",
+    .endings = "json",
     .consumer = "ONNX Runtime 1.27 and later: quantize_static(calibration_cache_path=)",
     .settings = "",
     .needs_graph = true,

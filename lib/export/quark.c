@@ -70,6 +70,7 @@ static const struct tmk_export_text quark_text = {.put = put_quark};
 
 const struct tmk_exporter tmk_exporter_quark = {
     .name = "quark",
+    .endings = "json",
     .consumer = "AMD Quark for ONNX: extra_options[\"SaveAndRestore\"]",
     .settings = "",
     .limits = {.activations = TMK_EXPORT_INTEGERS, .one_scale = true},

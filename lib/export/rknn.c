@@ -199,6 +199,7 @@ static enum tmk_status write_rknn(const struct tmk_export_job *job, struct tmk_d
 
 const struct tmk_exporter tmk_exporter_rknn = {
     .name = "rknn",
+    .endings = "cfg yaml yml",
     .consumer =
         "RKNN-Toolkit2: hybrid_quantization_step2, from --template NAME.quantization.cfg of "
         "step1",

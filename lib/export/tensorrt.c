@@ -67,6 +67,7 @@ static enum tmk_status write_cache(const struct tmk_export_job *job, struct tmk_
 
 const struct tmk_exporter tmk_exporter_tensorrt_cache = {
     .name = "tensorrt-cache",
+    .endings = "cache txt bin",
     .consumer = "TensorRT up to 10 (calibration cache), ModelOpt: calibration_cache_path",
     .settings = "header=TRT-8601-EntropyCalibration2",
     .limits = {.activations = TMK_EXPORT_8, .one_scale = true, .symmetric = true},
@@ -97,6 +98,7 @@ static const struct tmk_export_text tensorrt_ranges_text = {.wants = {.unfit_nam
 
 const struct tmk_exporter tmk_exporter_tensorrt_ranges = {
     .name = "tensorrt-ranges",
+    .endings = "json",
     .consumer = "TensorRT up to 10, by setDynamicRange (sampleINT8API): NAME: LARGEST MAGNITUDE",
     .settings = "",
     .limits = {.activations = TMK_EXPORT_INTEGERS, .one_scale = true, .symmetric = true},

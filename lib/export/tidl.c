@@ -176,6 +176,7 @@ static const struct tmk_export_text tidl_text = {
 
 const struct tmk_exporter tmk_exporter_tidl = {
     .name = "tidl",
+    .endings = "prototxt txt",
     .consumer = "TI's TIDL: advanced_options:quant_params_proto_path",
     .settings = "",
     .needs_graph = true,

@@ -20,6 +20,7 @@ static const struct tmk_export_text tpu_mlir_text = {
 
 const struct tmk_exporter tmk_exporter_tpu_mlir = {
     .name = "tpu-mlir",
+    .endings = "txt",
     .consumer = "Sophgo's TPU-MLIR: model_deploy.py --calibration_table",
     .settings = "",
     .limits = {.activations = TMK_EXPORT_INTEGERS, .one_scale = true},

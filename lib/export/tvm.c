@@ -106,6 +106,7 @@ static const struct tmk_export_text tvm_text = {
 
 const struct tmk_exporter tmk_exporter_tvm = {
     .name = "tvm",
+    .endings = "json",
     .consumer = "a calibration hook of TVM's relay.quantize: quantize_info by profile ID and name",
     .settings = "",
     .limits = {.activations = TMK_EXPORT_INTEGERS, .weights = TMK_EXPORT_INTEGERS},

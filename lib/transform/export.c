@@ -9,6 +9,7 @@
 
 #include "base/arena.h"
 #include "base/diag.h"
+#include "base/file.h"
 #include "base/inputs.h"
 #include "base/json.h"
 #include "calib/target.h"
@@ -25,8 +26,8 @@ bool tmk_export_format(size_t i, struct tmk_export_format *out) {
     if (i >= n)
         return false;
     const struct tmk_exporter *row = tmk_exporter_list()[i];
-    *out = (struct tmk_export_format){row->name, row->consumer, row->settings, row->needs_graph,
-                                      row->needs_template};
+    *out = (struct tmk_export_format){row->name,     row->endings,     row->consumer,
+                                      row->settings, row->needs_graph, row->needs_template};
     return true;
 }
 
@@ -71,7 +72,7 @@ static enum tmk_status check_request(const struct tmk_exporter *row,
         return tmk_fail(diag, TMK_ARGUMENT,
                         "%s needs a template: the consumer's own file, whose numbers it changes",
                         row->name);
-    return TMK_OK;
+    return tmk_check_ending(options->path, row->endings, diag);
 }
 
 /* ---- the model ---- */

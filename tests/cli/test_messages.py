@@ -116,6 +116,34 @@ def test_damaged_files_keep_their_kind():
                 assert IS[name] not in said_of(words, f"cut-{name}", here).err, (words, name)
 
 
+def test_models_of_other_tools_are_identified():
+    """What people have who have no ONNX model yet, and names of such that no output has."""
+    files = {"m.tflite": b"\x1c\0\0\0TFL3" + bytes(64), "m.pb": b"\x0a\x10\x0a\x05input\x12\x0bPlaceholder",
+             "saved_model.pb": b"\x08\x01\x12\x05\x0a\x03xyz", "m.safetensors": b"\x08\0\0\0\0\0\0\0{\"w\":{}}",
+             "m.gguf": b"GGUF\x03\0\0\0", "m.pkl": b"\x80\x04\x95}", "m.pt": b"\x80\x02\x8a\x0al\xfc\x9c\x46\xf9",
+             "m.xml": b'<?xml version="1.0"?>\n<net name="m" version="11">'}
+    with inputs() as here:
+        for name, content in files.items():
+            (here / name).write_bytes(content)
+            done = tidemark("graph", name, cwd=here)
+            done.refuses(BAD_INPUT, f"{name}: is a", ", not an ONNX model; ")
+            own = name.rpartition(".")[2]
+            for words in (["export", "e.json", "--to", "litert"], ["export", "e.json", "--to", "qdq", "--model", "m.onnx"],
+                          ["quantize", "m.onnx", "--data", "x.npy", "--target", "litert"], ["report", "p.json"]):
+                tidemark(*words, "-o", f"new.{own}", cwd=here).refuses(WRONG_CALL, f"new.{own}: ")
+                assert not (here / f"new.{own}").exists(), words
+
+
+def test_names_of_exported_files_are_those_of_the_format():
+    formats = [line.split()[0] for line in tidemark("export", "--to", "help").expect(DONE).out.splitlines() if line[0] != " "]
+    assert "qdq" in formats and len(formats) > 15
+    with inputs() as here:
+        for name in formats:
+            more = ["--model", "m.onnx", "--template", "m.relay"]
+            tidemark("export", "e.json", "--to", name, *more, "-o", "new.png", cwd=here).refuses(WRONG_CALL, "new.png: ")
+            assert not (here / "new.png").exists(), name
+
+
 def test_misspelled_names_get_a_suggestion():
     with inputs() as here:
         (here / "op.json").write_text(json.dumps({"rules": [{"match": {"op": "Cnov"}, "dtype": "int8"}]}))

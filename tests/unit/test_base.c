@@ -130,6 +130,18 @@ TEST(files_are_known_by_their_first_bytes) {
         {"\x80\x02\x8a\x0al\xfc\x9c\x46\xf9 j", 11, TMK_FILE_TORCH},
         {"version https://git-lfs.github.com/spec/v1\n", 43, TMK_FILE_POINTER},
         {"<!DOCTYPE html>", 15, TMK_FILE_HTML},
+        {"\x1c\0\0\0TFL3\0", 9, TMK_FILE_TFLITE},
+        {"\x0a\x09\x0a\x01x\x12\x04Relu", 11, TMK_FILE_TENSORFLOW},
+        {"\x0a\x09\x0a\x01x\x1a\x04Relu", 11, TMK_FILE_OTHER}, /* no operator */
+        {"\x0a\x09\x0a\x7fx", 5, TMK_FILE_OTHER},
+        {"\x0a", 1, TMK_FILE_OTHER},
+        {"\x08\x01\x12\x05\x0a\x03xyz", 9, TMK_FILE_TENSORFLOW}, /* SavedModel */
+        {"\x08\x01\x12\x85", 4, TMK_FILE_OTHER},
+        {"\x08\0\0\0\0\0\0\0{\"w\":{}}", 16, TMK_FILE_WEIGHTS},
+        {"\x08\0\0\0\0\0\0\0{", 9, TMK_FILE_OTHER},
+        {"GGUF\x03", 5, TMK_FILE_WEIGHTS},
+        {"\x80\x04\x95", 3, TMK_FILE_PICKLE},
+        {"<?xml version=\"1.0\"?><net name=\"a\">", 35, TMK_FILE_OPENVINO},
         {"PK\x03", 3, TMK_FILE_OTHER},
         {"{\"format\": \"tidemark-profile\"", 29, TMK_FILE_PROFILE},
         {"{\"format\": \"tidemark-encodings\"", 31, TMK_FILE_ENCODINGS},
