@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from ._compare import Ranking, Search, Simulation, rank, search, simulate
-from ._core import Error, limits as _limits, methods as _methods, set_limits as _set_limits, version as _version
+from ._core import Error, formats as _formats, limits as _limits, methods as _methods, set_limits as _set_limits, version as _version
 from ._encodings import Encoding, Encodings
 from ._model import Transformed, Verdict, graph, instrument, passes, patterns, transform, verify
 from ._profile import Profile, Tensor
@@ -20,7 +20,7 @@ from ._run import Figure, RunOptions, bench, plan_memory, profile, run, step_cos
 __version__ = _version()
 __all__ = ["Check", "Diff", "Encoding", "Encodings", "Error", "Fate", "Figure", "Link", "Profile", "Quantized", "Ranking",
            "RunOptions", "Search", "Simulation", "Tensor", "Transformed", "Verdict", "bench", "calibration_methods",
-           "check", "check_target", "diff", "graph", "instrument", "link", "merge", "passes", "patterns", "plan_memory",
+           "check", "check_target", "diff", "export_formats", "graph", "instrument", "link", "merge", "passes", "patterns", "plan_memory",
            "profile", "quantize", "rank", "read_lineage", "run", "search", "set_limits", "simulate", "step_costs",
            "targets", "transform", "verify"]
 
@@ -28,6 +28,11 @@ __all__ = ["Check", "Diff", "Encoding", "Encodings", "Error", "Fate", "Figure", 
 def calibration_methods() -> dict[str, str]:
     """The names that `method` may have, and what each does."""
     return dict(_methods())
+
+
+def export_formats() -> dict[str, str]:
+    """The names that `format` of Encodings.export may have, and who reads each."""
+    return {name: consumer for name, consumer, _ in _formats()}
 
 
 def set_limits(*, operations: float | None = None, memory: int | None = None) -> None:

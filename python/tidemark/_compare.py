@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from . import _core
 from ._encodings import Encodings
-from ._files import Model, Path, files_of, loaded, model_file, text
+from ._files import Model, Path, files_of, loaded, model_file, several, text
 from ._html import table
 from ._profile import Profile
-from ._run import Data, RunOptions, paths_of, readable_again, run_settings
+from ._run import Data, Labels, RunOptions, labels_file, paths_of, readable_again, run_settings
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -74,12 +74,12 @@ class Simulation(NamedTuple):
 
 
 def simulate(model: Model, encodings: Encodings | Path, data: Data, *, integer: bool = False, requant: str | None = None,
-             rounding: str | None = None, labels: Path | None = None, **run: Unpack[RunOptions]) -> Simulation:
+             rounding: str | None = None, labels: Labels | None = None, **run: Unpack[RunOptions]) -> Simulation:
     """Runs the quantized network in parallel with the float one, and compares every value.
 
     integer: integer arithmetic, else float operators between quantized values. requant: "float", "fixed" or "pow2";
         rounding: a name that `tidemark simulate --help` lists; each implies `integer`. Default: as in the encodings.
-    labels: the right classes: a .npy, or the name of an array in an .npz of the data.
+    labels: the right classes: an array, a .npy, or the name of an array in an .npz of the data.
     Other arguments: tidemark.RunOptions.
     """
     if requant not in (None, "float", "fixed", "pow2"):
@@ -90,9 +90,9 @@ def simulate(model: Model, encodings: Encodings | Path, data: Data, *, integer: 
         rounding = rounding or "float_rne"
     elif requant and of_encodings == "float_rne":
         rounding = rounding or "single_half_up"
-    with model_file(model) as path, run_settings(
+    with model_file(model) as path, labels_file(labels) as right, run_settings(
             data, run, integer=bool(integer or requant or rounding), rounding=rounding,
-            pow2=None if requant is None else requant == "pow2", labels=labels) as settings:
+            pow2=None if requant is None else requant == "pow2", labels=right) as settings:
         s = _core.simulate(path, text(run.get("params")), chosen._core, settings)
     n = s["predictions"]
     labelled = s["labelled"] and n
@@ -128,7 +128,7 @@ class Ranking(NamedTuple):
 
 def rank(model: Model, encodings: Encodings | Path, data: Data, *, most: int = 64, **run: Unpack[RunOptions]) -> Ranking:
     """Quantizes one value at a time: at most `most` values, those that are expected to lose most, on `limit` (8) samples."""
-    with model_file(model) as path, run_settings(data, run, most=most) as settings:
+    with model_file(model) as path, readable_again(data, path, run.get("params")) as again, run_settings(again, run, most=most) as settings:
         values, samples, left_out = _core.rank(path, text(run.get("params")), loaded(Encodings, encodings)._core, settings)
     return Ranking([Sensitivity(*row) for row in values], samples, left_out)
 
@@ -200,7 +200,7 @@ _JUDGED = ("not", "crossed", "data")
 
 
 def search(model: Model, encodings: Encodings | Path, data: Data, *, profile: Profile | Path, config: Path | None = None, target: Path | None = None,
-           budget: int = 128, seconds: float = 0, goal: str | float | None = None, labels: Path | None = None, metric: Metric | None = None,
+           budget: int = 128, seconds: float = 0, goal: str | float | None = None, labels: Labels | None = None, metric: Metric | None = None,
            search_data: Sequence[Path] = (), write_config: Path | None = None, **run: Unpack[RunOptions]) -> Search:
     """Tries other methods, 16 bits and float, by groups, then by values; on `limit` (32) samples.
 
@@ -224,10 +224,11 @@ def search(model: Model, encodings: Encodings | Path, data: Data, *, profile: Pr
         given._not_over(write_config, start)
         _core.can_write(os.fspath(write_config), "json yaml yml")
     words = {"profile": given._core, "config": text(config), "budget": budget, "seconds": seconds or None,
-             "goal": None if not goal else goal if isinstance(goal, str) else f"{goal}dB", "labels": text(labels),
+             "goal": None if not goal else goal if isinstance(goal, str) else f"{goal}dB",
              "metric": call if metric else None, "target": text(target),
-             "search_data": [os.fspath(path) for path in search_data], "write_config": text(write_config)}
-    with model_file(model) as path, readable_again(data) as again, run_settings(again, run, **words) as settings:
+             "search_data": [os.fspath(path) for path in several(search_data)], "write_config": text(write_config)}
+    with model_file(model) as path, readable_again(data, path, run.get("params")) as again, labels_file(labels) as right, \
+            run_settings(again, run, labels=right, **words) as settings:
         settings["choices"] = choices
         found = _core.search(path, text(run.get("params")), start._core, settings)
     own, judged = (Figures(*(Quality(*quality) for quality in figures)) for figures in (found[6], found[10]))

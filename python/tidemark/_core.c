@@ -273,6 +273,7 @@ static PyMethodDef functions[] = {
     {"export", (PyCFunction)(void (*)(void))py_export, METH_VARARGS | METH_KEYWORDS,
      "export(encodings, format, path, **settings) -> what was not written"},
     {"check_target", py_check_target, METH_VARARGS, "check_target(encodings, target, profile)"},
+    {"formats", py_formats, METH_NOARGS, "(name, consumer, endings) of each format of export"},
     {"targets", py_targets, METH_VARARGS, "targets(None), or the formats of one"},
     {"report", report, METH_VARARGS,
      "report(profile, path, earlier, encodings, title, results, model, params)"},

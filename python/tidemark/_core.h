@@ -71,6 +71,7 @@ PY_DECLARE(py_run_profile);
 PY_DECLARE(py_choose_method);
 PY_DECLARE(py_check_target);
 PY_DECLARE(py_targets);
+PY_DECLARE(py_formats);
 PY_DECLARE(py_simulate);
 PY_DECLARE(py_rank);
 PY_DECLARE(py_search);

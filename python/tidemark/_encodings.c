@@ -316,6 +316,17 @@ PyObject *py_targets(PyObject *self, PyObject *args) {
     return list;
 }
 
+PyObject *py_formats(PyObject *self, PyObject *nothing) {
+    (void)self;
+    (void)nothing;
+    struct tmk_export_format f;
+    PyObject *list = PyList_New(0);
+    for (size_t i = 0; list && tmk_export_format(i, &f); i++)
+        if (!py_append(list, Py_BuildValue("(sss)", f.name, f.consumer, f.endings)))
+            Py_CLEAR(list);
+    return list;
+}
+
 static PyMethodDef methods[] = {
     {"items", items, METH_NOARGS, "a dictionary an encoding, arrays as bytes"},
     {"left", left, METH_NOARGS, "(id, name, reason) of what stays float"},

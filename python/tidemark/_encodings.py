@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from ._files import OfFiles, Path, log, text
+from ._files import Model, OfFiles, Path, log, model_file_if_any, text
 from ._html import table
 
 if TYPE_CHECKING:
@@ -45,17 +45,19 @@ class Left(NamedTuple):
 
 
 class Encodings(OfFiles, Mapping[str, Encoding]):
-    """Encodings by name; a value without a name goes by its ID."""
+    """Encodings by name; an ID ("p12") finds its encoding, too, and a value without a name goes by it."""
 
     def __init__(self, core: _core.Encodings, remarks: list[str] | None = None, made_of: frozenset[str] = frozenset()):
         self._core, self._made_of = core, made_of
         self.remarks = remarks or []
         self._items: dict[str, Encoding] = {}
+        self._ids: dict[str, Encoding] = {}
         for item in core.items():
             encoding = Encoding(item["id"], item["name"], item["role"], item["dtype"], item["symmetric"], item["axis"],
                                 np.frombuffer(item["scale"], np.float32), np.frombuffer(item["zero_point"], np.int32),
                                 np.frombuffer(item["low"], np.float32), np.frombuffer(item["high"], np.float32),
                                 item["method"], item["rule"], item["group"], item["expected"], item["block"])
+            self._ids[encoding.id] = encoding
             self._items[encoding.name if encoding.name and encoding.name not in self._items else encoding.id] = encoding
 
     @classmethod
@@ -71,7 +73,7 @@ class Encodings(OfFiles, Mapping[str, Encoding]):
         self._core.write(os.fspath(path))
 
     def __getitem__(self, key: str) -> Encoding:
-        return self._items[key]
+        return self._items[key] if key in self._items else self._ids[key]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._items)
@@ -118,19 +120,20 @@ class Encodings(OfFiles, Mapping[str, Encoding]):
         """What stays float, and why."""
         return [Left(*row) for row in self._core.left()]
 
-    def export(self, format: str, path: Path, *, model: Path | None = None,
+    def export(self, format: str, path: Path, *, model: Model | None = None,
                params: Path | None = None, template: Path | None = None,
                names: Path | None = None, keep_names: bool = False, target: Path | None = None,
                **settings: object) -> list[Left]:
-        """Writes a vendor's file (`tidemark export --to help` lists the formats); answers with what was not written, and why.
+        """Writes a vendor's file, of a format of tidemark.export_formats(); answers with what was not written, and why.
 
-        model: the model file that the format needs, or names fit to. names: a JSON file, from names of the model to others;
+        model: the model that the format needs, or names fit to. names: a JSON file, from names of the model to others;
         keep_names: values that it does not have keep theirs. template: the consumer's own file. target: its limits
         hold. Others: settings of the format. Remarks go to the logger "tidemark", at level INFO."""
         self._not_over(path)
         words, remarks = tuple(f"{key}={value}" for key, value in settings.items()), list[str]()
-        rows = _core.export(self._core, format, os.fspath(path), model=text(model), params=text(params), template=text(template),
-                            names=text(names), settings=words, keep_names=keep_names, target=text(target), remarks=remarks)
+        with model_file_if_any(model) as file:
+            rows = _core.export(self._core, format, os.fspath(path), model=file, params=text(params), template=text(template),
+                                names=text(names), settings=words, keep_names=keep_names, target=text(target), remarks=remarks)
         for remark in remarks:
             log.info("%s", remark)
         return [Left(*row) for row in rows]

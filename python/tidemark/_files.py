@@ -7,7 +7,8 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Protocol, TypeAlias, TypeVar, Union
+from numbers import Real
+from typing import Protocol, TypeAlias, TypeVar, Union, cast, overload
 
 from . import _core
 
@@ -21,7 +22,7 @@ class ModelProto(Protocol):
     def SerializeToString(self) -> bytes: ...
 
 
-Model: TypeAlias = Union[Path, ModelProto]
+Model: TypeAlias = Union[Path, bytes, ModelProto]
 
 
 def text(path: Path | None) -> str | None:
@@ -64,11 +65,31 @@ class Readable(Protocol):
 
 def loaded(kind: type[Kind], given: Kind | Path) -> Kind:
     """The object, or that of the file."""
-    if isinstance(given, kind):
-        return given
+    return given if isinstance(given, kind) else kind.read(path_of(kind, given))
+
+
+def path_of(kind: type[object], given: object) -> str:
+    """Of the object's file."""
     if not isinstance(given, (str, os.PathLike)):
         raise TypeError(f"a tidemark.{kind.__name__}, or the path of its file, is expected, not {type(given).__name__}")
-    return kind.read(given)
+    return os.fspath(given)
+
+
+Word = TypeVar("Word")
+
+
+@overload
+def several(words: float) -> list[float]: ...
+
+
+@overload
+def several(words: Iterable[Word]) -> list[Word]: ...
+
+
+def several(words: float | Iterable[Word]) -> list[float] | list[Word]:
+    """A list; of a text, a path or a number alone, of one."""
+    one = isinstance(words, (str, os.PathLike, Real))
+    return cast("list[Word]", [words] if one else list(cast("Iterable[Word]", words)))
 
 
 def files_of(*words: object) -> frozenset[str]:
@@ -98,15 +119,37 @@ def inputs_held() -> Iterator[None]:
 
 
 @contextmanager
+def called(name: str, path: str) -> Iterator[None]:
+    """Errors say `name` where they have the path, which the caller does not know."""
+    try:
+        yield
+    except _core.Error as error:
+        error.args = (str(error).replace(path, name),)
+        raise
+
+
+@contextmanager
 def model_file(model: Model) -> Iterator[str]:
     """The path of the model: its own, or that of a copy of what is in memory."""
     if isinstance(model, (str, os.PathLike)):
         yield os.fspath(model)
         return
+    if not isinstance(model, bytes) and not hasattr(model, "SerializeToString"):
+        raise TypeError(f"a model is a path, an onnx.ModelProto or the bytes of one, not {type(model).__name__}")
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model.onnx")
         with open(path, "wb") as file:
-            file.write(model.SerializeToString())
+            file.write(model if isinstance(model, bytes) else model.SerializeToString())
+        with called("model.onnx", path):
+            yield path
+
+
+@contextmanager
+def model_file_if_any(model: Model | None) -> Iterator[str | None]:
+    if model is None:
+        yield None
+        return
+    with model_file(model) as path:
         yield path
 
 

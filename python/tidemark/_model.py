@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from . import _core
-from ._files import Model, Path, loaded, model_file, options, text
+from ._files import Model, Path, loaded, model_file, options, several, text
 from ._profile import Profile
 from ._relate import Fate
 
@@ -46,7 +46,7 @@ def instrument(model: Model, output: Path, *, observe: Sequence[str] = (), kind:
                params: Path | None = None) -> int:
     """Writes the model with an observer on every selected value; any ONNX runtime runs it. How many observers there are."""
     with model_file(model) as path:
-        return _core.instrument(path, text(params), os.fspath(output), options(observe=list(observe), kind=kind))
+        return _core.instrument(path, text(params), os.fspath(output), options(observe=several(observe), kind=kind))
 
 
 def passes() -> dict[str, str]:
@@ -91,7 +91,7 @@ def transform(model: Model, output: Path, passes: Sequence[str] = ("all",), *, l
     for written in (output, lineage, params_out):
         if given is not None and written is not None:
             given._not_over(written)
-    words = options(profile=None if given is None else given._core, passes=list(passes), barrier=observers == "barrier", lineage=lineage, params_out=params_out)
+    words = options(profile=None if given is None else given._core, passes=several(passes), barrier=observers == "barrier", lineage=lineage, params_out=params_out)
     if after:
         words["after"] = graphs
     with model_file(model) as path:

@@ -79,7 +79,9 @@ static bool take_dims(PyObject *value, const struct tmk_dim **out, size_t *n,
 }
 
 static bool take_count(PyObject *value, uint64_t most, uint64_t *out) {
-    const unsigned long long number = PyLong_AsUnsignedLongLong(value);
+    PyObject *whole = PyNumber_Index(value); /* NumPy's integers are none of Python's */
+    const unsigned long long number = whole ? PyLong_AsUnsignedLongLong(whole) : 0;
+    Py_XDECREF(whole);
     if (!PyErr_Occurred() && number > most)
         PyErr_SetString(PyExc_OverflowError, "the number is too large");
     *out = number;

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from . import _core
 from ._encodings import Encodings
-from ._files import OfFiles, Path, files_of, loaded, text
+from ._files import Model, OfFiles, Path, files_of, loaded, model_file_if_any, several, text
 from ._html import bars, table
 
 if TYPE_CHECKING:
@@ -260,30 +260,32 @@ class Profile(OfFiles, Mapping[str, Tensor]):
                   rounding: str | None = None, pow2_requant: bool = False,
                   config: str | os.PathLike[str] | None = None, sensitive: str | None = None,
                   target: str | os.PathLike[str] | None = None, weights_block: int = 0,
-                  model: str | os.PathLike[str] | None = None, params: str | os.PathLike[str] | None = None) -> Encodings:
+                  model: Model | None = None, params: str | os.PathLike[str] | None = None) -> Encodings:
         """Encodings by `method` (tidemark.calibration_methods()): see `tidemark calibrate --help`. target: as --target.
 
-        model: the file that the weights are read from, for weights_method "auto" (the default with it), "mse" or "l4" and for
+        model: that the weights are read from, for weights_method "auto" (the default with it), "mse" or "l4" and for
         weights_block; without it weights have their min and max."""
         remarks: list[str] = []
-        core = _core.calibrate(self._core, method=method, parameter=parameter, dtype=dtype, scheme=scheme, scales=scales, pow2=pow2,
-                               weights_method=weights_method, weights_dtype=weights_dtype, weights_scheme=weights_scheme,
-                               weights_scales=weights_scales, rounding=rounding, pow2_requant=pow2_requant,
-                               config=text(config), remarks=remarks, sensitive=sensitive,
-                               target=text(target), weights_block=weights_block, model=text(model), params=text(params))
+        with model_file_if_any(model) as file:
+            core = _core.calibrate(self._core, method=method, parameter=parameter, dtype=dtype, scheme=scheme, scales=scales,
+                                   pow2=pow2, weights_method=weights_method, weights_dtype=weights_dtype,
+                                   weights_scheme=weights_scheme, weights_scales=weights_scales, rounding=rounding,
+                                   pow2_requant=pow2_requant, config=text(config), remarks=remarks, sensitive=sensitive,
+                                   target=text(target), weights_block=weights_block, model=file, params=text(params))
         return Encodings(core, remarks, self._files | files_of(config, model, params, target))
 
     def report(self, path: str | os.PathLike[str], *, since: Profile | Path | Sequence[Profile | Path] = (), encodings: Encodings | Path | None = None,
                title: str | None = None, simulation: Sequence[str | os.PathLike[str]] = (),
-               model: str | os.PathLike[str] | None = None, params: str | os.PathLike[str] | None = None) -> None:
+               model: Model | None = None, params: str | os.PathLike[str] | None = None) -> None:
         """One HTML page; see `tidemark report --help`. since: earlier profiles, oldest first. simulation: files of
         `tidemark simulate --json`. Profiles and encodings may be paths of their files."""
         earlier = [loaded(Profile, one) for one in ((since,) if isinstance(since, (Profile, str, os.PathLike)) else since)]
         chosen = None if encodings is None else loaded(Encodings, encodings)
         self._not_over(path, earlier, chosen)
-        _core.report(self._core, os.fspath(path), tuple(one._core for one in earlier),
-                     None if chosen is None else chosen._core, title, tuple(os.fspath(file) for file in simulation), text(model),
-                     text(params))
+        with model_file_if_any(model) as file:
+            _core.report(self._core, os.fspath(path), tuple(one._core for one in earlier),
+                         None if chosen is None else chosen._core, title, tuple(os.fspath(one) for one in several(simulation)), file,
+                         text(params))
 
 
 def _profile_of(data: bytes) -> Profile:

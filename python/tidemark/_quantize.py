@@ -15,7 +15,7 @@ from ._encodings import Encodings, Left
 from ._files import Model, Path, files_of, inputs_held, loaded, model_file, text
 from ._model import graph, transform
 from ._profile import Profile, RunReport
-from ._run import Data, RunOptions, paths_of, profile, readable_again, run_settings
+from ._run import Data, Labels, RunOptions, paths_of, profile, readable_again, run_settings
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -133,7 +133,7 @@ def _folded(path: str, format: str, template: Path | None, params: object, keep:
 
 
 def quantize(model: Model, data: Data, output: Path, *, target: Path | None = None, config: Path | None = None,
-             method: str | None = None, labels: Path | None = None, template: Path | None = None, folded: Path | None = None,
+             method: str | None = None, labels: Labels | None = None, template: Path | None = None, folded: Path | None = None,
              **run: Unpack[RunOptions]) -> Quantized:
     """Chooses scales from three quarters of the samples, runs the quantized network in parallel with the float one on the first quarter
     (at most 64; of fewer than 8 samples, on all), and writes it for readers of QDQ models, or for the target; of fewer than 256 samples,
@@ -142,16 +142,16 @@ def quantize(model: Model, data: Data, output: Path, *, target: Path | None = No
 
     method: of activations, as for Profile.calibrate; None: `auto`, unless another one is better on samples that were left out.
 
-    Data are paths, an array or a mapping. Other arguments: tidemark.RunOptions.
+    labels: as for `simulate`. Other arguments: tidemark.RunOptions.
     """
     if run.get("feedback"):
         raise ValueError("models with feedback take profile, calibrate and export")
     format = _format(os.fspath(output), text(target))
-    for path, endings in ((output, None), (folded, "onnx")):
+    for path, endings in ((output, next(row[2] for row in _core.formats() if row[0] == format)), (folded, "onnx")):
         if path is not None:
             _core.can_write(os.fspath(path), endings)
     skip, limit = run.get("skip", 0), run.get("limit")
-    with inputs_held(), model_file(model) as given, readable_again(data) as again, \
+    with inputs_held(), model_file(model) as given, readable_again(data, given, run.get("params")) as again, \
             _folded(given, format, template, run.get("params"), folded) as (path, n_folded):
         total = _count(path, again, run)
         held_out = 0 if total < _FEWEST else min(total // _SHARE, _MOST)

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, NamedTuple
 
 from . import _core
-from ._files import Model, Path, files_of, loaded, model_file, options, text
+from ._files import Model, Path, called, files_of, loaded, model_file, options, path_of, several, text
 from ._html import table
 from ._profile import Profile
 from ._run import Data, RunOptions, paths_of, readable_again, run_settings
@@ -22,17 +22,18 @@ def merge(profiles: Iterable[Profile | Path]) -> Profile:
     """The profile of what all saw, exactly: parts of one run, as profiles or files, in any order and grouping."""
     with tempfile.TemporaryDirectory() as folder:
         files, made_of = [], frozenset[str]()
-        for i, part in enumerate(profiles):
+        for i, part in enumerate([profiles] if isinstance(profiles, Profile) else several(profiles)):
             made_of |= files_of(part)
             if isinstance(part, Profile):
-                path = os.path.join(folder, f"{i}.{Profile.kept_as()}")
+                path = os.path.join(folder, f"profile {i + 1}.{Profile.kept_as()}")
                 part.write(path)
                 files.append(path)
             else:
-                files.append(os.fspath(part))
+                files.append(path_of(Profile, part))
         if not files:
             raise ValueError("there is nothing to merge")
-        return Profile(_core.merge(options(files=files)), made_of)
+        with called("", os.path.join(folder, "")):
+            return Profile(_core.merge(options(files=files)), made_of)
 
 
 class RangeDifference(NamedTuple):
@@ -86,7 +87,7 @@ class Diff(NamedTuple):
 def _side(side: Profile | Path) -> _core.Profile | str:
     if isinstance(side, Profile):
         return side._core
-    path = os.fspath(side)
+    path = path_of(Profile, side)
     return _core.Profile.read(path) if _core.file_kind(path) == "profile" else path
 
 
@@ -227,7 +228,7 @@ def link(profile: Profile | Path, model: Model | None, *, lineage: Path | None =
 
     By contents, or by `lineage` (a file of `transform`), or with `original` (the model that the profile is of) and `data` by
     numbers: both models are run on `limit` (16) samples. tensors: a .npz of the model's values by name, in place of running it;
-    `model` may then be None. report, lineage_out: files that are written. Data are paths, an array or a mapping.
+    `model` may then be None. report, lineage_out: files that are written.
     """
     given = loaded(Profile, profile)
     for output in (report, lineage_out):
@@ -241,7 +242,9 @@ def link(profile: Profile | Path, model: Model | None, *, lineage: Path | None =
     with ExitStack() as stack:
         path = None if model is None else stack.enter_context(model_file(model))
         first = None if original is None else stack.enter_context(model_file(original))
-        again = None if data is None else stack.enter_context(readable_again(data))
+        again = None
+        if data is not None and first is not None:
+            again = stack.enter_context(readable_again(data, first, original_params))
         settings = stack.enter_context(run_settings(
             again, run, profile=given._core, model=path, params=text(run.get("params")), original=first,
             original_params=original_params, tensors=tensors, lineage=lineage, report=report, lineage_out=lineage_out,

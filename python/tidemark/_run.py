@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from numbers import Real
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypedDict, TypeAlias, Union, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from ._files import Model, Path, files_of, log, model_file, numbered, options, text
+from ._files import Model, Path, called, files_of, log, model_file, numbered, options, several, text
 from ._profile import Profile, RunReport
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
+    from typing_extensions import TypeGuard, Unpack
 
 
 class Reader(Protocol):
@@ -29,6 +31,8 @@ class Reader(Protocol):
 
 Item: TypeAlias = Union[npt.ArrayLike, "tuple[npt.ArrayLike, ...]", Mapping[str, npt.ArrayLike]]
 Data: TypeAlias = Union[Path, Sequence[Path], Item, Iterable[Item], Reader]
+Labels: TypeAlias = Union[Path, npt.ArrayLike]
+_JSON = 3  # of the views of a graph
 
 
 class RunOptions(TypedDict, total=False):
@@ -53,8 +57,10 @@ class RunOptions(TypedDict, total=False):
 
 
 def _array(value: object) -> npt.NDArray[np.generic]:
-    """In C order and aligned; without a copy where it already is."""
-    return np.require(cast("npt.NDArray[np.generic]", value), requirements=["C", "A"])
+    """In C order, aligned, and of a type that buffers have; without a copy where it already is."""
+    array = np.asarray(cast("npt.NDArray[np.generic]", value))
+    wanted = np.dtype(np.float32) if array.dtype.name == "bfloat16" else array.dtype.newbyteorder("=")
+    return np.require(array, wanted, requirements=["C", "A"])
 
 
 def paths_of(data: object) -> list[str] | None:
@@ -71,10 +77,17 @@ def _items(data: object) -> Iterator[object]:
     if hasattr(data, "get_next"):
         while (item := cast(Reader, data).get_next()) is not None:
             yield item
-    elif isinstance(data, (np.ndarray, Mapping)) or hasattr(data, "__array_interface__"):
+    elif isinstance(data, (np.ndarray, Mapping)) or hasattr(data, "__array__"):
         yield data
+    elif isinstance(data, Iterable) and not isinstance(data, (bytes, bytearray)):
+        yield from data
     else:
-        yield from cast("Iterable[object]", data)
+        raise TypeError(f"data are paths, an array, a mapping from names to arrays, or an iterable of these, not {type(data).__name__}")
+
+
+def _are_several(item: object) -> TypeGuard[Sequence[object]]:
+    """An array for each input, and not one array as nested lists?"""
+    return isinstance(item, tuple) or (isinstance(item, list) and bool(item) and hasattr(item[0], "__array__") and not np.isscalar(item[0]))
 
 
 class _Records:
@@ -96,7 +109,7 @@ class _Records:
             if name not in item:
                 raise KeyError(f"the data have nothing for input '{name}', only for {sorted(item)}")
             return _array(item[name])
-        if isinstance(item, (tuple, list)) and item and not np.isscalar(item[0]):
+        if _are_several(item):
             if len(item) < len(self._asked):
                 raise ValueError(f"a tuple of {len(item)} arrays, but input '{name}' wants one more")
             return _array(item[len(self._asked) - 1])
@@ -146,24 +159,58 @@ def run_settings(data: object, run: RunOptions, **more: object) -> Iterator[dict
         yield options(**words)
 
 
+def _stacked(data: object, path: str, params: object) -> dict[str, npt.NDArray[np.generic]]:
+    """What comes one after the other, as an array for each input of the model."""
+    graph = json.loads(_core.graph(path, text(cast("Path | None", params)), _JSON, None, False))
+    ranks = {value["name"]: len(value["shape"] or ()) for value in graph["values"] if value["id"] in graph["inputs"]}
+    parts: dict[str, list[npt.NDArray[np.generic]]] = {}
+    for item in _items(data):
+        named = item if isinstance(item, Mapping) else dict(zip(ranks, item if _are_several(item) else [item]))
+        for name, rank in ranks.items():
+            if name in named:
+                array = _array(named[name])
+                parts.setdefault(name, []).append(array if 0 < rank <= array.ndim else array[None])
+    if not parts:
+        raise ValueError(f"the data have nothing for the inputs {', '.join(ranks)}")
+    try:
+        return {name: np.concatenate(arrays) for name, arrays in parts.items()}
+    except ValueError:
+        raise ValueError("these data are read more than once, and their arrays differ in shape: give files") from None
+
+
 @contextmanager
-def readable_again(data: Data) -> Iterator[Data]:
-    """Data that can be read more than once: arrays become a file for that."""
+def readable_again(data: Data, path: str, params: object) -> Iterator[Data]:
+    """The model's data such that they can be read more than once: arrays become a file for that."""
     if paths_of(data) is not None:
         yield data
         return
     with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "data.npz" if isinstance(data, Mapping) else "data.npy")
-        if isinstance(data, Mapping):
-            np.savez(path, **{name: np.asarray(array) for name, array in data.items()})  # type: ignore[arg-type]
-        elif isinstance(data, np.ndarray):
-            np.save(path, data)
+        file = os.path.join(folder, "data.npy" if isinstance(data, np.ndarray) else "data.npz")
+        if isinstance(data, np.ndarray):
+            np.save(file, _array(data))
         else:
-            raise TypeError("these data are read more than once: give paths, an array, or a mapping from names to arrays")
-        yield path
+            given = {name: _array(array) for name, array in data.items()} if isinstance(data, Mapping) else _stacked(data, path, params)
+            np.savez(file, **given)
+        with called("data", file):
+            yield file
+
+
+@contextmanager
+def labels_file(labels: Labels | None) -> Iterator[str | None]:
+    """The path, or a name in the data; of an array a file."""
+    if labels is None or isinstance(labels, (str, os.PathLike)):
+        yield text(labels)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        file = os.path.join(folder, "labels.npy")
+        np.save(file, np.asarray(labels))
+        with called("labels.npy", file):
+            yield file
 
 
 def _runs_of(share: float) -> int:
+    if not isinstance(share, Real):
+        raise TypeError(f"histogram_share is a number, such as 1/8, not {share!r}")
     runs = round(1 / share) if 0 < share <= 1 else 0
     if not runs or abs(runs * share - 1) > 1e-9:
         raise ValueError(f"histogram_share is 1/K for a whole number K, not {share}")
@@ -171,17 +218,18 @@ def _runs_of(share: float) -> int:
 
 
 def profile(model: Model, data: Data, *, observe: Sequence[str] = (), kind: str = "histogram", per_sample: bool = False,
-            fail_on_nan: bool = False, exclude: Sequence[float] = (), strata: Path | None = None,
+            fail_on_nan: bool = False, exclude: float | Iterable[float] = (), strata: Path | None = None,
             shard: tuple[int, int] | None = None, checkpoint: Path | None = None, checkpoint_every: float = 60,
             until_stable: float = 0, snapshots: Path | None = None, round_half: bool = False, generate: int = 0,
-            eos: Sequence[int] = (), exclude_padding: str | None = None, histogram_share: float = 1,
+            eos: int | Iterable[int] = (), exclude_padding: str | None = None, histogram_share: float = 1,
             **run: Unpack[RunOptions]) -> Profile:
     """Runs calibration data through the model once, and measures every tensor.
 
-    model: a path (.onnx, or Relay text with `params`), or an onnx.ModelProto.
+    model: a path (.onnx, or Relay text with `params`), an onnx.ModelProto, or the bytes of one.
     data: paths as `tidemark profile --data` takes them; or an array (first axis: samples); a mapping from input names to
         arrays; an iterable of arrays, tuples or mappings; or a CalibrationDataReader of ONNX Runtime. Arrays in C order are
-        read where they lie. Of an input's own rank, the first axis counts samples; of one rank less, an array is one sample.
+        read where they lie (with memory_limit or stream_layers they become a file first). Of an input's own rank, the first axis
+        counts samples; of one rank less, an array is one sample.
     observe: "all", "activations", "weights", or globs on names. kind: "histogram", "range", "minmax", "guard".
     exclude: finite numbers, such as -1e9 of a mask. Elements that equal one are in no range, moment and histogram.
     exclude_padding: an input [batch, length]. Elements of positions where it is 0 are left out as `exclude` leaves others out,
@@ -201,17 +249,23 @@ def profile(model: Model, data: Data, *, observe: Sequence[str] = (), kind: str 
 
     The interpreter's lock is released while the network runs. Raises tidemark.Error, or what the data raise.
     """
-    with model_file(model) as path, tempfile.TemporaryDirectory() as folder:
+    if shard is not None and not (isinstance(shard, tuple) and len(shard) == 2):
+        raise ValueError(f"shard is (k, n), the k-th of n parts from 1, not {shard!r}")
+    with ExitStack() as stack:
+        path, folder = stack.enter_context(model_file(model)), stack.enter_context(tempfile.TemporaryDirectory())
+        source = data
+        if run.get("memory_limit") or run.get("stream_layers"):
+            source = stack.enter_context(readable_again(data, path, run.get("params")))
         files: dict[str, str] = {}
 
         def stratum(label: str) -> str:
             return files.setdefault(label, os.path.join(folder, f"{len(files)}.{Profile.kept_as()}"))
         part, parts = shard or (None, None)
-        with run_settings(data, run, observe=list(observe), kind=kind, per_sample=per_sample, fail_on_nan=fail_on_nan,
-                          exclude=list(exclude), strata=strata, stratum=stratum if strata is not None else None, shard=part,
+        with run_settings(source, run, observe=several(observe), kind=kind, per_sample=per_sample, fail_on_nan=fail_on_nan,
+                          exclude=several(exclude), strata=strata, stratum=stratum if strata is not None else None, shard=part,
                           shards=parts, checkpoint=checkpoint, checkpoint_every=checkpoint_every,
                           until_stable=until_stable or None, snapshots=snapshots, round_half=round_half, generate=generate,
-                          eos=list(eos), exclude_padding=exclude_padding,
+                          eos=several(eos), exclude_padding=exclude_padding,
                           histogram_share=_runs_of(histogram_share)) as settings:
             core, report = _core.profile(path, text(run.get("params")), settings)
         made = Profile(core, files_of(model, paths_of(data), strata, run.get("params")))
@@ -222,14 +276,13 @@ def profile(model: Model, data: Data, *, observe: Sequence[str] = (), kind: str 
 
 def run(model: Model, data: Data, output: Path, *, values: Sequence[str] = (), **run: Unpack[RunOptions]) -> None:
     """Plain inference: writes values (names or globs; none: the outputs) as arrays to a .npz, or a .npy for one."""
-    with model_file(model) as path, run_settings(data, run, observe=list(values), output=output) as settings:
+    with model_file(model) as path, run_settings(data, run, observe=several(values), output=output) as settings:
         _core.run(path, text(run.get("params")), settings)
 
 
 def plan_memory(model: Model, data: Data, **run: Unpack[RunOptions]) -> dict[str, int | str]:
-    """The bytes that `profile` is expected to take, and what they are for; nothing is run. Data are paths, an array or a
-    mapping."""
-    with model_file(model) as path, readable_again(data) as again, run_settings(again, run, memory=True) as settings:
+    """The bytes that `profile` is expected to take, and what they are for; nothing is run."""
+    with model_file(model) as path, readable_again(data, path, run.get("params")) as again, run_settings(again, run, memory=True) as settings:
         return cast("dict[str, int | str]", _core.run(path, text(run.get("params")), settings))
 
 
@@ -258,16 +311,16 @@ def bench(model: Model, data: Data, *, figures: Sequence[str] = (), repeat: int 
     """What observing costs: the model is run without observers, with min and max, with ranges and with histograms, in turn;
     with a `histogram_share` below 1 also with histograms thinned so ("thinned").
 
-    Each figure runs for `seconds` in `repeat` rounds; the best round counts. Data must be such that they can be read again:
-    paths, arrays or mappings.
+    Each figure runs for `seconds` in `repeat` rounds; the best round counts.
     """
     runs = _runs_of(histogram_share)
     kinds = {**_KINDS, "thinned": "histogram"} if runs > 1 else _KINDS
-    if repeat < 1 or not set(figures) <= set(kinds):
+    chosen = several(figures)
+    if repeat < 1 or not set(chosen) <= set(kinds):
         raise ValueError(f"repeat is at least 1, and figures are of {', '.join(kinds)}")
-    best = dict.fromkeys(figures or kinds, 0.0)
+    best = dict.fromkeys(chosen or kinds, 0.0)
     params = text(run.get("params"))
-    with model_file(model) as path, readable_again(data) as again:
+    with model_file(model) as path, readable_again(data, path, run.get("params")) as again:
         for _ in range(repeat):
             for figure in best:
                 done, spent, begin = 0, 0.0, time.monotonic()

@@ -34,7 +34,7 @@ FUNCTIONS = {
     "transform": [tidemark.transform, tidemark.passes],
     "link": [tidemark.link, tidemark.Profile.write],
     "calibrate": [tidemark.Profile.calibrate, tidemark.calibration_methods, tidemark.Encodings.write],
-    "export": [tidemark.Encodings.export],
+    "export": [tidemark.Encodings.export, tidemark.export_formats],
     "report": [tidemark.Profile.report],
     "graph": [tidemark.graph, tidemark.patterns],
     "run": [tidemark.run],

@@ -23,7 +23,7 @@ np.save(DATA, np.load(PICTURES)[:32])
 PROFILE = tidemark.profile(DIGITS, DATA)
 ENCODINGS = PROFILE.calibrate()
 # They read no file, and compute nothing.
-AT_ONCE = {"features", "hold_inputs", "limits", "methods", "passes", "set_limits", "version"}
+AT_ONCE = {"features", "formats", "hold_inputs", "limits", "methods", "passes", "set_limits", "version"}
 PROMPT = 10.0  # seconds, in which a thread gets a processor
 
 

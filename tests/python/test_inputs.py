@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Models, data and labels in every form that the functions take: the results are the same, whichever form it is."""
+import os
+import tempfile
+
+from package import FOLDER, SOURCE, main, raises, skip
+
+try:
+    import numpy as np
+    import tidemark
+except ImportError as missing:  # without NumPy, or with an extension for another Python
+    skip(missing)
+
+DIGITS, PICTURES, LABELS = (SOURCE / "bundle" / name for name in ("digits.onnx", "digits.npy", "digits-labels.npy"))
+DATA, RIGHT = np.load(PICTURES)[:48], np.load(LABELS)[:48]  # whole numbers: equal in half types
+FILE = FOLDER / "data.npy"
+np.save(FILE, DATA)
+PROFILE = tidemark.profile(DIGITS, FILE)
+ENCODINGS = PROFILE.calibrate()
+
+
+class Proto:
+    """As an onnx.ModelProto."""
+
+    def SerializeToString(self):
+        return DIGITS.read_bytes()
+
+
+class Reader:
+    """As ONNX Runtime's CalibrationDataReader."""
+
+    def __init__(self):
+        self.items = iter(DATA)
+
+    def get_next(self):
+        item = next(self.items, None)
+        return None if item is None else {"image": item[None]}
+
+
+class Foreign:
+    """An array of another package."""
+
+    def __array__(self, dtype=None, copy=None):
+        return DATA
+
+
+MODELS = {"text": str(DIGITS), "path": DIGITS, "bytes": DIGITS.read_bytes(), "proto": Proto()}
+# Each gives the data anew: some can be read once only.
+FORMS = {
+    "path": lambda: FILE, "paths": lambda: [str(FILE)], "array": lambda: DATA, "mapping": lambda: {"image": DATA},
+    "mapping of lists": lambda: {"image": list(DATA)}, "list": lambda: list(DATA), "batches": lambda: [DATA[:32], DATA[32:]],
+    "tuples": lambda: [(x,) for x in DATA], "mappings": lambda: [{"image": x} for x in DATA], "generator": lambda: (x for x in DATA),
+    "pairs with labels": lambda: ([x, y] for x, y in zip(DATA, RIGHT)), "reader": Reader, "of another package": Foreign,
+    "numbers in lists": DATA.tolist, "one batch in lists": lambda: [DATA.tolist()],
+}
+ARRAYS = {
+    "float64": DATA.astype(np.float64), "float16": DATA.astype(np.float16), "big-endian": DATA.astype(">f4"),
+    "big-endian float64": DATA.astype(">f8"), "Fortran's order": np.asfortranarray(DATA), "strided": np.repeat(DATA, 2, axis=0)[::2],
+    "not aligned": np.frombuffer(b"." + DATA.tobytes(), np.uint8)[1:].view(np.float32).reshape(DATA.shape),
+    "mapped": np.load(FILE, mmap_mode="r"),
+}
+try:
+    import ml_dtypes
+    ARRAYS["bfloat16"] = DATA.astype(ml_dtypes.bfloat16)
+except ImportError:
+    pass
+
+
+def figures(profile):
+    return [tensor.to_dict() for tensor in profile.tensors]
+
+
+def test_profiles_are_the_same():
+    for name, model in MODELS.items():
+        assert figures(tidemark.profile(model, DATA)) == figures(PROFILE), name
+    for name, form in FORMS.items():
+        assert figures(tidemark.profile(DIGITS, form())) == figures(PROFILE), name
+    for name, array in ARRAYS.items():
+        for data in (array, {"image": array}, list(array)):
+            assert figures(tidemark.profile(DIGITS, data)) == figures(PROFILE), name
+
+
+def test_data_that_are_read_again_are_the_same(folder):
+    def ranked(data):
+        return tidemark.rank(DIGITS, ENCODINGS, data, most=40, limit=4).values  # more than one run has
+
+    def searched(data):
+        return tidemark.search(DIGITS, ENCODINGS, data, profile=PROFILE, budget=3, limit=8).after
+
+    def quantized(data):
+        made = tidemark.quantize(DIGITS, data, folder / "q.onnx")
+        return made.sqnr, made.held_out, (folder / "q.onnx").read_bytes()
+
+    def limited(data):
+        return figures(tidemark.profile(DIGITS, data, memory_limit=1 << 30))
+
+    def streamed(data):
+        return figures(tidemark.profile(DIGITS, data, stream_layers=True))
+
+    def planned(data):
+        return tidemark.plan_memory(DIGITS, data)["batch"]
+
+    def linked(data):
+        return tidemark.link(PROFILE, DIGITS, original=DIGITS, data=data).fates
+
+    def measured(data):
+        return [f.what for f in tidemark.bench(DIGITS, data, repeat=1, seconds=0.001, figures="bare")]
+    wanted = ranked(FILE)
+    for name, form in FORMS.items():
+        assert ranked(form()) == wanted, name
+    for function in (searched, quantized, limited, streamed, planned, linked, measured):
+        wanted = function(FILE)
+        for name in ("array", "mapping", "pairs with labels"):
+            assert function(FORMS[name]()) == wanted, (function.__name__, name)
+    for name, array in ARRAYS.items():
+        assert ranked(array) == ranked({"image": array}) == ranked(list(array)) == ranked(FILE), name
+    raises(ValueError, "differ in shape", ranked, [DATA[0], DATA[0][:, :4]])
+    raises(ValueError, "the data have nothing for the inputs image", ranked, [])
+    raises(ValueError, "the data have nothing for the inputs image", ranked, [{"other": DATA}])
+
+
+def test_models_and_labels_may_be_in_memory(folder):
+    wanted = {}
+    for name, model in MODELS.items():
+        encodings = PROFILE.calibrate(model=model)
+        encodings.export("qdq", folder / f"{name}.onnx", model=model)
+        PROFILE.report(folder / f"{name}.html", model=model)
+        got = {"calibrate": [e.scale.tolist() for e in encodings.values()], "export": (folder / f"{name}.onnx").read_bytes(),
+               "simulate": tidemark.simulate(model, encodings, DATA).values, "graph": tidemark.graph(model)}
+        wanted = wanted or got
+        assert got == wanted, name
+    for labels in (RIGHT, list(RIGHT), RIGHT.tolist()):
+        assert tidemark.simulate(DIGITS, ENCODINGS, DATA, labels=labels).accuracy_float == 1.0
+    np.save(folder / "labels.npy", RIGHT)
+    for labels in (RIGHT, folder / "labels.npy"):
+        found = tidemark.search(DIGITS, ENCODINGS, DATA, profile=PROFILE, budget=2, labels=labels)
+        assert found.own.in_float.accuracy == 1.0
+        assert tidemark.quantize(DIGITS, DATA, folder / "q.onnx", labels=labels).simulation.accuracy_float == 1.0
+
+
+def test_one_word_is_a_list_of_one(folder):
+    assert figures(tidemark.profile(DIGITS, DATA, observe="activations")) == figures(tidemark.profile(DIGITS, DATA, observe=["activations"]))
+    assert figures(tidemark.profile(DIGITS, DATA, exclude=0)) == figures(tidemark.profile(DIGITS, DATA, exclude=(n for n in [0.0])))
+    assert figures(tidemark.merge(PROFILE)) == figures(tidemark.merge([PROFILE])) == figures(PROFILE)
+    PROFILE.write(folder / "p.json")
+    assert len(tidemark.merge(folder / "p.json")) == len(tidemark.merge(str(folder / "p.json"))) == len(PROFILE)
+    tidemark.run(DIGITS, DATA, folder / "out.npz", values="probabilities")
+    assert np.load(folder / "out.npz").files == ["probabilities"]
+    assert tidemark.instrument(DIGITS, folder / "i.onnx", observe="conv*") == tidemark.instrument(DIGITS, folder / "i.onnx", observe=["conv*"])
+    assert tidemark.transform(DIGITS, folder / "t.onnx", "fold-bias").nodes_before == 13
+
+
+def test_numbers_may_be_numpys():
+    whole = tidemark.profile(DIGITS, DATA, limit=np.int64(5), threads=np.uint8(1), exclude=np.float32([3]), dims={"N": np.int32(1)})
+    assert figures(whole) == figures(tidemark.profile(DIGITS, DATA, limit=5, exclude=[3], dims={"N": 1}))
+
+
+def test_encodings_are_found_by_id():
+    for name, encoding in ENCODINGS.items():
+        assert ENCODINGS[encoding.id] is ENCODINGS[name] and encoding.id in ENCODINGS
+    raises(KeyError, "nothing", ENCODINGS.__getitem__, "nothing")
+
+
+def test_what_is_wrong_is_one_line():
+    """Of what no annotation allows, too: what is wanted, and what it is instead; and no file that the caller has not named."""
+    wrong = [raises(TypeError, "a model is a path, an onnx.ModelProto or the bytes of one, not ", tidemark.profile, model, DATA) for model in (None, 3, [])]
+    wrong += [raises(TypeError, "data are paths, an array, ", tidemark.profile, DIGITS, data) for data in (3.0, b"data", object())]
+    wrong += [raises(ValueError, "shard is (k, n)", tidemark.profile, DIGITS, DATA, shard=shard) for shard in ("1/4", 3, (1, 2, 3))]
+    wrong += [raises(TypeError, "histogram_share is a number", tidemark.profile, DIGITS, DATA, histogram_share="1/8")]
+    wrong += [raises(TypeError, "a tidemark.Profile, or the path of its file, is expected, not ", call, *words)
+              for call, words in ((tidemark.merge, [[3]]), (tidemark.diff, [PROFILE, ENCODINGS]), (tidemark.diff, [3, PROFILE]))]
+    wrong += [raises(tidemark.Error, "profile 1", tidemark.merge, [PROFILE, PROFILE])]
+    wrong += [raises(tidemark.Error, "the data holds no sample", tidemark.profile, DIGITS, DATA[:0])]
+    wrong += [raises(tidemark.Error, "data", tidemark.quantize, DIGITS, DATA[:, :, :4], FOLDER / "q.onnx")]
+    wrong += [raises(tidemark.Error, "model.onnx", tidemark.profile, b"no model", DATA)]
+    wrong += [raises(tidemark.Error, "labels.npy", tidemark.simulate, DIGITS, ENCODINGS, DATA, labels=[0.5] * 48)]
+    for error in wrong:
+        assert "\n" not in str(error) and os.path.join(tempfile.gettempdir(), tempfile.gettempprefix()) not in str(error), error
+
+
+main()
