@@ -291,6 +291,9 @@ bool parse_options(const struct command *command, const struct option_row *optio
         for (int k = 0; c < FIRST_LONG && k < n; k++)
             if (options[k].letter == c)
                 i = k;
+        const bool attached = optarg && optarg == argv[optind - 1] + 2;
+        if (c < FIRST_LONG && attached && *optarg == '=')
+            optarg++; /* -o=FILE is meant as --output=FILE is */
         if (is_list(&options[i])) {
             if (add_word(options[i].target, optarg))
                 continue;

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "command.h"
 #include "memory.h"
+#include "table.h"
 
 /* Seconds from one to the next: a line that is rewritten, an object of JSON, a plain line. */
 static const double redraw = 0.1, json_interval = 1, plain_interval = 10;
@@ -65,7 +67,7 @@ static struct figures figures_now(uint64_t samples, uint64_t total) {
 void show_progress(void *context, uint64_t samples_done, uint64_t total) {
     (void)context;
     char text[160];
-    const bool rewrites = !logs_json() && isatty(STDERR_FILENO);
+    const bool rewrites = !logs_json() && takes_escapes(STDERR_FILENO);
     if (is_quiet())
         return;
     if (!line.begun) {
@@ -87,6 +89,9 @@ void show_progress(void *context, uint64_t samples_done, uint64_t total) {
         print_event(LEVEL_INFO, "progress", &figures, "%s", text);
         return;
     }
+    const int width = terminal_width(STDERR_FILENO);
+    if ((size_t)width <= strlen(text)) /* what is broken into two lines cannot be rewritten */
+        text[width - 1] = '\0';
     flockfile(stderr);
     fprintf(stderr, "\r%s\033[K", text);
     fflush(stderr);

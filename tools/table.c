@@ -11,9 +11,14 @@
 
 /* ---- colours ---- */
 
+bool takes_escapes(int fd) {
+    const char *term = getenv("TERM");
+    return isatty(fd) && !(term && strcmp(term, "dumb") == 0);
+}
+
 static bool has_colours(void) {
-    const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
-    return isatty(STDOUT_FILENO) && !(no && *no) && !(term && strcmp(term, "dumb") == 0);
+    const char *no = getenv("NO_COLOR");
+    return takes_escapes(STDOUT_FILENO) && !(no && *no);
 }
 
 void hue_on(enum hue hue) {
@@ -133,17 +138,17 @@ void table_widen(void) {
     wide = true;
 }
 
-int table_width(void) {
+int terminal_width(int fd) {
     struct winsize size;
     const char *columns = getenv("COLUMNS");
     const int said = columns ? atoi(columns) : 0;
-    if (wide)
-        return 0;
     if (said > 0)
         return said;
-    if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col)
-        return size.ws_col;
-    return LINE;
+    return isatty(fd) && ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col ? size.ws_col : LINE;
+}
+
+int table_width(void) {
+    return wide ? 0 : terminal_width(STDOUT_FILENO);
 }
 
 void table_begin(struct table *table, const struct table_column *columns, size_t n) {

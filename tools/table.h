@@ -13,6 +13,11 @@ enum hue { HUE_NONE, HUE_BOLD, HUE_RED, HUE_YELLOW };
 void hue_on(enum hue hue);
 void hue_off(enum hue hue);
 
+/* Of a terminal whose lines can be rewritten and coloured: TERM is not "dumb". */
+bool takes_escapes(int fd);
+/* Characters a line, of COLUMNS or of the terminal; 80: not known. */
+int terminal_width(int fd);
+
 enum { TABLE_MOST_COLUMNS = 16 };
 
 struct table_column {

@@ -207,6 +207,13 @@ def test_profile_writes_every_format_asked_for(path):
     assert len({tensor["id"] for tensor in profile["tensors"]}) == len(tensors)
 
 
+def test_short_options_take_an_equals_sign(path):
+    """As long ones do: no file is named "=profile.json"."""
+    profile(path / "long.json", data=f"image={PICTURES}").expect(DONE)
+    tidemark("profile", DIGITS, "--data", PICTURES, "-n=20", "-t=1", f"-o={path / 'short.json'}").expect(DONE)
+    assert (path / "short.json").read_bytes() == (path / "long.json").read_bytes() and len(list(path.iterdir())) == 2
+
+
 def test_profile_replaces_an_existing_file_only_on_success(path):
     target = path / "p.json"
     target.write_text("old")

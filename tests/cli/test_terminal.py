@@ -98,6 +98,21 @@ def test_progress_is_erased_before_other_output():
                 assert "\n" not in drawing.split("\x1b[K", 1)[0] or not PROGRESS.search(drawing), (words, said)
 
 
+def test_progress_fits_the_terminal(path):
+    """On any width it is one line; on a terminal without escapes it is as in a file."""
+    words = ["profile", DIGITS, "--data", "-", "--batch", 1, "-o", path / "new.json"]
+    for columns, environment in ((40, {}), (12, {}), (80, {"COLUMNS": "30"}), (80, {"TERM": "dumb"})):
+        try:
+            status, said = on_terminal(*words, columns=columns, stdin=slowly(path), **environment)
+        except OSError as error:
+            skip(f"no terminal: {error}")
+        drawn = [line.split("\x1b[K")[0] for line in said.split("\r") if re.match(r"[0-9]+ sa", line)]
+        assert status == DONE and bool(drawn) == ("TERM" not in environment), said
+        width = int(environment.get("COLUMNS", columns))
+        assert all(len(line) < width for line in drawn) and max([width - 1, *map(len, drawn)]) == width - 1, drawn
+        assert "\x1b" not in said or drawn, said
+
+
 def test_streams_keep_their_order_in_one_file():
     """What goes to stdout stays together, and what is said before and after it stands before and after it."""
     with inputs() as here:
