@@ -124,6 +124,7 @@ async function try_page() {
   found.tiles = [...document.querySelectorAll(".tile")].map((t) => t.textContent);
   found.warnings = [...document.querySelectorAll("#warnings .warning")].map((w) => w.className + " " + w.textContent);
   found.worst = document.querySelectorAll("#worst-body tbody tr").length;
+  found.causes = [...document.querySelectorAll("#worst-body tbody tr")].filter((r) => r.cells.length > 5 && r.cells[5].textContent).length;
   found.quality = document.getElementById("quality").hidden ? null : document.querySelectorAll("#quality-body tbody tr, #quality-body circle").length;
   found.drift = document.getElementById("drift").hidden ? null : [...document.querySelectorAll("#drift-body tbody tr")].map((r) => r.textContent);
   const depth = document.getElementById("depth");
@@ -131,6 +132,9 @@ async function try_page() {
   found.depth = depth.getAttribute("aria-valuenow") === depth.getAttribute("aria-valuemax") && depth.getAttribute("aria-valuetext");
   document.getElementById("theme").click();
   found.theme = document.documentElement.dataset.theme;
+  const worst = document.querySelector("#worst-body .scroll"); /* with the longest cause and remedy */
+  if (worst) worst.querySelectorAll("tbody tr").forEach((r) => { r.cells[5].textContent = "outliers far beyond 99 % of the elements"; r.cells[6].textContent = "the pass equalize, or one scale a channel"; });
+  found.beyond = worst && window.innerWidth >= 1000 ? worst.scrollWidth - worst.clientWidth : 0;
   found.wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
   found.hacked = window.hacked !== undefined;
   found.outside = performance.getEntriesByType("resource").filter((r) => !r.name.startsWith("data:")).length;

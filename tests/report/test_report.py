@@ -62,6 +62,7 @@ def check(found, values):
     assert found["last"] and found["opened"] and found["open"] and found["next"], found
     assert found["bars"] > 20 and found["logarithmic"] == "true" and {"minmax", "mse"} <= set(found["methods"]), found
     assert found["theme"] in ("dark", "light") and found["verdict"] and found["depth"] and found["svg"] and found["chosen"], found
+    assert found["beyond"] <= 0, f"the worst values are {found['beyond']} pixels too wide"
     assert found["wide"] <= 0, f"{found['wide']} pixels too wide"
     for view in found["views"]:
         assert not view["crossings"] and not view["overlaps"], view
@@ -127,6 +128,21 @@ def check_many(folder, profile, page, name, n, most_bytes):
     return found
 
 
+def check_long_names(folder, document, page):
+    """Names and causes of low SQNR side by side."""
+    changed = copy.deepcopy(document)
+    for tensor in changed["tensors"]:
+        tensor["name"] = f"/model/layers.0/self_attn/{tensor['name']}/LayerNormalization_output_0"
+        if tensor.get("producer"):
+            tensor["producer"]["op"] = "SkipSimplifiedLayerNormalization"
+    (folder / "long.json").write_text(json.dumps(changed))
+    tidemark("calibrate", folder / "long.json", "-o", folder / "e4.json", "--quiet", "--dtype", "int4", "--sensitive=quantize")
+    tidemark("report", folder / "long.json", "--encodings", folder / "e4.json", "-o", page, "--quiet")
+    found = browse(page, folder)
+    check(found, 29)
+    assert found["causes"] > 3, found
+
+
 def check_infinities(folder, document, page):
     """-infinity on the way to a Softmax is a mask; elsewhere it is what is wrong."""
     for name, level in (("dense2_out", "note"), ("conv1_out", "bad")):
@@ -157,6 +173,7 @@ def main():
         check_digits(folder, [*earlier, profile], page)
         document = json.loads(profile.read_text())
         check_infinities(folder, document, page)
+        check_long_names(folder, document, page)
         evil = json.loads(earlier[0].read_text())
         evil["model"]["file"] = "evil <b>" + EVIL
         for i, tensor in enumerate(evil["tensors"]):

@@ -114,7 +114,7 @@ function links(list, most) {
 
 const TEXTS = new Set(["operator", "cause", "remedy", "change", "over time", "outputs, as a bar"]);
 function small_table(caption, headers, lines) {
-  const num = headers.map((h, i) => (i && !TEXTS.has(h) ? ".num" : ""));
+  const num = headers.map((h, i) => (i && !TEXTS.has(h) ? ".num" : h === "cause" || h === "remedy" ? ".words" : ""));
   const head = make("tr", {}, ...headers.map((h, i) => make("th" + num[i], {scope: "col"}, h)));
   const body = lines.map((cells) => make("tr", {}, ...cells.map((c, i) => make("td" + (i ? num[i] : ".name"), {}, c))));
   return make("div.scroll", {tabindex: 0, role: "region", "aria-label": "Table: " + caption},
