@@ -266,6 +266,8 @@ static enum tmk_status make_tensor(const struct jsonl *jsonl, uint32_t n, uint32
     const cJSON *own = cJSON_IsArray(jsonl->parsed)
                            ? (field->role == TMK_ROLE_TOKENS ? jsonl->parsed : NULL)
                            : tmk_json_member(jsonl->parsed, field->want.input);
+    if (field->role == TMK_ROLE_TOKENS && cJSON_IsArray(own) && !own->child)
+        return tmk_fail(diag, TMK_FORMAT, "holds no token");
     if (own)
         return make_nested(own, &field->want, out, diag);
     if (field->role == TMK_ROLE_CACHE && field->want.has_shape)

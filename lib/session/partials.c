@@ -195,7 +195,9 @@ enum tmk_status tmk_gathered_append(struct tmk_gathered *gathered, const struct 
         if (join)
             shape.dim[0] = gathered->shape.dim[0];
         if (gathered->dtype != tensor->dtype || !tmk_shape_equal(&shape, &gathered->shape))
-            return tmk_fail(diag, TMK_SHAPE, "'%s' is %s in one batch and %s in another",
+            return tmk_fail(diag, TMK_SHAPE,
+                            "'%s' is %s in one batch and %s in another, and is to be one array; "
+                            "--skip and --limit choose samples",
                             gathered->name, TMK_SHAPE_TEXT(&gathered->shape),
                             TMK_SHAPE_TEXT(&tensor->shape));
         if (join)

@@ -128,7 +128,7 @@ class Ranking(NamedTuple):
 
 def rank(model: Model, encodings: Encodings | Path, data: Data, *, most: int = 64, **run: Unpack[RunOptions]) -> Ranking:
     """Quantizes one value at a time: at most `most` values, those that are expected to lose most, on `limit` (8) samples."""
-    with model_file(model) as path, readable_again(data, path, run.get("params")) as again, run_settings(again, run, most=most) as settings:
+    with model_file(model) as path, readable_again(data, path, run) as again, run_settings(again, run, most=most) as settings:
         values, samples, left_out = _core.rank(path, text(run.get("params")), loaded(Encodings, encodings)._core, settings)
     return Ranking([Sensitivity(*row) for row in values], samples, left_out)
 
@@ -227,7 +227,7 @@ def search(model: Model, encodings: Encodings | Path, data: Data, *, profile: Pr
              "goal": None if not goal else goal if isinstance(goal, str) else f"{goal}dB",
              "metric": call if metric else None, "target": text(target),
              "search_data": [os.fspath(path) for path in several(search_data)], "write_config": text(write_config)}
-    with model_file(model) as path, readable_again(data, path, run.get("params")) as again, labels_file(labels) as right, \
+    with model_file(model) as path, readable_again(data, path, run) as again, labels_file(labels) as right, \
             run_settings(again, run, labels=right, **words) as settings:
         settings["choices"] = choices
         found = _core.search(path, text(run.get("params")), start._core, settings)

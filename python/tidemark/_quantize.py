@@ -151,7 +151,7 @@ def quantize(model: Model, data: Data, output: Path, *, target: Path | None = No
         if path is not None:
             _core.can_write(os.fspath(path), endings)
     skip, limit = run.get("skip", 0), run.get("limit")
-    with inputs_held(), model_file(model) as given, readable_again(data, given, run.get("params")) as again, \
+    with inputs_held(), model_file(model) as given, readable_again(data, given, run) as again, \
             _folded(given, format, template, run.get("params"), folded) as (path, n_folded):
         total = _count(path, again, run)
         held_out = 0 if total < _FEWEST else min(total // _SHARE, _MOST)

@@ -107,7 +107,7 @@ class _Records:
         item = self._item
         if isinstance(item, Mapping):
             if name not in item:
-                raise KeyError(f"the data have nothing for input '{name}', only for {sorted(item)}")
+                raise KeyError(f"the data have nothing for input '{name}', only for {sorted(item)}; a .jsonl file of prompts needs tokens only")
             return _array(item[name])
         if _are_several(item):
             if len(item) < len(self._asked):
@@ -159,38 +159,47 @@ def run_settings(data: object, run: RunOptions, **more: object) -> Iterator[dict
         yield options(**words)
 
 
-def _stacked(data: object, path: str, params: object) -> dict[str, npt.NDArray[np.generic]]:
-    """What comes one after the other, as an array for each input of the model."""
-    graph = json.loads(_core.graph(path, text(cast("Path | None", params)), _JSON, None, False))
+def _write_items(data: object, path: str, run: RunOptions, folder: str) -> str:
+    """What comes one after the other, as a file: arrays by the inputs' names, or, where those of a name differ in shape or the
+    rest follows from tokens, as prompts."""
+    graph = json.loads(_core.graph(path, text(run.get("params")), _JSON, None, False))
     ranks = {value["name"]: len(value["shape"] or ()) for value in graph["values"] if value["id"] in graph["inputs"]}
-    parts: dict[str, list[npt.NDArray[np.generic]]] = {}
+    items: list[dict[str, npt.NDArray[np.generic]]] = []
     for item in _items(data):
         named = item if isinstance(item, Mapping) else dict(zip(ranks, item if _are_several(item) else [item]))
-        for name, rank in ranks.items():
-            if name in named:
-                array = _array(named[name])
-                parts.setdefault(name, []).append(array if 0 < rank <= array.ndim else array[None])
-    if not parts:
+        arrays = {name: _array(named[name]) for name in ranks if name in named}
+        items.append({name: array if 0 < ranks[name] <= array.ndim else array[None] for name, array in arrays.items()})
+    first = items[0] if items else {}
+    if not first:
         raise ValueError(f"the data have nothing for the inputs {', '.join(ranks)}")
-    try:
-        return {name: np.concatenate(arrays) for name, arrays in parts.items()}
-    except ValueError:
-        raise ValueError("these data are read more than once, and their arrays differ in shape: give files") from None
+    names = ranks.keys() - (run.get("feedback") or {}).values()
+    if names <= first.keys() and all({n: a.shape[1:] for n, a in item.items()} == {n: a.shape[1:] for n, a in first.items()} for item in items):
+        file = os.path.join(folder, "data.npz")
+        np.savez(file, **{name: np.concatenate([item[name] for item in items]) for name in first})  # type: ignore[arg-type]
+        return file
+    file = os.path.join(folder, "data.jsonl")
+    with open(file, "w") as out:
+        for item in items:
+            for sample in zip(*(zip([name] * len(array), array) for name, array in item.items() if array[:1].size)):
+                out.write(json.dumps({name: array.tolist() for name, array in sample}) + "\n")
+    return file
 
 
 @contextmanager
-def readable_again(data: Data, path: str, params: object) -> Iterator[Data]:
+def readable_again(data: Data, path: str, run: RunOptions) -> Iterator[Data]:
     """The model's data such that they can be read more than once: arrays become a file for that."""
     if paths_of(data) is not None:
         yield data
         return
     with tempfile.TemporaryDirectory() as folder:
-        file = os.path.join(folder, "data.npy" if isinstance(data, np.ndarray) else "data.npz")
         if isinstance(data, np.ndarray):
+            file = os.path.join(folder, "data.npy")
             np.save(file, _array(data))
+        elif isinstance(data, Mapping):
+            file = os.path.join(folder, "data.npz")
+            np.savez(file, **{name: _array(array) for name, array in data.items()})  # type: ignore[arg-type]
         else:
-            given = {name: _array(array) for name, array in data.items()} if isinstance(data, Mapping) else _stacked(data, path, params)
-            np.savez(file, **given)
+            file = _write_items(data, path, run, folder)
         with called("data", file):
             yield file
 
@@ -255,7 +264,7 @@ def profile(model: Model, data: Data, *, observe: Sequence[str] = (), kind: str 
         path, folder = stack.enter_context(model_file(model)), stack.enter_context(tempfile.TemporaryDirectory())
         source = data
         if run.get("memory_limit") or run.get("stream_layers"):
-            source = stack.enter_context(readable_again(data, path, run.get("params")))
+            source = stack.enter_context(readable_again(data, path, run))
         files: dict[str, str] = {}
 
         def stratum(label: str) -> str:
@@ -282,7 +291,7 @@ def run(model: Model, data: Data, output: Path, *, values: Sequence[str] = (), *
 
 def plan_memory(model: Model, data: Data, **run: Unpack[RunOptions]) -> dict[str, int | str]:
     """The bytes that `profile` is expected to take, and what they are for; nothing is run."""
-    with model_file(model) as path, readable_again(data, path, run.get("params")) as again, run_settings(again, run, memory=True) as settings:
+    with model_file(model) as path, readable_again(data, path, run) as again, run_settings(again, run, memory=True) as settings:
         return cast("dict[str, int | str]", _core.run(path, text(run.get("params")), settings))
 
 
@@ -320,7 +329,7 @@ def bench(model: Model, data: Data, *, figures: Sequence[str] = (), repeat: int 
         raise ValueError(f"repeat is at least 1, and figures are of {', '.join(kinds)}")
     best = dict.fromkeys(chosen or kinds, 0.0)
     params = text(run.get("params"))
-    with model_file(model) as path, readable_again(data, path, run.get("params")) as again:
+    with model_file(model) as path, readable_again(data, path, run) as again:
         for _ in range(repeat):
             for figure in best:
                 done, spent, begin = 0, 0.0, time.monotonic()

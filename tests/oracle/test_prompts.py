@@ -124,7 +124,7 @@ def test_embeddings_in_place_of_tokens(path):
 
 def test_bad_lines_are_named(path):
     decoder(path)
-    for text, why in (('[1, 2]\n{"a": [1]}\n', "line 2: has nothing for the input 'input_ids'"), ("[1]\n\n[1.5]\n", "line 3: 1.5 is no int64"),
+    for text, why in (("[1]\n[]\n", "line 2: holds no token"), ('{"input_ids": []}\n', "line 1: holds no token"), ('[1, 2]\n{"a": [1]}\n', "line 2: has nothing for the input 'input_ids'"), ("[1]\n\n[1.5]\n", "line 3: 1.5 is no int64"),
                       ("[1]\n[2,", "line 2"), ("[[1, 2], [3]]\n", "line 1: arrays of one level differ in length"), ("\n", "holds no line"),
                       ('"text"\n', "line 1: is neither an array of token ids nor an object"), ('[1, "a"]\n', "line 1: holds something"),
                       ("[99]\n", "")):

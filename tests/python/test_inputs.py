@@ -114,9 +114,30 @@ def test_data_that_are_read_again_are_the_same(folder):
             assert function(FORMS[name]()) == wanted, (function.__name__, name)
     for name, array in ARRAYS.items():
         assert ranked(array) == ranked({"image": array}) == ranked(list(array)) == ranked(FILE), name
-    raises(ValueError, "differ in shape", ranked, [DATA[0], DATA[0][:, :4]])
+    raises(tidemark.Error, "sample 1", ranked, [DATA[0], DATA[0][:, :4]])
     raises(ValueError, "the data have nothing for the inputs image", ranked, [])
     raises(ValueError, "the data have nothing for the inputs image", ranked, [{"other": DATA}])
+
+
+def test_samples_may_differ_in_shape(folder):
+    """Where they are read more than once, too; what follows from tokens may be left out there, as in a file of prompts."""
+    try:
+        from decoders import decoder, prompt_feed
+    except ImportError as error:
+        skip(error)
+    model, prompts = decoder(), [[1, 5, 7], [2], [6, 10, 3, 3]] * 4
+    file = folder / "prompts.jsonl"
+    file.write_text("".join(f"{prompt}\n" for prompt in prompts))
+    profile = tidemark.profile(model, file)
+    encodings = profile.calibrate(model=model)
+    whole = [prompt_feed(model, prompt) for prompt in prompts]
+    assert figures(tidemark.profile(model, iter(whole))) == figures(profile)
+    for items in (whole, [{"input_ids": np.array([prompt])} for prompt in prompts], [{"input_ids": np.array(prompt)} for prompt in prompts]):
+        assert tidemark.rank(model, encodings, iter(items)).values == tidemark.rank(model, encodings, file).values
+        assert tidemark.quantize(model, items, folder / "q.onnx").sqnr == tidemark.quantize(model, file, folder / "q.onnx").sqnr
+    same = [{"input_ids": np.array([[1, 5, 7], [2, 3, 4]])}] * 4
+    assert tidemark.quantize(model, same, folder / "q.onnx").simulation.samples == 2
+    raises(KeyError, ".jsonl", tidemark.profile, model, same)
 
 
 def test_models_and_labels_may_be_in_memory(folder):
