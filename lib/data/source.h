@@ -43,6 +43,7 @@ struct tmk_source_info {
     const struct tmk_source_array *arrays;
     uint32_t n_arrays;
     bool binds;    /* has no arrays before tmk_source_bind */
+    bool prompts;  /* which is made for inputs that it does not name, too: masks, caches */
     bool separate; /* entries are files of their own: a bad one does not affect the others */
 };
 

@@ -68,7 +68,7 @@ static enum tmk_status open_jsonl(struct tmk_source *source,
     struct jsonl *jsonl = tmk_arena_alloc(&source->arena, sizeof *jsonl);
     TMK_TRY_ALLOC(jsonl, diag);
     source->own = jsonl;
-    source->info.binds = true;
+    source->info.binds = source->info.prompts = true;
     TMK_TRY(tmk_file_map(source->file, &jsonl->bytes, diag));
     return tmk_in(diag, find_lines(jsonl, diag), "%s", source->info.path);
 }

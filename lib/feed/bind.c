@@ -9,6 +9,7 @@
 
 #include "base/diag.h"
 #include "data/image_spec.h"
+#include "data/role.h"
 #include "feed/internal.h"
 #include "model/onnx.h"
 #include "tensor/list.h"
@@ -193,14 +194,34 @@ struct tmk_source_input tmk_feed_want(const struct tmk_feed *feed, uint32_t inpu
     return want;
 }
 
-/* Such a source feeds the input that it was given for, or all that no other source feeds. */
+static bool is_free(const struct tmk_feed *feed, uint32_t input) {
+    return !feed->bound[input].taken && !feed->bound[input].fed_back;
+}
+
+/* What is made for an input beside prompts that are given for another one, of tokens or their
+ * embeddings. */
+static bool goes_with(const struct tmk_feed *feed, uint32_t input, int32_t prompts) {
+    const struct tmk_source_input own = tmk_feed_want(feed, (uint32_t)prompts),
+                                  want = tmk_feed_want(feed, input);
+    const enum tmk_role named = tmk_role_of(&own, false), role = tmk_role_of(&want, false);
+    return (named == TMK_ROLE_TOKENS || named == TMK_ROLE_EMBEDDINGS) && role != TMK_ROLE_NONE &&
+           role != TMK_ROLE_TOKENS && role != TMK_ROLE_EMBEDDINGS && is_free(feed, input);
+}
+
+/* Such a source feeds the input that it was given for, or all that no other source feeds. An input
+ * that prompts were given for is bound already. */
 static enum tmk_status bind_source(struct tmk_feed *feed, uint32_t source, int32_t input,
                                    struct tmk_diag *diag) {
+    const bool prompts = input >= 0 && tmk_source_info(feed->sources[source])->prompts;
     uint32_t n = 0;
     struct tmk_source_input *wants = calloc(feed->graph->n_inputs + 1u, sizeof *wants);
     enum tmk_status status = wants ? TMK_OK : tmk_nomem(diag);
+    if (status == TMK_OK && prompts)
+        wants[n++] = tmk_feed_want(feed, (uint32_t)input);
     for (uint32_t i = 0; status == TMK_OK && i < feed->graph->n_inputs; i++)
-        if (input >= 0 ? i == (uint32_t)input : !feed->bound[i].taken && !feed->bound[i].fed_back) {
+        if (prompts      ? goes_with(feed, i, input)
+            : input >= 0 ? i == (uint32_t)input
+                         : is_free(feed, i)) {
             wants[n] = tmk_feed_want(feed, i);
             status = bind_array(feed, i, source, n++, diag);
         }
@@ -245,10 +266,15 @@ enum tmk_status tmk_feed_bind(struct tmk_feed *feed, struct tmk_diag *diag) {
         for (uint32_t d = 0; d < feed->n_sources; d++) {
             const char *path;
             int32_t input = split_binding(feed->graph, feed->data->sources[d], &path);
-            bool settles = tmk_source_info(feed->sources[d])->binds;
-            if (turn != (input >= 0 ? TURN_NAMED : settles ? TURN_REST : TURN_UNNAMED))
+            const struct tmk_source_info *info = tmk_source_info(feed->sources[d]);
+            const bool prompts = input >= 0 && info->prompts;
+            if (prompts && turn == TURN_NAMED)
+                TMK_TRY(bind_array(feed, (uint32_t)input, d, 0, diag));
+            if (turn != (input >= 0 && !prompts ? TURN_NAMED
+                         : info->binds          ? TURN_REST
+                                                : TURN_UNNAMED))
                 continue;
-            if (settles)
+            if (info->binds)
                 TMK_TRY(bind_source(feed, d, input, diag));
             else if (input >= 0)
                 TMK_TRY(bind_to(feed, (uint32_t)input, d, diag));

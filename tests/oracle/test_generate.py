@@ -166,6 +166,16 @@ def test_pairs_can_be_named(path):
     assert named["settings"]["feedback"] == "x1=x2", named["settings"]
 
 
+def test_prompts_of_a_named_input_fill_the_others(path):
+    write(path)
+    wanted = profile(path / "m.onnx", path / "p.jsonl", path / "p.json", "--generate", STEPS)
+    masks = path / "masks.jsonl"
+    masks.write_text("".join(json.dumps([1] * len(prompt)) + "\n" for prompt in PROMPTS))
+    ids, mask = f"input_ids={path / 'p.jsonl'}", f"attention_mask={masks}"
+    for data in ([ids], [ids, mask], [mask, ids]):
+        assert profile(path / "m.onnx", data, path / "n.json", "--generate", STEPS)["tensors"] == wanted["tensors"], data
+
+
 def test_caches_of_an_encoder_stay(path):
     model = decoder()
     feed = prompt_feed(model, PROMPTS[0]) | {"past_key_cross_0": np.full((1, 1, 1), 3, "f4")}
