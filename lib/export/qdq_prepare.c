@@ -11,6 +11,7 @@
 #include "export/qdq.h"
 #include "graph/rewrite.h"
 #include "ops/ops.h"
+#include "ops/shapes.h"
 
 /* ---- identities ---- */
 
@@ -223,8 +224,19 @@ static enum tmk_status join_bias(struct tmk_qdq *q, struct tmk_node *add) {
     return TMK_OK;
 }
 
+/* Files need not declare of how many axes the operands of products are. */
+static bool wants_ranks(const struct tmk_qdq *q) {
+    for (const struct tmk_node *node = q->graph->first; node; node = node->next)
+        if (tmk_node_is(node, TMK_DOMAIN_ONNX, "MatMul") && !node->inputs[0]->type.has_shape &&
+            node->inputs[1]->kind == TMK_VALUE_INITIALIZER)
+            return true;
+    return false;
+}
+
 enum tmk_status tmk_qdq_prepare(struct tmk_qdq *q) {
     struct tmk_node *next = NULL;
+    if (wants_ranks(q))
+        TMK_TRY(tmk_fill_types(q->graph, q->diag));
     for (struct tmk_node *node = q->graph->first; node; node = next) {
         next = node->next;
         for (uint32_t i = 0; i < node->n_inputs; i++)

@@ -475,6 +475,30 @@ TEST(an_added_bias_joins_the_product) {
         }
 }
 
+TEST(ranks_that_no_file_declares_are_found) {
+    static const char *const inputs[] = {"f32[3,1]", "f32[1,3,1]"};
+    for (int i = 0; i < 2; i++) {
+        struct qdq_case c;
+        char text[512];
+        const float scale = 0.0078125f, one = 1;
+        snprintf(
+            text, sizeof text,
+            "graph \"g\" opset 21 {\n input %%x : %s\n init %%w : f32[1,2] = {1, -0.5}\n"
+            " init %%b : f32[2] = {0.25, -3}\n %%r = Relu(%%x)\n %%p = MatMul(%%r, %%w) \"m\"\n"
+            " %%y = Add(%%p, %%b) \"a\"\n output %%y\n}",
+            inputs[i]);
+        begin(&c, text);
+        encode_u8(&c, "r", 0.5f, 3);
+        encode_u8(&c, "y", 0.25f, 128);
+        encode(&c, "w", TMK_INT8, -1, 1, &scale, 0);
+        encode(&c, "b", TMK_INT32, -1, 1, &one, 0);
+        must(quantize(&c));
+        assert_int_equal(count(&c, "Gemm"), i == 0);
+        assert_int_equal(made(&c, "b_quantized")->data.shape.rank, i == 0 ? 1 : 3);
+        end(&c);
+    }
+}
+
 /* ---- operator sets ---- */
 
 static void raise(struct qdq_case *c, const char *text, int64_t to) {
