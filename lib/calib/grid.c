@@ -93,20 +93,14 @@ enum tmk_status tmk_grid_fit(const struct tmk_grid *grid, float low, float high,
         made = magnitude / most;
     else
         made = (grid->symmetric ? 2 * magnitude : to - from) / codes;
-    if (made < (double)FLT_MIN) {
-        *scale = 1;
-        *zero_point = 0;
-        return TMK_OK;
-    }
-    if (grid->pow2)
+    const bool empty = made < (double)FLT_MIN;
+    if (grid->pow2 && !empty)
         made = power_of_two_from(made);
-    if (!is_integer)
-        *zero_point = 0;
-    else if (grid->symmetric)
+    if (is_integer && grid->symmetric)
         *zero_point = (int32_t)rint(((double)lowest + highest) / 2);
     else
-        *zero_point = (int32_t)rint(lowest - from / made);
-    *scale = (float)made;
+        *zero_point = is_integer && !empty ? (int32_t)rint(lowest - from / made) : 0;
+    *scale = empty ? 1 : (float)made;
     return TMK_OK;
 }
 

@@ -195,8 +195,12 @@ static enum tmk_status check_net(struct tmk_target_check *check, const struct tm
             status = tmk_nomem(diag);
             break;
         }
-        for (uint32_t k = 0; k < n->n_inputs; k++)
-            ids[k] = n->inputs[k] == TMK_NET_NONE ? UINT32_MAX : tensors[n->inputs[k]].id;
+        for (uint32_t k = 0; k < n->n_inputs; k++) {
+            const uint32_t x = n->inputs[k];
+            const bool reads =
+                x != TMK_NET_NONE && (net->varies[x] || tmk_input_has_codes(n->traits, k));
+            ids[k] = reads ? tensors[x].id : UINT32_MAX;
+        }
         for (uint32_t k = 0; k < n->n_outputs; k++)
             ids[n->n_inputs + k] =
                 n->outputs[k] == TMK_NET_NONE ? UINT32_MAX : tensors[n->outputs[k]].id;

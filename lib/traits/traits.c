@@ -402,6 +402,11 @@ bool tmk_input_is_number(const struct tmk_traits *traits, uint32_t input) {
     return traits->numbers >> (input < 31 ? input : 31) & 1;
 }
 
+bool tmk_input_has_codes(const struct tmk_traits *traits, uint32_t input) {
+    return tmk_input_is_weight(traits, input) || tmk_input_is_number(traits, input) ||
+           (traits->bias && input == traits->bias);
+}
+
 uint32_t tmk_weight_input(const struct tmk_traits *traits) {
     uint32_t input = 0;
     for (uint32_t bits = traits->weights; bits >>= 1;)

@@ -114,6 +114,8 @@ static inline bool tmk_traits_are(const struct tmk_traits *traits, unsigned flag
 }
 bool tmk_input_is_weight(const struct tmk_traits *traits, uint32_t input);
 bool tmk_input_is_number(const struct tmk_traits *traits, uint32_t input);
+/* A constant on the input may have codes: it is a weight, a bias or a number. */
+bool tmk_input_has_codes(const struct tmk_traits *traits, uint32_t input);
 /* Of a product: the input that its weights are on. */
 uint32_t tmk_weight_input(const struct tmk_traits *traits);
 

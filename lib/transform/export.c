@@ -15,6 +15,8 @@
 #include "calib/target.h"
 #include "export/exporter.h"
 #include "graph/graph.h"
+#include "graph/rewrite.h"
+#include "ops/ops.h"
 #include "relay/relay.h"
 #include "transform/formats.h"
 #include "transform/model.h"
@@ -166,8 +168,12 @@ static enum tmk_status check_for_target(struct tmk_target_check *check, const st
     char key[24] = "";
     uint32_t *ids = tmk_arena_array(arena, (size_t)node->n_inputs + node->n_outputs, sizeof *ids);
     TMK_TRY_ALLOC(ids, diag);
-    for (uint32_t i = 0; i < node->n_inputs; i++)
-        ids[i] = id_of(node->inputs[i]);
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        const struct tmk_value *x = node->inputs[i];
+        const bool reads =
+            x && (!tmk_value_constant(x) || tmk_input_has_codes(tmk_node_traits(node), i));
+        ids[i] = reads ? id_of(x) : UINT32_MAX;
+    }
     for (uint32_t i = 0; i < node->n_outputs; i++) {
         ids[node->n_inputs + i] = id_of(node->outputs[i]);
         if (!*key && node->outputs[i])
