@@ -12,6 +12,7 @@
 #include "base/diag.h"
 #include "base/size.h"
 #include "calib/encodings.h"
+#include "traits/traits.h"
 
 #define FORMAT_NAME "tidemark-target"
 
@@ -126,6 +127,27 @@ static enum tmk_status check_source(const cJSON *tree, const cJSON *entry, struc
     return TMK_OK;
 }
 
+/* A misspelled operator would stay float without a word. One that nothing known is like may be the
+ * target's own. */
+static enum tmk_status check_operators(const char *const *ops, uint32_t n, struct tmk_diag *diag) {
+    char meant[TMK_GUESS_SIZE];
+    enum { MOST_EDITS = 2 };
+    uint32_t n_known;
+    const struct tmk_traits *known = tmk_traits_list(&n_known);
+    for (uint32_t i = 0; i < n; i++) {
+        struct tmk_guess guess = {.wanted = ops[i]};
+        bool found = false;
+        for (uint32_t k = 0; k < n_known; k++) {
+            found = found || strcmp(known[k].op, ops[i]) == 0;
+            tmk_guess_try(&guess, known[k].op);
+        }
+        if (!found && guess.best && guess.distance <= MOST_EDITS)
+            return tmk_fail(diag, TMK_FORMAT, "'op': there is no operator '%s'%s", ops[i],
+                            tmk_guess_text(&guess, meant));
+    }
+    return TMK_OK;
+}
+
 static enum tmk_status get_sharing(const cJSON *entry, enum tmk_target_sharing *out,
                                    struct tmk_diag *diag) {
     const char *text;
@@ -156,6 +178,7 @@ static enum tmk_status add_rows(struct tmk_target *target, const cJSON *tree, co
     TMK_TRY(tmk_json_keys(entry, keys, TMK_COUNT(keys), true, diag));
     TMK_TRY(check_source(tree, entry, diag));
     TMK_TRY(tmk_json_texts(entry, "op", "operator types", &target->arena, &ops, &n, diag));
+    TMK_TRY(check_operators(ops, n, diag));
     memcpy(row.limits, target->defaults, sizeof row.limits);
     TMK_TRY(get_limits(entry, row.limits, diag));
     TMK_TRY(get_sharing(entry, &row.sharing, diag));
@@ -212,6 +235,7 @@ static enum tmk_status get_pair(struct tmk_target *target, const cJSON *tree, co
     TMK_TRY(tmk_json_texts(entry, "op", what, &target->arena, &ops, &n, diag));
     if (n != 2)
         return tmk_fail(diag, TMK_FORMAT, "'op' is not a list of %s", what);
+    TMK_TRY(check_operators(ops, n, diag));
     memcpy(target->fused[target->n_fused++], ops, sizeof *target->fused);
     return TMK_OK;
 }

@@ -235,6 +235,8 @@ def test_wrong_tables_are_refused_in_one_line(path):
             ({"defaults": {"activation": "int8"}}, "not a list"),
             ({"operators": [{**row, "source": "hearsay"}]}, "operators[0]", "hearsay"),
             ({"operators": [row, row]}, "operators[1]", "Conv has an entry already"),
+            ({"operators": [{**row, "op": ["Relu", "Konv"]}]}, "operators[0]", "there is no operator 'Konv' (did you mean 'Conv'?)"),
+            ({"fused": [{"op": ["Conv", "RELU"], "source": "manual"}]}, "fused[0]", "did you mean 'Relu'?"),
             ({"operators": [{**row, "same_scale": "some"}]}, "same_scale"),
             ({"operators": [{**row, "weight_scales": []}]}, "weight_scales"),
             ({"operators": [{**row, "op": "Conv"}]}, "op"),
@@ -243,6 +245,7 @@ def test_wrong_tables_are_refused_in_one_line(path):
             ({"config": {"rules": [{"match": {"op": 3}}]}}, "op"),
             ({"config": {"nothing": 1}}, "nothing")):
         calibrate(path, "--target", own_table(path, **changes)).refuses(BAD_INPUT, *texts)
+    calibrate(path, "--target", own_table(path, operators=[{**row, "op": ["Conv", "NpuFancyPooling"]}])).expect(DONE)
     (path / "mine.json").write_text("{")
     calibrate(path, "--target", path / "mine.json").refuses(BAD_INPUT, "mine.json")
     calibrate(path, "--target", path / "none.json").refuses(BAD_INPUT, "none.json")
