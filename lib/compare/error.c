@@ -232,9 +232,12 @@ enum tmk_status tmk_labels_read(const struct tmk_run_options *run, const char *l
                            labels != NULL, out, &found, diag));
     }
     out->asked = labels != NULL;
-    return found || !labels ? TMK_OK
-                            : tmk_fail(diag, TMK_NOTFOUND,
-                                       "no .npz of the data has an array '%s' of labels", labels);
+    return found || !labels
+               ? TMK_OK
+               : tmk_fail(diag, TMK_NOTFOUND,
+                          "labels are a .npy file or the name of an array in an .npz of "
+                          "the data; '%s' is neither",
+                          labels);
 }
 
 void tmk_labels_finish(struct tmk_labels *labels) {

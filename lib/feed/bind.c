@@ -66,7 +66,9 @@ static enum tmk_status with_inputs(const struct tmk_graph *graph, enum tmk_statu
 static enum tmk_status bind_array(struct tmk_feed *feed, uint32_t input, uint32_t source,
                                   uint32_t array, struct tmk_diag *diag) {
     if (feed->bound[input].taken)
-        return tmk_fail(diag, TMK_ARGUMENT, "input '%s' has two sources: %s and %s",
+        return tmk_fail(diag, TMK_ARGUMENT,
+                        "input '%s' has two sources: %s and %s; many images are one as a folder, "
+                        "or as a .txt that lists them",
                         feed->graph->inputs[input]->name,
                         tmk_source_info(feed->sources[feed->bound[input].source])->path,
                         tmk_source_info(feed->sources[source])->path);
@@ -132,8 +134,8 @@ static enum tmk_status bind_by_name(struct tmk_feed *feed, uint32_t source, stru
     int32_t left = only_input_left(feed);
     if (any)
         return TMK_OK;
-    if (info->n_arrays == 1 && left >= 0)
-        return bind_array(feed, (uint32_t)left, source, 0, diag);
+    if (info->n_arrays == 1 && (left >= 0 || feed->graph->n_inputs == 1))
+        return bind_array(feed, left >= 0 ? (uint32_t)left : 0, source, 0, diag);
     return with_inputs(feed->graph,
                        tmk_fail(diag, TMK_ARGUMENT,
                                 "%s: it is not clear which input it is for; say INPUT=%s",

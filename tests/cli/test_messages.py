@@ -116,6 +116,19 @@ def test_damaged_files_keep_their_kind():
                 assert IS[name] not in said_of(words, f"cut-{name}", here).err, (words, name)
 
 
+def test_files_that_a_shell_lists_are_no_data_of_one_input():
+    with inputs() as here:
+        (here / "y.png").write_bytes(PICTURE)
+        if "images" in FEATURES:
+            tidemark("profile", "m.onnx", "--data", "x.png", "y.png", "-o", "q.json", cwd=here).refuses(
+                WRONG_CALL, "input 'image' has two sources: x.png and y.png", "a folder", ".txt")
+        tidemark("profile", "m.onnx", "--data", "x.npy", "--data", "x.npy", "-o", "q.json", cwd=here).refuses(
+            WRONG_CALL, "input 'image' has two sources: x.npy and x.npy")
+        (here / "labels.json").write_text("[1, 2]")
+        tidemark("simulate", "m.onnx", "e.json", "--data", "x.npy", "--labels", "labels.json", cwd=here).refuses(
+            BAD_INPUT, "'labels.json' is neither", ".npy")
+
+
 def test_models_of_other_tools_are_identified():
     """What people have who have no ONNX model yet, and names of such that no output has."""
     files = {"m.tflite": b"\x1c\0\0\0TFL3" + bytes(64), "m.pb": b"\x0a\x10\x0a\x05input\x12\x0bPlaceholder",
@@ -181,7 +194,7 @@ def test_unknown_and_missing_inputs_are_reported():
         profile = functools.partial(tidemark, "profile", cwd=here)
         images = "image' float32[?,1,8,8]"
         profile("m.onnx", "--data", "image2=x.npy", "-o", "new.json").refuses(WRONG_CALL, "no input 'image2'", images)
-        profile("m.onnx", "--data", "image=x.npy", "--data", "x.npy", "-o", "new.json").refuses(WRONG_CALL, images)
+        profile("m.onnx", "--data", "image=x.npy", "--data", "x.npy", "-o", "new.json").refuses(WRONG_CALL, "input 'image' has two sources")
         (here / "a=b.npy").write_bytes((here / "x.npy").read_bytes())
         profile("m.onnx", "--data", "a=b.npy", "--limit", 2, "-o", "new.json").expect(DONE)  # a name of a file
         (here / "two.onnx").write_bytes(onnx.model([onnx.node("Add", ["a", "b"], ["y"])], [onnx.value(n, ["N", 3]) for n in "ab"],
