@@ -120,7 +120,7 @@ struct work {
     struct tmk_encodings *encodings;
     struct tmk_simulation *simulation;
     struct folded folded;
-    const char *format;
+    struct tmk_export_format format;
     uint64_t float_bytes; /* of the files of the model that was given */
     uint64_t held_out;    /* samples that are judged and not calibrated on; 0: the same are both */
     uint32_t left_out;    /* encodings that the format cannot hold */
@@ -163,7 +163,7 @@ static enum tmk_status find_held_out(struct work *w, const struct tmk_run_option
  * is in a file of their own. */
 static enum tmk_status fold_norms(struct work *w, const struct quantize_args *args,
                                   struct tmk_diag *diag) {
-    if (strcmp(w->format, "qdq") != 0 || args->template)
+    if (strcmp(w->format.name, "qdq") != 0 || args->template)
         return TMK_OK;
     return fold_model(&w->model, w->path, args->run.params, args->folded, &w->folded, diag);
 }
@@ -246,7 +246,7 @@ static void count_skipped(void *context, uint32_t id, const char *name, const ch
 
 static enum tmk_status export_model(struct work *w, const struct quantize_args *args,
                                     struct tmk_diag *diag) {
-    const struct tmk_export_options options = {.format = w->format,
+    const struct tmk_export_options options = {.format = w->format.name,
                                                .path = args->output,
                                                .template_file = args->template,
                                                .target = w->target,
@@ -333,9 +333,13 @@ static void print_verdict(const struct work *w, const struct quantize_args *args
         print_out(", same class %.2f%%", percent_of(s->agree, s->predictions));
     print_out(", on %llu samples that were %scalibrated on\n", (unsigned long long)s->samples,
               w->held_out ? "not " : "also ");
-    print_out("%s: %.2f MB (float %.2f MB); %u values in codes, %u float", args->output,
-              output_bytes(args->output) / 1e6, (double)w->float_bytes / 1e6, v.quantized,
-              w->encodings->n_left);
+    print_out("%s: ", args->output);
+    if (w->format.writes_model)
+        print_out("%.2f MB (float %.2f MB)", output_bytes(args->output) / 1e6,
+                  (double)w->float_bytes / 1e6);
+    else
+        print_out("a table for %s", w->format.consumer);
+    print_out("; %u values in codes, %u float", v.quantized, w->encodings->n_left);
     if (w->methods.n)
         print_out("; ranges by %s", w->methods.tried[w->methods.chosen].name);
     if (w->methods.n_weights)
@@ -374,7 +378,7 @@ static void put_json(const struct work *w, const struct quantize_args *args) {
     const struct verdict v = judge_simulation(w);
     print_out("{\"file\":");
     put_quoted(stdout, args->output);
-    print_out(",\"format\":\"%s\",\"target\":", w->format);
+    print_out(",\"format\":\"%s\",\"target\":", w->format.name);
     put_quoted(stdout, w->target ? tmk_target_name(w->target) : "");
     print_out(",\"folded\":%u", w->folded.before - w->folded.after);
     print_out(",\"calibrated_on\":%llu,\"judged_on\":%llu,\"held_out\":%s",
@@ -398,10 +402,15 @@ static void put_json(const struct work *w, const struct quantize_args *args) {
 
 /* ---- the command ---- */
 
+static void find_format(struct work *w, const char *name) {
+    for (size_t i = 0; tmk_export_format(i, &w->format) && strcmp(w->format.name, name) != 0;)
+        i++;
+}
+
 /* QDQ for a file .onnx and where no target is given; else what the target reads. */
 static enum tmk_status choose_format(struct work *w, const char *output, struct tmk_diag *diag) {
     const bool onnx = has_ending(output, ".onnx");
-    w->format = "qdq";
+    find_format(w, "qdq");
     if (!w->target && !onnx) {
         snprintf(diag->text, sizeof diag->text,
                  "%s: without --target an ONNX model is written, whose name ends in .onnx", output);
@@ -412,22 +421,14 @@ static enum tmk_status choose_format(struct work *w, const char *output, struct 
     for (size_t i = 0; tmk_target_export(w->target, i); i++)
         if (onnx && strcmp(tmk_target_export(w->target, i), "qdq") == 0)
             return TMK_OK;
-    w->format = tmk_target_export(w->target, 0);
+    find_format(w, tmk_target_export(w->target, 0));
     if (!onnx)
         return TMK_OK;
     snprintf(diag->text, sizeof diag->text,
-             "%s reads no ONNX model with codes; name the output otherwise, and it becomes %s",
-             tmk_target_name(w->target), w->format);
+             "%s reads no ONNX model with codes; an output named .%.*s becomes %s",
+             tmk_target_name(w->target), (int)strcspn(w->format.endings, " "), w->format.endings,
+             w->format.name);
     return diag->status = TMK_ARGUMENT;
-}
-
-/* Of the names of its files. */
-static const char *endings_of(const char *format) {
-    struct tmk_export_format row;
-    for (size_t i = 0; format && tmk_export_format(i, &row); i++)
-        if (strcmp(row.name, format) == 0)
-            return row.endings;
-    return NULL;
 }
 
 static int quantize_model(const struct quantize_args *args, const char *path,
@@ -439,7 +440,7 @@ static int quantize_model(const struct quantize_args *args, const char *path,
         status = choose_format(&w, args->output, &diag);
     const struct {
         const char *path, *endings;
-    } outputs[] = {{args->output, endings_of(w.format)},
+    } outputs[] = {{args->output, w.format.endings},
                    {args->profile, "json h5 hdf5"},
                    {args->encodings, "json"},
                    {args->folded, "onnx"}};
@@ -475,8 +476,8 @@ static int quantize_model(const struct quantize_args *args, const char *path,
                          ? "; profile and encodings are of the folded model (--folded FILE)"
                          : "");
     if (status == TMK_OK && w.left_out)
-        print_remark("%s has no place for %u of %u encodings; `export --json` lists them", w.format,
-                     w.left_out, w.encodings->n_items);
+        print_remark("%s has no place for %u of %u encodings; `export --json` lists them",
+                     w.format.name, w.left_out, w.encodings->n_items);
     tmk_simulation_destroy(&w.simulation);
     tmk_encodings_destroy(&w.encodings);
     tmk_profile_destroy(&w.profile);

@@ -24,8 +24,9 @@ struct tmk_export_format {
     const char *endings;  /* as tmk_can_write takes them; the main file's name may have another */
     const char *consumer; /* who reads it */
     const char *settings; /* "version=0.6.1|1.0.0|2.0.0": KEY=VALUE words; "": it has none */
-    bool needs_model;     /* it writes weights, or a graph */
-    bool needs_template;  /* it replaces numbers in a file of the consumer */
+    bool writes_model;   /* the quantized network with its weights; else a table for another tool */
+    bool needs_model;    /* it writes weights, or a graph */
+    bool needs_template; /* it replaces numbers in a file of the consumer */
 };
 /* The i-th; false behind the last. */
 TMK_API bool tmk_export_format(size_t i, struct tmk_export_format *out);

@@ -69,6 +69,7 @@ struct tmk_exporter {
     const char
         *consumer; /* "ONNX Runtime 1.27 and later: quantize_static(calibration_cache_path=)" */
     const char *settings; /* "version=0.6.1|1.0.0|2.0.0 other=...", words; "": it has none */
+    bool writes_model; /* the network with its weights; else a table for it */
     bool needs_graph, needs_template;
     struct tmk_export_limits limits;
     bool wants_relay;                   /* looks at the job's Relay, where there is one */

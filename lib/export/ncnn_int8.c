@@ -215,6 +215,7 @@ static enum tmk_status write_int8(const struct tmk_export_job *job, struct tmk_d
 const struct tmk_exporter tmk_exporter_ncnn_int8 = {
     .name = "ncnn-int8",
     .endings = "param txt",
+    .writes_model = true,
     .consumer = "ncnn: OUT.param and OUT.bin in int8, from --template NAME.param with its .bin",
     .settings = TMK_NCNN_SETTINGS,
     .needs_graph = true,

@@ -599,6 +599,7 @@ static enum tmk_status write_openvino(const struct tmk_export_job *job, struct t
 const struct tmk_exporter tmk_exporter_openvino = {
     .name = "openvino",
     .endings = "xml",
+    .writes_model = true,
     .consumer =
         "OpenVINO: OUT.xml and OUT.bin with FakeQuantize, from --template NAME.xml with its "
         ".bin (ov.save_model)",

@@ -163,6 +163,7 @@ static enum tmk_status write_qdq(const struct tmk_export_job *job, struct tmk_di
 const struct tmk_exporter tmk_exporter_qdq = {
     .name = "qdq",
     .endings = "onnx",
+    .writes_model = true,
     .consumer = "ONNX Runtime, QNN, OpenVINO, TensorRT and TVM: QuantizeLinear and "
                 "DequantizeLinear, as quantize_static places them",
     .settings = "opset=13|21|... domain=onnx|com.microsoft activations=tensor|channel",

@@ -247,6 +247,7 @@ static enum tmk_status write_relay(const struct tmk_export_job *job, struct tmk_
 const struct tmk_exporter tmk_exporter_relay = {
     .name = "relay",
     .endings = "relay txt",
+    .writes_model = true,
     .consumer = "TVM 0.7 to 0.19 and back-ends built on Relay: annotated or quantized text, params",
     .settings =
         "form=annotated|integer weights=float|codes rounding=single_half_up|single_half_away "

@@ -56,6 +56,7 @@ static enum tmk_status write_none(const struct tmk_export_job *job, struct tmk_d
 const struct tmk_exporter tmk_exporter_relay = {
     .name = "relay",
     .endings = "relay txt",
+    .writes_model = true,
     .consumer = "(Relay in a build with -Drelay=enabled)",
     .settings = "",
     .write = write_none,

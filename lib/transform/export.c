@@ -28,8 +28,13 @@ bool tmk_export_format(size_t i, struct tmk_export_format *out) {
     if (i >= n)
         return false;
     const struct tmk_exporter *row = tmk_exporter_list()[i];
-    *out = (struct tmk_export_format){row->name,     row->endings,     row->consumer,
-                                      row->settings, row->needs_graph, row->needs_template};
+    *out = (struct tmk_export_format){.name = row->name,
+                                      .endings = row->endings,
+                                      .consumer = row->consumer,
+                                      .settings = row->settings,
+                                      .writes_model = row->writes_model,
+                                      .needs_model = row->needs_graph,
+                                      .needs_template = row->needs_template};
     return true;
 }
 

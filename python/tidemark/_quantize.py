@@ -78,7 +78,8 @@ def _format(output: str, target: str | None) -> str:
     if target is None or (output.endswith(".onnx") and "qdq" in formats):
         return "qdq"
     if output.endswith(".onnx"):
-        raise ValueError(f"{target} reads no ONNX model with codes; name the output otherwise, and it becomes {formats[0]}")
+        ending = next(row[2] for row in _core.formats() if row[0] == formats[0]).split()[0]
+        raise ValueError(f"{target} reads no ONNX model with codes; an output named .{ending} becomes {formats[0]}")
     return formats[0]
 
 

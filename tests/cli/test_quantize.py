@@ -155,7 +155,9 @@ def test_a_target_decides_types_and_format(path):
     assert said["target"] == "tensorrt" and said["format"] == "qdq", said
     tidemark("check", path / "enc.json", "--target", "tensorrt", "--against", path / "float.onnx").expect(DONE)
     assert told(path, "--limit", 20, "--target", "litert", out="ranges.json")["format"] == "litert"
-    quantize(path, "--limit", 20, "--target", "litert", out="none.onnx").expect(WRONG_CALL, "litert reads no ONNX model")
+    quantize(path, "--limit", 20, "--target", "litert", out="none.onnx").expect(WRONG_CALL, "litert reads no ONNX model", "named .json")
+    said = quantize(path, "--limit", 20, "--target", "litert", out="ranges.json").expect(DONE).out
+    assert "ranges.json: a table for LiteRT" in said and " MB" not in said, said
     assert not (path / "none.onnx").exists()
 
 
