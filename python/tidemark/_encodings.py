@@ -2,6 +2,7 @@
 """Encodings as a mapping from names."""
 from __future__ import annotations
 
+import functools
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -73,7 +74,15 @@ class Encodings(OfFiles, Mapping[str, Encoding]):
         self._core.write(os.fspath(path))
 
     def __getitem__(self, key: str) -> Encoding:
-        return self._items[key] if key in self._items else self._ids[key]
+        if key in self._items:
+            return self._items[key]
+        if key not in self._ids and (why := self._why_left.get(key)):
+            raise KeyError(f"{key!r} stays float: {why}")
+        return self._ids[key]
+
+    @functools.cached_property
+    def _why_left(self) -> dict[str, str]:
+        return {key: left.reason for left in self.left for key in (left.id, left.name)}
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._items)

@@ -192,14 +192,18 @@ def readable_again(data: Data, path: str, run: RunOptions) -> Iterator[Data]:
         yield data
         return
     with tempfile.TemporaryDirectory() as folder:
-        if isinstance(data, np.ndarray):
-            file = os.path.join(folder, "data.npy")
-            np.save(file, _array(data))
-        elif isinstance(data, Mapping):
-            file = os.path.join(folder, "data.npz")
-            np.savez(file, **{name: _array(array) for name, array in data.items()})  # type: ignore[arg-type]
-        else:
-            file = _write_items(data, path, run, folder)
+        try:
+            if isinstance(data, np.ndarray):
+                file = os.path.join(folder, "data.npy")
+                np.save(file, _array(data))
+            elif isinstance(data, Mapping):
+                file = os.path.join(folder, "data.npz")
+                np.savez(file, **{name: _array(array) for name, array in data.items()})  # type: ignore[arg-type]
+            else:
+                file = _write_items(data, path, run, folder)
+        except OSError as error:
+            raise OSError(error.errno, f"the data, which are read more than once, have no room in {tempfile.gettempdir()} ({error}); TMPDIR "
+                          "names another folder") from error
         with called("data", file):
             yield file
 

@@ -18,7 +18,7 @@ import termios
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
-from harness import folder, main, skip  # noqa: E402, F401 - tests import them from here
+from harness import folder, main, skip, small_disk  # noqa: E402, F401 - tests import them from here
 
 PROGRAM, SOURCE = os.path.abspath(sys.argv[1]), Path(sys.argv[2])
 FEATURES = set(sys.argv[3].split(",")) - {""}
@@ -110,23 +110,6 @@ def _limit_memory():
 def bounded():
     """Options for `tidemark` that keep a run from taking the machine's memory; a sanitizer's shadow is larger than any limit."""
     return {} if "sanitized" in FEATURES else {"preexec_fn": _limit_memory}
-
-
-@contextlib.contextmanager
-def small_disk(size):
-    """A file system of `size` bytes; skips the test where this process may not mount one."""
-    with folder() as path:
-        mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(path)]
-        try:
-            mounted = os.geteuid() == 0 and subprocess.run(mount, capture_output=True).returncode == 0
-        except FileNotFoundError:
-            mounted = False
-        if not mounted:
-            skip("no file system can be mounted here")
-        try:
-            yield path
-        finally:
-            subprocess.run(["umount", str(path)], check=True)
 
 
 def other_user():

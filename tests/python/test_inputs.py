@@ -180,6 +180,22 @@ def test_encodings_are_found_by_id():
     for name, encoding in ENCODINGS.items():
         assert ENCODINGS[encoding.id] is ENCODINGS[name] and encoding.id in ENCODINGS
     raises(KeyError, "nothing", ENCODINGS.__getitem__, "nothing")
+    left = ENCODINGS.left[0]
+    for key in (left.name, left.id):
+        raises(KeyError, f"{key!r} stays float: {left.reason}", ENCODINGS.__getitem__, key)
+        assert key not in ENCODINGS and ENCODINGS.get(key) is None
+
+
+def test_a_full_disk_is_told():
+    """Of the folder that TMPDIR names."""
+    from harness import small_disk
+    with small_disk(64 * 1024) as room:
+        was, tempfile.tempdir = tempfile.tempdir, str(room)
+        try:
+            error = raises(OSError, "TMPDIR", tidemark.rank, DIGITS, ENCODINGS, np.tile(DATA, (20, 1, 1, 1)))
+            assert str(room) in str(error) and "\n" not in str(error), error
+        finally:
+            tempfile.tempdir = was
 
 
 def test_what_is_wrong_is_one_line():

@@ -6,7 +6,9 @@ Exit status: 0; 1 if a test failed; 77 if all were skipped. What a test returns 
 """
 import contextlib
 import inspect
+import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -37,6 +39,23 @@ def folder():
         yield path
     finally:
         shutil.rmtree(path, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def small_disk(size):
+    """A file system of `size` bytes; skips the test where this process may not mount one."""
+    with folder() as path:
+        mount = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(path)]
+        try:
+            mounted = os.geteuid() == 0 and subprocess.run(mount, capture_output=True).returncode == 0
+        except FileNotFoundError:
+            mounted = False
+        if not mounted:
+            skip("no file system can be mounted here")
+        try:
+            yield path
+        finally:
+            subprocess.run(["umount", str(path)], check=True)
 
 
 def _call(test):
