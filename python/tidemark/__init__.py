@@ -41,5 +41,7 @@ def set_limits(*, operations: float | None = None, memory: int | None = None) ->
     operations: of one batch, estimated from shapes (1e15 at first). memory: bytes of models and data, all together; a run's
     `memory_limit` chooses fewer workers, smaller batches, and at last `stream_layers`, to stay below one.
     """
+    if (operations or 0) < 0 or (memory or 0) < 0:
+        raise ValueError("limits are 0 or more")
     was = _limits()
     _set_limits(was[0] if operations is None else operations, was[1] if memory is None else memory)

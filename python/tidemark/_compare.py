@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from . import _core
 from ._encodings import Encodings
-from ._files import Model, Path, files_of, loaded, model_file, several, text
+from ._files import Config, Model, Path, files_of, json_file, loaded, model_file, several, text
 from ._html import table
 from ._profile import Profile
 from ._run import Data, Labels, RunOptions, labels_file, paths_of, readable_again, run_settings
@@ -57,8 +57,9 @@ class Simulation(NamedTuple):
 
     @property
     def sqnr(self) -> float:
-        """Decibels of the output that is worst; inf: no error."""
-        return min((value.sqnr for value in self.values if value.output), default=float("inf"))
+        """Decibels of the output that is worst; inf: no error; nan: an output has no finite numbers."""
+        outputs = [value for value in self.values if value.output]
+        return min((value.sqnr for value in outputs), default=float("inf")) if all(value.elements for value in outputs) else float("nan")
 
     def __repr__(self) -> str:
         return f"<tidemark.Simulation: {len(self.values)} values, {self.samples} samples, outputs {self.sqnr:.1f} dB>"
@@ -199,7 +200,7 @@ Metric: TypeAlias = Callable[[list[npt.NDArray[np.generic]], Samples], float]
 _JUDGED = ("not", "crossed", "data")
 
 
-def search(model: Model, encodings: Encodings | Path, data: Data, *, profile: Profile | Path, config: Path | None = None, target: Path | None = None,
+def search(model: Model, encodings: Encodings | Path, data: Data, *, profile: Profile | Path, config: Config | None = None, target: Path | None = None,
            budget: int = 128, seconds: float = 0, goal: str | float | None = None, labels: Labels | None = None, metric: Metric | None = None,
            search_data: Sequence[Path] = (), write_config: Path | None = None, **run: Unpack[RunOptions]) -> Search:
     """Tries other methods, 16 bits and float, by groups, then by values; on `limit` (32) samples.
@@ -223,12 +224,12 @@ def search(model: Model, encodings: Encodings | Path, data: Data, *, profile: Pr
     if write_config is not None:
         given._not_over(write_config, start)
         _core.can_write(os.fspath(write_config), "json yaml yml")
-    words = {"profile": given._core, "config": text(config), "budget": budget, "seconds": seconds or None,
+    words = {"profile": given._core, "budget": budget, "seconds": seconds or None,
              "goal": None if not goal else goal if isinstance(goal, str) else f"{goal}dB",
              "metric": call if metric else None, "target": text(target),
              "search_data": [os.fspath(path) for path in several(search_data)], "write_config": text(write_config)}
     with model_file(model) as path, readable_again(data, path, run) as again, labels_file(labels) as right, \
-            run_settings(again, run, labels=right, **words) as settings:
+            json_file(config, "config.json") as rules, run_settings(again, run, labels=right, config=rules, **words) as settings:
         settings["choices"] = choices
         found = _core.search(path, text(run.get("params")), start._core, settings)
     own, judged = (Figures(*(Quality(*quality) for quality in figures)) for figures in (found[6], found[10]))

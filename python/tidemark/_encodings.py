@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _core
-from ._files import Model, OfFiles, Path, log, model_file_if_any, text
+from ._files import Config, Model, OfFiles, Path, json_file, log, model_file_if_any, text
 from ._html import table
 
 if TYPE_CHECKING:
@@ -131,18 +131,18 @@ class Encodings(OfFiles, Mapping[str, Encoding]):
 
     def export(self, format: str, path: Path, *, model: Model | None = None,
                params: Path | None = None, template: Path | None = None,
-               names: Path | None = None, keep_names: bool = False, target: Path | None = None,
+               names: Config | None = None, keep_names: bool = False, target: Path | None = None,
                **settings: object) -> list[Left]:
         """Writes a vendor's file, of a format of tidemark.export_formats(); answers with what was not written, and why.
 
-        model: the model that the format needs, or names fit to. names: a JSON file, from names of the model to others;
+        model: the model that the format needs, or names fit to. names: a mapping, or a JSON file of one, from names of the model to others;
         keep_names: values that it does not have keep theirs. template: the consumer's own file. target: its limits
         hold. Others: settings of the format. Remarks go to the logger "tidemark", at level INFO."""
         self._not_over(path)
         words, remarks = tuple(f"{key}={value}" for key, value in settings.items()), list[str]()
-        with model_file_if_any(model) as file:
+        with model_file_if_any(model) as file, json_file(names, "names.json") as translated:
             rows = _core.export(self._core, format, os.fspath(path), model=file, params=text(params), template=text(template),
-                                names=text(names), settings=words, keep_names=keep_names, target=text(target), remarks=remarks)
+                                names=translated, settings=words, keep_names=keep_names, target=text(target), remarks=remarks)
         for remark in remarks:
             log.info("%s", remark)
         return [Left(*row) for row in rows]

@@ -2,6 +2,7 @@
 """Paths, models in memory, and options as the extension takes them."""
 from __future__ import annotations
 
+import json
 import logging
 import os
 import tempfile
@@ -23,6 +24,7 @@ class ModelProto(Protocol):
 
 
 Model: TypeAlias = Union[Path, bytes, ModelProto]
+Config: TypeAlias = Union[Path, Mapping[str, object]]
 
 
 def text(path: Path | None) -> str | None:
@@ -141,6 +143,20 @@ def model_file(model: Model) -> Iterator[str]:
         with open(path, "wb") as file:
             file.write(model if isinstance(model, bytes) else model.SerializeToString())
         with called("model.onnx", path):
+            yield path
+
+
+@contextmanager
+def json_file(given: Config | None, name: str) -> Iterator[str | None]:
+    """The path; of a mapping that of a file with it, which errors call by the name."""
+    if not isinstance(given, Mapping):
+        yield text(given)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, name)
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(given, file)
+        with called(name, path):
             yield path
 
 

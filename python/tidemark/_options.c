@@ -129,6 +129,8 @@ static bool take_option(PyObject *value, const struct py_option *row, char *targ
         return take_count(value, UINT64_MAX, to);
     case PY_REAL:
         *(double *)to = PyFloat_AsDouble(value);
+        if (!PyErr_Occurred() && !(*(double *)to >= 0))
+            PyErr_SetString(PyExc_ValueError, "is 0 or more");
         return !PyErr_Occurred();
     case PY_CALL:
         *(PyObject **)to = value;

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import functools
-import json
 import logging
 import mmap
 import os
 import queue
-import tempfile
 import threading
 import weakref
 from collections.abc import Iterator
@@ -411,16 +409,12 @@ def calibrater_class() -> Any:
                 parameter = float(self._options.get("percentile", 0.0 if self.method else 99.999))
             grids = dict.fromkeys([self._grid.default, *self._grid.by_name.values()])
             made: dict[str, tuple[float, float]] = {}
-            with tempfile.TemporaryDirectory() as folder:
-                config = os.path.join(folder, "config.json")
-                with open(config, "w", encoding="utf-8") as file:
-                    json.dump({"built_in": dict.fromkeys(_RULES, False)}, file)
-                for dtype, symmetric in grids:
-                    scheme = "symmetric" if symmetric or self.symmetric else "asymmetric"
-                    for e in profile.calibrate(method, parameter=parameter, dtype=dtype, scheme=scheme, config=config,
-                                               sensitive="quantize").values():
-                        if self._grid.by_name.get(e.name, self._grid.default) == (dtype, symmetric):
-                            made[e.id] = (float(e.low[0]), float(e.high[0]))
+            for dtype, symmetric in grids:
+                scheme = "symmetric" if symmetric or self.symmetric else "asymmetric"
+                for e in profile.calibrate(method, parameter=parameter, dtype=dtype, scheme=scheme,
+                                           config={"built_in": dict.fromkeys(_RULES, False)}, sensitive="quantize").values():
+                    if self._grid.by_name.get(e.name, self._grid.default) == (dtype, symmetric):
+                        made[e.id] = (float(e.low[0]), float(e.high[0]))
             return made
 
         def _range_of(self, tensor: Tensor, dtype: Any, chosen: tuple[float, float] | None) -> Any:

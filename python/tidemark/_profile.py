@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from . import _core
 from ._encodings import Encodings
-from ._files import Model, OfFiles, Path, files_of, loaded, model_file_if_any, several, text
+from ._files import Config, Model, OfFiles, Path, files_of, json_file, loaded, model_file_if_any, several, text
 from ._html import bars, table
 
 if TYPE_CHECKING:
@@ -258,19 +258,20 @@ class Profile(OfFiles, Mapping[str, Tensor]):
                   scales: str | None = None, pow2: bool = False, weights_method: str | None = None,
                   weights_dtype: str | None = None, weights_scheme: str | None = None, weights_scales: str | None = None,
                   rounding: str | None = None, pow2_requant: bool = False,
-                  config: str | os.PathLike[str] | None = None, sensitive: str | None = None,
+                  config: Config | None = None, sensitive: str | None = None,
                   target: str | os.PathLike[str] | None = None, weights_block: int = 0,
                   model: Model | None = None, params: str | os.PathLike[str] | None = None) -> Encodings:
         """Encodings by `method` (tidemark.calibration_methods()): see `tidemark calibrate --help`. target: as --target.
+        config: a file as docs/calibrate.md describes it, or a mapping with what it has.
 
         model: that the weights are read from, for weights_method "auto" (the default with it), "mse" or "l4" and for
         weights_block; without it weights have their min and max."""
         remarks: list[str] = []
-        with model_file_if_any(model) as file:
+        with model_file_if_any(model) as file, json_file(config, "config.json") as rules:
             core = _core.calibrate(self._core, method=method, parameter=parameter, dtype=dtype, scheme=scheme, scales=scales,
                                    pow2=pow2, weights_method=weights_method, weights_dtype=weights_dtype,
                                    weights_scheme=weights_scheme, weights_scales=weights_scales, rounding=rounding,
-                                   pow2_requant=pow2_requant, config=text(config), remarks=remarks, sensitive=sensitive,
+                                   pow2_requant=pow2_requant, config=rules, remarks=remarks, sensitive=sensitive,
                                    target=text(target), weights_block=weights_block, model=file, params=text(params))
         return Encodings(core, remarks, self._files | files_of(config, model, params, target))
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from . import _core
 from ._compare import Simulation, simulate
 from ._encodings import Encodings, Left
-from ._files import Model, Path, files_of, inputs_held, loaded, model_file, text
+from ._files import Config, Model, Path, files_of, inputs_held, json_file, loaded, model_file, text
 from ._model import graph, transform
 from ._profile import Profile, RunReport
 from ._run import Data, Labels, RunOptions, paths_of, profile, readable_again, run_settings
@@ -49,7 +49,7 @@ class Quantized(NamedTuple):
 
     @property
     def sqnr(self) -> float:
-        """Decibels of the output that is worst; inf: no error."""
+        """Decibels of the output that is worst; inf: no error; nan: an output has no finite numbers."""
         return self.simulation.sqnr
 
     def __repr__(self) -> str:
@@ -133,7 +133,7 @@ def _folded(path: str, format: str, template: Path | None, params: object, keep:
             raise
 
 
-def quantize(model: Model, data: Data, output: Path, *, target: Path | None = None, config: Path | None = None,
+def quantize(model: Model, data: Data, output: Path, *, target: Path | None = None, config: Config | None = None,
              method: str | None = None, labels: Labels | None = None, template: Path | None = None, folded: Path | None = None,
              **run: Unpack[RunOptions]) -> Quantized:
     """Chooses scales from three quarters of the samples, runs the quantized network in parallel with the float one on the first quarter
@@ -153,12 +153,12 @@ def quantize(model: Model, data: Data, output: Path, *, target: Path | None = No
             _core.can_write(os.fspath(path), endings)
     skip, limit = run.get("skip", 0), run.get("limit")
     with inputs_held(), model_file(model) as given, readable_again(data, given, run) as again, \
-            _folded(given, format, template, run.get("params"), folded) as (path, n_folded):
+            json_file(config, "config.json") as rules, _folded(given, format, template, run.get("params"), folded) as (path, n_folded):
         total = _count(path, again, run)
         held_out = 0 if total < _FEWEST else min(total // _SHARE, _MOST)
         rest: RunOptions = {**run, "skip": skip + held_out, "limit": limit - held_out if limit else None}
         first: RunOptions = {**run, "limit": held_out or limit}
-        with run_settings(again, rest, method=method, config=text(config), target=text(target)) as settings:
+        with run_settings(again, rest, method=method, config=rules, target=text(target)) as settings:
             made, report, found, chosen, weights = _core.choose_method(path, text(run.get("params")), settings)
         profiled, tried = Profile(made, files_of(model, paths_of(data), config, run.get("params"))), [Tried(*one) for one in found]
         profiled.run_report = RunReport(**report)

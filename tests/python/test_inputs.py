@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models, data and labels in every form that the functions take: the results are the same, whichever form it is."""
+import json
 import os
 import tempfile
 
@@ -176,6 +177,27 @@ def test_numbers_may_be_numpys():
     assert figures(whole) == figures(tidemark.profile(DIGITS, DATA, limit=5, exclude=[3], dims={"N": 1}))
 
 
+def test_configs_and_names_may_be_mappings(folder):
+    config = {"rules": [{"match": {"op": "Conv"}, "quantize": False}], "skip_first_layer": True}
+    (folder / "c.json").write_text(json.dumps(config))
+    made, same = PROFILE.calibrate(config=config), PROFILE.calibrate(config=folder / "c.json")
+    assert list(made) == list(same) != list(ENCODINGS)
+    assert tidemark.search(DIGITS, made, DATA, profile=PROFILE, config=config, budget=2).tried
+    found = [tidemark.quantize(DIGITS, DATA, folder / "q.onnx", config=c) for c in (config, folder / "c.json")]
+    assert list(found[0].encodings) == list(found[1].encodings) and found[0].sqnr == found[1].sqnr
+    assert "conv1.weight_1_1" not in found[0].encodings
+    first = next(iter(made))
+    made.export("csv", folder / "e.csv", names={first: "theirs"}, keep_names=True)
+    assert ',"theirs",' in (folder / "e.csv").read_text()
+    raises(tidemark.Error, "config.json: ", PROFILE.calibrate, config={"rules": 3})
+    raises(tidemark.Error, "names.json: ", made.export, "csv", folder / "e.csv", names={first: 3})
+
+
+def test_outputs_of_nan_have_no_decibels(folder):
+    made = tidemark.quantize(DIGITS, np.full_like(DATA, np.nan), folder / "q.onnx")
+    assert np.isnan(made.sqnr) and np.isnan(made.simulation.sqnr) and "nan dB" in repr(made)
+
+
 def test_encodings_are_found_by_id():
     for name, encoding in ENCODINGS.items():
         assert ENCODINGS[encoding.id] is ENCODINGS[name] and encoding.id in ENCODINGS
@@ -206,6 +228,9 @@ def test_what_is_wrong_is_one_line():
     wrong += [raises(TypeError, "histogram_share is a number", tidemark.profile, DIGITS, DATA, histogram_share="1/8")]
     wrong += [raises(TypeError, "a tidemark.Profile, or the path of its file, is expected, not ", call, *words)
               for call, words in ((tidemark.merge, [[3]]), (tidemark.diff, [PROFILE, ENCODINGS]), (tidemark.diff, [3, PROFILE]))]
+    wrong += [raises(ValueError, f"{name}: is 0 or more", tidemark.profile, DIGITS, str(PICTURES), **{name: value}, checkpoint=FOLDER / "c.h5")
+              for name in ("until_stable", "checkpoint_every") for value in (-1.0, np.nan)]
+    wrong += [raises(ValueError, "0 or more", tidemark.set_limits, **{name: -1}) for name in ("memory", "operations")]
     wrong += [raises(tidemark.Error, "profile 1", tidemark.merge, [PROFILE, PROFILE])]
     wrong += [raises(tidemark.Error, "the data holds no sample", tidemark.profile, DIGITS, DATA[:0])]
     wrong += [raises(tidemark.Error, "data", tidemark.quantize, DIGITS, DATA[:, :, :4], FOLDER / "q.onnx")]
