@@ -79,8 +79,8 @@ def _items(data: object) -> Iterator[object]:
             yield item
     elif isinstance(data, (np.ndarray, Mapping)) or hasattr(data, "__array__"):
         yield data
-    elif isinstance(data, Iterable) and not isinstance(data, (bytes, bytearray)):
-        yield from data
+    elif (hasattr(data, "__iter__") or hasattr(data, "__getitem__")) and not isinstance(data, (bytes, bytearray)):
+        yield from cast("Iterable[object]", data)
     else:
         raise TypeError(f"data are paths, an array, a mapping from names to arrays, or an iterable of these, not {type(data).__name__}")
 

@@ -38,6 +38,13 @@ class Reader:
         return None if item is None else {"image": item[None]}
 
 
+class Dataset:
+    """As PyTorch's: found by number only."""
+
+    def __getitem__(self, i):
+        return DATA[i], RIGHT[i]
+
+
 class Foreign:
     """An array of another package."""
 
@@ -51,7 +58,7 @@ FORMS = {
     "path": lambda: FILE, "paths": lambda: [str(FILE)], "array": lambda: DATA, "mapping": lambda: {"image": DATA},
     "mapping of lists": lambda: {"image": list(DATA)}, "list": lambda: list(DATA), "batches": lambda: [DATA[:32], DATA[32:]],
     "tuples": lambda: [(x,) for x in DATA], "mappings": lambda: [{"image": x} for x in DATA], "generator": lambda: (x for x in DATA),
-    "pairs with labels": lambda: ([x, y] for x, y in zip(DATA, RIGHT)), "reader": Reader, "of another package": Foreign,
+    "pairs with labels": lambda: ([x, y] for x, y in zip(DATA, RIGHT)), "reader": Reader, "dataset": Dataset, "of another package": Foreign,
     "numbers in lists": DATA.tolist, "one batch in lists": lambda: [DATA.tolist()],
 }
 ARRAYS = {
