@@ -13,6 +13,9 @@
 
 struct tmk_cache;
 
+/* How many a run keeps beyond those in use. */
+enum { TMK_IDLE_PLANS = 8 };
+
 struct tmk_planned {
     struct tmk_plan *plan;     /* shared, immutable */
     struct tmk_blocks *blocks; /* of it; NULL: it runs as a whole */

@@ -13,7 +13,7 @@
 #include "exec/queue.h"
 #include "exec/sink.h"
 
-enum { IDLE_PLANS_KEPT = 8, PROGRESS_MS = 200, MOST_SINKS = 2 };
+enum { PROGRESS_MS = 200, MOST_SINKS = 2 };
 
 void tmk_batch_finish(struct tmk_batch *batch) {
     for (uint32_t i = 0; i < batch->n_inputs; i++)
@@ -449,7 +449,7 @@ static enum tmk_status create_caches(struct tmk_exec *exec, struct tmk_diag *dia
     TMK_TRY_ALLOC(exec->caches, diag);
     for (uint32_t g = 0; g < exec->n_graphs; g++)
         TMK_TRY(tmk_cache_create(exec->graphs[g], g ? NULL : observe->slots,
-                                 g ? 0 : observe->n_slots, observe->groups, IDLE_PLANS_KEPT,
+                                 g ? 0 : observe->n_slots, observe->groups, TMK_IDLE_PLANS,
                                  &observe->seeds, exec->options.cuts, &exec->caches[g], diag));
     return TMK_OK;
 }

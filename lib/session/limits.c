@@ -8,6 +8,7 @@
 #include "base/diag.h"
 #include "base/hash.h"
 #include "base/memory.h"
+#include "exec/cache.h"
 #include "exec/queue.h"
 #include "feed/feed.h"
 #include "kernel/accel.h"
@@ -217,6 +218,13 @@ static uint64_t running_bytes(const struct tmk_plan *plan) {
     return RUNNING;
 }
 
+/* How many a run has at once. Each step of decoding has a shape of its own. */
+static uint64_t plans_of(const struct tmk_memory_request *r, const struct planning *p,
+                         uint64_t calls) {
+    const uint64_t steps = r->options->data.generate.steps, most = TMK_IDLE_PLANS + p->m.threads;
+    return !steps ? p->shapes : calls && calls * (steps + 1) < most ? calls * (steps + 1) : most;
+}
+
 /* Of a plan beside the largest: its primitives; some of their code is shared. */
 static uint64_t plan_bytes(const struct tmk_plan *plan) {
     uint64_t bytes = 0;
@@ -255,7 +263,7 @@ static enum tmk_status measure_plan(const struct tmk_memory_request *r, const st
             plan->values[i].constant.data)
             p->held += tmk_tensor_bytes(&plan->values[i].constant);
     /* the plan and the opened data are part of it */
-    m->program = running_bytes(plan) + (p->shapes - 1) * plan_bytes(plan) +
+    m->program = running_bytes(plan) + (plans_of(r, p, calls) - 1) * plan_bytes(plan) +
                  (uint64_t)RECORDED * r->n_slots +
                  (resident > p->held + inputs ? resident - p->held - inputs : 0);
     m->packed += p->held;
@@ -265,8 +273,10 @@ static enum tmk_status measure_plan(const struct tmk_memory_request *r, const st
                                ? own - (own > 0)
                                : READ_AHEAD_A_WORKER - 1;
     m->read_ahead = inputs + ahead * p->mean;
+    const uint64_t runs =
+        own * (1 + (uint64_t)r->options->data.generate.steps); /* at most so large */
     m->statistics = (uint64_t)ACCOUNT * r->n_slots +
-                    statistics_of(plan, plan->taps, plan->n_taps, slots, own, false) +
+                    statistics_of(plan, plan->taps, plan->n_taps, slots, runs, false) +
                     statistics_of(plan, plan->input_taps, plan->n_input_taps, slots, own, false);
     m->constants = statistics_of(plan, plan->constant_taps, plan->n_constant_taps, slots, 1, false);
     m->derived = statistics_of(plan, plan->taps, plan->n_taps, slots, calls, true);

@@ -246,6 +246,17 @@ def test_merged_decoders(path):
             "an encoder makes 'past_key_values.0.encoder.key'; give it data of its own")
 
 
+def test_the_plan_counts_the_steps(path):
+    """Each has a shape of its own, and fills statistics: 37 MiB were measured with 16 steps, and 27 with none."""
+    write(path, prompts=[[1] * n for n in range(1, 14)])
+
+    def planned(steps):
+        words = ["profile", path / "m.onnx", "--data", path / "p.jsonl", "--generate", steps, "--threads", 2, "--plan"]
+        return float(execute(*words).stdout.splitlines()[-1].split()[-2])
+    none, some, many = (planned(steps) for steps in (0, 4, 16))
+    assert none + 2 < some < many and none + 4 < many < none + 14, (none, some, many)
+
+
 def test_what_is_not_clear_is_refused(path):
     model = write(path)
     words = ["profile", path / "m.onnx", "--data", path / "p.jsonl", "-o", path / "no.json", "--generate", 2]
