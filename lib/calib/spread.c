@@ -2,13 +2,13 @@
 /* States as sorted bins. */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <tidemark/profile.h>
 
 #include "base/diag.h"
 #include "base/size.h"
 #include "calib/method.h"
+#include "stats/state.h"
 
 /* Rows of tmk_stats_bins: positive ones ascend, negative ones descend by value. */
 struct rows {
@@ -98,47 +98,36 @@ struct estimate {
 
 /* An extreme is there, whether it was counted or not. */
 static void add_extreme(struct estimate *e, float extreme) {
-    uint32_t bits;
-    memcpy(&bits, &extreme, sizeof bits);
-    if (extreme == 0 || e->count[bits >> 16] > 0)
+    const uint32_t bin = tmk_bits_of_float(extreme) >> 16;
+    if (extreme == 0 || e->count[bin] > 0)
         return;
-    e->count[bits >> 16] = 1;
-    e->sum[bits >> 16] = (double)extreme;
+    e->count[bin] = 1;
+    e->sum[bin] = (double)extreme;
 }
 
-static enum tmk_status add_estimate(struct estimate *e, const struct tmk_stats *stats,
-                                    struct tmk_diag *diag) {
+static void add_estimate(struct estimate *e, const struct tmk_stats *stats) {
     struct tmk_summary facts;
-    tmk_stats_summary(stats, &facts);
-    const size_t n = facts.bins_used;
+    tmk_stats_quick_summary(stats, &facts);
     const double weight = tmk_stats_weight(stats), others = (double)(facts.finite - facts.zeros);
-    uint64_t *wide = calloc(n + 1, 2 * sizeof *wide);
-    uint16_t *bins = calloc(n + 1, sizeof *bins);
-    const bool ok = wide && bins;
-    if (ok)
-        tmk_stats_bins(stats, bins, wide, wide + n);
-    for (size_t i = 0; ok && i < n; i++) {
-        const double count = (double)wide[i] * weight;
-        e->count[bins[i]] += count;
-        e->sum[bins[i]] += count * tmk_bin_mean(bins[i], wide[i], wide[n + i]);
+    struct tmk_bin_walk walk = {.stats = stats};
+    struct tmk_wide one;
+    while (tmk_next_bin(&walk, &one)) {
+        const double count = (double)one.count * weight;
+        e->count[one.bin] += count;
+        e->sum[one.bin] += count * tmk_bin_mean(one.bin, one.count, one.low);
     }
-    free(wide);
-    free(bins);
-    TMK_TRY_ALLOC(ok, diag);
     if (facts.finite && weight == 0 && others > 0) /* nothing but zeros was counted */
         for (int end = 0; end < 2; end++) {
             const float extreme = end ? facts.max : facts.min;
-            uint32_t bits;
-            memcpy(&bits, &extreme, sizeof bits);
+            const uint32_t bin = tmk_bits_of_float(extreme) >> 16;
             const double count = facts.min == 0 || facts.max == 0 ? others : others / 2;
-            e->count[bits >> 16] += extreme == 0 ? 0 : count;
-            e->sum[bits >> 16] += (double)extreme * count;
+            e->count[bin] += extreme == 0 ? 0 : count;
+            e->sum[bin] += (double)extreme * count;
         }
     e->finite += (double)facts.finite;
     e->zeros += (double)facts.zeros;
     e->min = facts.finite ? fminf(e->min, facts.min) : e->min;
     e->max = facts.finite ? fmaxf(e->max, facts.max) : e->max;
-    return TMK_OK;
 }
 
 static enum tmk_status fill_estimated(struct estimate *e, struct tmk_spread *out,
@@ -181,7 +170,7 @@ static enum tmk_status of_thinned(const struct tmk_stats *const *stats, uint32_t
     for (uint32_t i = 0; status == TMK_OK && i < n; i++) {
         status = check_level(stats[i], diag);
         if (status == TMK_OK)
-            status = add_estimate(&e, stats[i], diag);
+            add_estimate(&e, stats[i]);
     }
     if (status == TMK_OK && e.finite == 0)
         status = tmk_fail(diag, TMK_NOTFOUND, "no finite element was seen");
@@ -192,16 +181,10 @@ static enum tmk_status of_thinned(const struct tmk_stats *const *stats, uint32_t
     return status;
 }
 
-static bool is_thinned(const struct tmk_stats *stats) {
-    struct tmk_summary facts;
-    tmk_stats_quick_summary(stats, &facts);
-    return facts.share > 0;
-}
-
 enum tmk_status tmk_spread_make(const struct tmk_stats *const *stats, uint32_t n,
                                 struct tmk_spread *out, struct tmk_diag *diag) {
     for (uint32_t i = 0; i < n; i++)
-        if (is_thinned(stats[i]))
+        if (tmk_stats_is_thinned(stats[i]))
             return of_thinned(stats, n, out, diag);
     if (n == 1)
         return of_state(stats[0], out, diag);

@@ -86,32 +86,23 @@ static void put_channels(struct tmk_text *out, const struct tmk_channels *channe
 }
 
 static void put_bins(struct tmk_text *out, const struct tmk_stats *stats) {
-    struct tmk_octave octave;
-    unsigned bins = tmk_stats_bins_an_octave(stats->level), used = 0;
-    for (unsigned o = 0; o < TMK_OCTAVES; o++) {
-        bool any = tmk_stats_octave(stats, o, &octave);
-        for (unsigned i = 0; any && i < bins; i++)
-            used += octave.count[i] > 0;
-    }
+    struct tmk_bin_walk walk = {.stats = stats}, again = walk;
+    struct tmk_wide one;
+    uint32_t used = 0;
+    while (tmk_next_bin(&walk, &one))
+        used++;
     tmk_put_number(out, used);
     const bool squares = used && tmk_stats_is_narrow(stats);
     if (used)
         tmk_put_number(out, squares);
     int before = -1;
-    for (unsigned o = 0; o < TMK_OCTAVES; o++) {
-        if (!tmk_stats_octave(stats, o, &octave))
-            continue;
-        for (unsigned i = 0; i < bins; i++) {
-            if (!octave.count[i])
-                continue;
-            int bin = (int)(o * TMK_OCTAVE + i);
-            tmk_put_number(out, (uint64_t)(bin - before));
-            tmk_put_number(out, octave.count[i]);
-            tmk_put_number(out, octave.low[i]);
-            if (squares)
-                tmk_put_number(out, octave.squares[i]);
-            before = bin;
-        }
+    while (tmk_next_bin(&again, &one)) {
+        tmk_put_number(out, (uint64_t)(one.bin - before));
+        tmk_put_number(out, one.count);
+        tmk_put_number(out, one.low);
+        if (squares)
+            tmk_put_number(out, one.squares);
+        before = one.bin;
     }
 }
 

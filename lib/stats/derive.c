@@ -69,24 +69,18 @@ static bool stays_inside(const struct tmk_stats_shadow *shadow, int32_t smallest
 static enum tmk_status clamp_bins(struct tmk_stats *dst, const struct tmk_stats *src,
                                   const struct tmk_stats_shadow *shadow, uint64_t *low,
                                   uint64_t *high, struct tmk_diag *diag) {
-    struct tmk_octave octave;
-    const unsigned bins = tmk_stats_bins_an_octave(src->level);
-    int32_t mask = src->level == TMK_STATS_HISTOGRAM ? 0xffff : 0x7fffff;
-    for (unsigned o = 0; o < TMK_OCTAVES; o++) {
-        if (!tmk_stats_octave(src, o, &octave))
+    struct tmk_bin_walk walk = {.stats = src};
+    struct tmk_wide one;
+    const int32_t mask = src->level == TMK_STATS_HISTOGRAM ? 0xffff : 0x7fffff;
+    while (tmk_next_bin(&walk, &one)) {
+        /* zeros are in no bin */
+        const int32_t head = (one.bin & 0x7fff) << 16, first = head ? head : 1, last = head + mask;
+        const bool negative = one.bin >> 15;
+        if (!stays_inside(shadow, negative ? -last - 1 : first, negative ? -first - 1 : last,
+                          one.count, low, high))
             continue;
-        for (unsigned i = 0; i < bins; i++) {
-            int32_t head = (int32_t)((o % 256 * TMK_OCTAVE + i) << 16), last = head + mask;
-            int32_t smallest = o < 256 ? head : -last - 1, largest = o < 256 ? last : -head - 1;
-            if (!octave.count[i] ||
-                !stays_inside(shadow, head == 0 && o < 256 ? 1 : smallest,
-                              head == 0 && o >= 256 ? -2 : largest, octave.count[i], low, high))
-                continue;
-            TMK_TRY_ALLOC(tmk_stats_reserve(dst, 1), diag);
-            tmk_stats_add_bin(dst, &(struct tmk_wide){octave.count[i], octave.low[i],
-                                                      src->coarse ? 0 : octave.squares[i],
-                                                      (uint16_t)(o * TMK_OCTAVE + i)});
-        }
+        TMK_TRY_ALLOC(tmk_stats_reserve(dst, 1), diag);
+        tmk_stats_add_bin(dst, &one);
     }
     return TMK_OK;
 }
@@ -176,7 +170,11 @@ static void map_place(struct tmk_where *at, const struct tmk_stats_operand *oper
 }
 
 /* Widens the shadow's by these. */
-static void shadow_join(struct tmk_stats_shadow *shadow, const struct tmk_places *places);
+static void shadow_join(struct tmk_stats_shadow *shadow, const struct tmk_places *places) {
+    tmk_extreme_lower(&shadow->min, places->min);
+    tmk_extreme_update(&shadow->max, places->max);
+    tmk_where_earlier(&shadow->first_nonfinite, places->first_nonfinite);
+}
 
 void tmk_stats_shadow_concat(struct tmk_stats_shadow *shadow,
                              const struct tmk_stats_operand *operands, size_t n,
@@ -192,33 +190,36 @@ void tmk_stats_shadow_concat(struct tmk_stats_shadow *shadow,
     }
 }
 
-static enum tmk_status concat_states(struct tmk_stats *dst, const struct tmk_stats *const *operands,
-                                     size_t n, const struct tmk_stats_shadow *shadow,
-                                     struct tmk_diag *diag) {
-    for (size_t i = 0; i < n; i++)
-        TMK_TRY(tmk_stats_merge(dst, operands[i], diag));
-    tmk_channels_finish(&dst->channels);
-    dst->samples = operands[0]->samples;
-    dst->updates = operands[0]->updates;
+/* The sum of the states, with the shadow's places. */
+static enum tmk_status sum_states(const struct tmk_stats *const *operands, size_t n,
+                                  const struct tmk_stats_shadow *shadow, struct tmk_stats **out,
+                                  struct tmk_diag *diag) {
+    struct tmk_stats *dst;
+    TMK_TRY(tmk_stats_create_with(operands[0]->level, operands[0]->kernel, &dst, diag));
+    enum tmk_status status = TMK_OK;
+    for (size_t i = 0; i < n && status == TMK_OK; i++)
+        status = tmk_stats_merge(dst, operands[i], diag);
+    if (status != TMK_OK) {
+        tmk_stats_destroy(&dst);
+        return status;
+    }
     dst->min = shadow->min;
     dst->max = shadow->max;
     dst->first_nonfinite = shadow->first_nonfinite;
+    *out = dst;
     return TMK_OK;
 }
 
 enum tmk_status tmk_stats_derive_concat(const struct tmk_stats *const *operands, size_t n,
                                         const struct tmk_stats_shadow *shadow,
                                         struct tmk_stats **out, struct tmk_diag *diag) {
-    struct tmk_stats *dst;
     if (n == 0 || !shadow->concat)
         return tmk_fail(diag, TMK_ARGUMENT, "no operands, or not the shadow of a Concat");
-    TMK_TRY(tmk_stats_create_with(operands[0]->level, operands[0]->kernel, &dst, diag));
-    enum tmk_status status = concat_states(dst, operands, n, shadow, diag);
-    if (status == TMK_OK)
-        *out = dst;
-    else
-        tmk_stats_destroy(&dst);
-    return status;
+    TMK_TRY(sum_states(operands, n, shadow, out, diag));
+    tmk_channels_finish(&(*out)->channels);
+    (*out)->samples = operands[0]->samples;
+    (*out)->updates = operands[0]->updates;
+    return TMK_OK;
 }
 
 /* Values that hold another's elements: all that is counted is the same, only places differ. */
@@ -252,12 +253,6 @@ struct tmk_places tmk_places_set(const struct tmk_stats_operand *operand,
     if (!is_of(places.first_nonfinite, at))
         places.first_nonfinite = tmk_nowhere;
     return places;
-}
-
-static void shadow_join(struct tmk_stats_shadow *shadow, const struct tmk_places *places) {
-    tmk_extreme_lower(&shadow->min, places->min);
-    tmk_extreme_update(&shadow->max, places->max);
-    tmk_where_earlier(&shadow->first_nonfinite, places->first_nonfinite);
 }
 
 /* ---- the same order ---- */
@@ -324,26 +319,10 @@ enum tmk_status tmk_stats_shadow_scan(struct tmk_stats_shadow *shadow, const flo
 
 /* ---- the state ---- */
 
-static enum tmk_status derive_moved(struct tmk_stats *dst, const struct tmk_stats *x,
-                                    const struct tmk_stats_shadow *shadow, struct tmk_diag *diag) {
-    TMK_TRY(tmk_stats_merge(dst, x, diag));
-    dst->min = shadow->min;
-    dst->max = shadow->max;
-    dst->first_nonfinite = shadow->first_nonfinite;
-    return TMK_OK;
-}
-
 enum tmk_status tmk_stats_derive_moved(const struct tmk_stats *x,
                                        const struct tmk_stats_shadow *shadow,
                                        struct tmk_stats **out, struct tmk_diag *diag) {
-    struct tmk_stats *dst;
-    TMK_TRY(tmk_stats_create_with(x->level, x->kernel, &dst, diag));
-    enum tmk_status status = derive_moved(dst, x, shadow, diag);
-    if (status == TMK_OK)
-        *out = dst;
-    else
-        tmk_stats_destroy(&dst);
-    return status;
+    return sum_states(&x, 1, shadow, out, diag);
 }
 
 void tmk_stats_drop_channels(struct tmk_stats *stats, bool in_some) {

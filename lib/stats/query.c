@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Questions to a histogram. Only + - * / floor and ldexp, in a fixed order. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <tidemark/stats.h>
@@ -75,15 +74,13 @@ static void span_ends(const struct tmk_stats *stats, uint16_t bin, double *lo, d
 
 /* Elements in bins. */
 static uint64_t count_bins(const struct tmk_stats *stats) {
-    struct tmk_octave octave;
+    struct tmk_bin_walk walk = {.stats = stats};
+    struct tmk_wide one;
     uint64_t sum = 0;
     if (!tmk_stats_is_thinned(stats))
         return tmk_stats_finite(stats) - stats->zeros - stats->negative_zeros;
-    for (unsigned o = 0; o < TMK_OCTAVES; o++) {
-        const bool used = tmk_stats_octave(stats, o, &octave);
-        for (unsigned i = 0; used && i < TMK_OCTAVE; i++)
-            sum += octave.count[i];
-    }
+    while (tmk_next_bin(&walk, &one))
+        sum += one.count;
     return sum;
 }
 
@@ -225,14 +222,14 @@ static void spread_count(const struct linear *h, double a, double b, double coun
 }
 
 /* The widest interval around the bin's mean that stays inside its ends. */
-static void spread_bin(const struct linear *h, const struct tmk_stats *stats, uint16_t bin,
-                       uint64_t count, uint64_t low, bool absolute) {
-    double lo, hi, mean = tmk_bin_mean(bin, count, low);
-    span_ends(stats, bin, &lo, &hi);
+static void spread_bin(const struct linear *h, const struct tmk_stats *stats,
+                       const struct tmk_wide *bin, bool absolute) {
+    double lo, hi, mean = tmk_bin_mean(bin->bin, bin->count, bin->low);
+    span_ends(stats, bin->bin, &lo, &hi);
     double half = fmax(0, fmin(mean - lo, hi - mean));
     if (absolute)
         mean = fabs(mean);
-    spread_count(h, mean - half, mean + half, (double)count * h->weight);
+    spread_count(h, mean - half, mean + half, (double)bin->count * h->weight);
 }
 
 enum tmk_status tmk_stats_linear(const struct tmk_stats *stats, bool absolute, double lo, double hi,
@@ -246,15 +243,10 @@ enum tmk_status tmk_stats_linear(const struct tmk_stats *stats, bool absolute, d
     for (size_t i = 0; i < bins; i++)
         out[i] = 0;
     spread_count(&h, 0, 0, (double)(stats->zeros + stats->negative_zeros));
-    struct tmk_octave octave;
-    for (unsigned o = 0; o < TMK_OCTAVES; o++) {
-        if (!tmk_stats_octave(stats, o, &octave))
-            continue;
-        for (unsigned i = 0; i < TMK_OCTAVE; i++)
-            if (octave.count[i])
-                spread_bin(&h, stats, (uint16_t)(o * TMK_OCTAVE + i), octave.count[i],
-                           octave.low[i], absolute);
-    }
+    struct tmk_bin_walk walk = {.stats = stats};
+    struct tmk_wide one;
+    while (tmk_next_bin(&walk, &one))
+        spread_bin(&h, stats, &one, absolute);
     return TMK_OK;
 }
 
@@ -434,70 +426,42 @@ bool tmk_summary_std_is_close(const struct tmk_summary *s) {
 }
 
 void tmk_stats_bins(const struct tmk_stats *stats, uint16_t *bin, uint64_t *count, uint64_t *low) {
-    struct tmk_octave octave;
-    size_t used = 0;
-    for (unsigned o = 0; o < TMK_OCTAVES; o++) {
-        if (!tmk_stats_octave(stats, o, &octave))
-            continue;
-        for (unsigned i = 0; i < tmk_stats_bins_an_octave(stats->level); i++) {
-            if (!octave.count[i])
-                continue;
-            bin[used] = (uint16_t)(o * TMK_OCTAVE + i);
-            count[used] = octave.count[i];
-            low[used++] = octave.low[i];
-        }
+    struct tmk_bin_walk walk = {.stats = stats};
+    struct tmk_wide one;
+    for (size_t i = 0; tmk_next_bin(&walk, &one); i++) {
+        bin[i] = one.bin;
+        count[i] = one.count;
+        low[i] = one.low;
     }
 }
 
 bool tmk_stats_squares(const struct tmk_stats *stats, uint64_t *squares) {
-    struct tmk_octave octave;
-    size_t used = 0;
+    struct tmk_bin_walk walk = {.stats = stats};
+    struct tmk_wide one;
     if (!tmk_stats_is_narrow(stats))
         return false;
-    for (unsigned o = 0; o < TMK_OCTAVES; o++) {
-        if (!tmk_stats_octave(stats, o, &octave))
-            continue;
-        for (unsigned i = 0; i < TMK_OCTAVE; i++)
-            if (octave.count[i])
-                squares[used++] = octave.squares[i];
-    }
+    for (size_t i = 0; tmk_next_bin(&walk, &one); i++)
+        squares[i] = one.squares;
     return true;
 }
 
 /* The Jensen-Shannon distance of two histograms (Endres, Schindelin 2003: the root is a metric). */
 
-struct rows {
-    uint32_t n;
-    uint16_t *bin;
-    uint64_t *count, *low;
+struct part {
+    const struct tmk_stats *stats;
     double weight; /* of a count */
     double all;    /* elements that are counted here */
     double others[4];
 };
 
-static enum tmk_status rows_of(const struct tmk_stats *stats, struct rows *out,
+static enum tmk_status part_of(const struct tmk_stats *stats, struct part *out,
                                struct tmk_diag *diag) {
-    struct tmk_summary s;
-    tmk_stats_summary(stats, &s);
-    out->n = s.bins_used;
-    out->bin = malloc((s.bins_used + 1) * sizeof *out->bin);
-    out->count = malloc((s.bins_used + 1) * sizeof *out->count);
-    out->low = malloc((s.bins_used + 1) * sizeof *out->low);
-    TMK_TRY_ALLOC(out->bin && out->count && out->low, diag);
-    tmk_stats_bins(stats, out->bin, out->count, out->low);
-    out->weight = tmk_stats_weight(stats);
-    out->others[0] = (double)s.zeros;
-    out->others[1] = (double)s.nan;
-    out->others[2] = (double)s.posinf;
-    out->others[3] = (double)s.neginf;
-    out->all = (double)(s.count - s.excluded);
+    *out = (struct part){stats,
+                         tmk_stats_weight(stats),
+                         (double)(stats->count - stats->excluded),
+                         {(double)(stats->zeros + stats->negative_zeros), (double)stats->nan,
+                          (double)stats->posinf, (double)stats->neginf}};
     return out->all > 0 ? TMK_OK : tmk_fail(diag, TMK_NOTFOUND, "there are no elements to compare");
-}
-
-static void rows_finish(struct rows *rows) {
-    free(rows->bin);
-    free(rows->count);
-    free(rows->low);
 }
 
 /* A bin's part of twice the divergence, in bits. */
@@ -506,15 +470,18 @@ static double divergence_term(double p, double q) {
     return (p > 0 ? p * log2(p / m) : 0) + (q > 0 ? q * log2(q / m) : 0);
 }
 
-static double sum_divergence(const struct rows *a, const struct rows *b) {
+static double sum_divergence(const struct part *a, const struct part *b) {
+    struct tmk_bin_walk of_a = {.stats = a->stats}, of_b = {.stats = b->stats};
+    struct tmk_wide x = {0}, y = {0};
+    bool more_a = tmk_next_bin(&of_a, &x), more_b = tmk_next_bin(&of_b, &y);
     double sum = 0;
-    for (uint32_t i = 0, k = 0; i < a->n || k < b->n;) {
-        const bool take_a = i < a->n && (k >= b->n || a->bin[i] <= b->bin[k]);
-        const bool take_b = k < b->n && (i >= a->n || b->bin[k] <= a->bin[i]);
-        sum += divergence_term(take_a ? (double)a->count[i] * a->weight / a->all : 0,
-                               take_b ? (double)b->count[k] * b->weight / b->all : 0);
-        i += take_a;
-        k += take_b;
+    while (more_a || more_b) {
+        const bool take_a = more_a && (!more_b || x.bin <= y.bin);
+        const bool take_b = more_b && (!more_a || y.bin <= x.bin);
+        sum += divergence_term(take_a ? (double)x.count * a->weight / a->all : 0,
+                               take_b ? (double)y.count * b->weight / b->all : 0);
+        more_a = take_a ? tmk_next_bin(&of_a, &x) : more_a;
+        more_b = take_b ? tmk_next_bin(&of_b, &y) : more_b;
     }
     for (int i = 0; i < 4; i++)
         sum += divergence_term(a->others[i] / a->all, b->others[i] / b->all);
@@ -523,17 +490,13 @@ static double sum_divergence(const struct rows *a, const struct rows *b) {
 
 enum tmk_status tmk_stats_distance(const struct tmk_stats *a, const struct tmk_stats *b,
                                    double *out, struct tmk_diag *diag) {
-    struct rows x = {0}, y = {0};
-    if (tmk_stats_level_of(a) != tmk_stats_level_of(b))
+    struct part x, y;
+    if (a->level != b->level)
         return tmk_fail(diag, TMK_MISMATCH, "one has a histogram, the other extremes only");
-    if (tmk_stats_level_of(a) == TMK_STATS_MINMAX)
+    if (!tmk_stats_has_bins(a->level))
         return tmk_fail(diag, TMK_UNSUPPORTED, "without bins there is no distance");
-    enum tmk_status status = rows_of(a, &x, diag);
-    if (status == TMK_OK)
-        status = rows_of(b, &y, diag);
-    if (status == TMK_OK)
-        *out = sqrt(fmin(fmax(sum_divergence(&x, &y), 0), 1));
-    rows_finish(&x);
-    rows_finish(&y);
-    return status;
+    TMK_TRY(part_of(a, &x, diag));
+    TMK_TRY(part_of(b, &y, diag));
+    *out = sqrt(fmin(fmax(sum_divergence(&x, &y), 0), 1));
+    return TMK_OK;
 }

@@ -82,6 +82,24 @@ bool tmk_stats_octave_held(const struct tmk_stats *stats, unsigned octave, struc
     return used != 0;
 }
 
+bool tmk_next_bin(struct tmk_bin_walk *walk, struct tmk_wide *out) {
+    const struct tmk_stats *stats = walk->stats;
+    for (; walk->octave < TMK_OCTAVES; walk->octave++, walk->next = 0) {
+        if (walk->next == 0 && !tmk_stats_octave(stats, walk->octave, &walk->bins))
+            continue;
+        while (walk->next < tmk_stats_bins_an_octave(stats->level)) {
+            const unsigned i = walk->next++;
+            if (!walk->bins.count[i])
+                continue;
+            *out = (struct tmk_wide){walk->bins.count[i], walk->bins.low[i],
+                                     stats->coarse ? 0 : walk->bins.squares[i],
+                                     (uint16_t)(walk->octave * TMK_OCTAVE + i)};
+            return true;
+        }
+    }
+    return false;
+}
+
 enum tmk_stats_level tmk_stats_level_of(const struct tmk_stats *stats) {
     return stats->level;
 }

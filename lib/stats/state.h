@@ -116,6 +116,15 @@ static inline bool tmk_stats_octave(const struct tmk_stats *stats, unsigned octa
            tmk_stats_octave_held(stats, octave, out);
 }
 
+/* Goes through the used bins of `stats`, ascending. All else is 0 at first. */
+struct tmk_bin_walk {
+    const struct tmk_stats *stats;
+    unsigned octave, next; /* of the octave's bins; 0: `bins` is not filled yet */
+    struct tmk_octave bins;
+};
+/* False at the end. out->squares: 0 where the state is coarse. */
+bool tmk_next_bin(struct tmk_bin_walk *walk, struct tmk_wide *out);
+
 /* Room for so many wide counters more; false when memory ran out. */
 bool tmk_stats_reserve(struct tmk_stats *stats, size_t more);
 /* The first counter that is not before the bin's place. */

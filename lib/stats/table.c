@@ -223,7 +223,8 @@ void tmk_stats_coarsen(struct tmk_stats *stats) {
 }
 
 bool tmk_stats_is_narrow(const struct tmk_stats *stats) {
-    struct tmk_octave octave;
+    struct tmk_bin_walk walk = {.stats = stats};
+    struct tmk_wide one;
     struct bin_range bin_range;
     uint32_t used = 0;
     if (stats->coarse || !stats->in_table)
@@ -231,12 +232,8 @@ bool tmk_stats_is_narrow(const struct tmk_stats *stats) {
     find_bin_range(stats, &bin_range);
     if (!stats->n_wide || bin_range.bins > TMK_NARROW)
         return bin_range.bins <= TMK_NARROW;
-    for (unsigned o = 0; o < TMK_OCTAVES && used <= TMK_NARROW; o++) {
-        if (!tmk_stats_octave(stats, o, &octave))
-            continue;
-        for (unsigned i = 0; i < TMK_OCTAVE; i++)
-            used += octave.count[i] > 0;
-    }
+    while (used <= TMK_NARROW && tmk_next_bin(&walk, &one))
+        used++;
     return used <= TMK_NARROW;
 }
 
