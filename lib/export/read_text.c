@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/diag.h"
 #include "export/reader.h"
 
@@ -97,17 +98,14 @@ static bool is_tensorrt(const struct tmk_ranges_file *file) {
 
 /* Eight hexadecimal digits: the bits of a float32, amax / 127. */
 static bool tensorrt_amax(const char *text, size_t len, double *amax) {
-    char copy[9], *end;
+    char copy[9];
     if (!len || len > 8)
         return false;
     memcpy(copy, text, len);
     copy[len] = '\0';
     if (strspn(copy, "0123456789abcdefABCDEF") != len)
         return false;
-    const uint32_t bits = (uint32_t)strtoul(copy, &end, 16);
-    float scale;
-    memcpy(&scale, &bits, sizeof scale);
-    *amax = fabs(127 * (double)scale);
+    *amax = fabs(127 * (double)tmk_float_of_bits((uint32_t)strtoul(copy, NULL, 16)));
     return isfinite(*amax);
 }
 

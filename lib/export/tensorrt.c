@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/diag.h"
 #include "export/rows.h"
 
@@ -42,10 +43,8 @@ static enum tmk_status put_cache(const struct tmk_export_job *job, struct tmk_ex
     (void)diag;
     tmk_text_printf(out, "%s\n", header_of(job));
     for (size_t i = 0; i < rows->n; i++) {
-        float scale = scale_of(rows->items[i].encoding);
-        uint32_t bits;
-        memcpy(&bits, &scale, sizeof bits);
-        tmk_text_printf(out, "%s: %08" PRIx32 "\n", rows->items[i].name, bits);
+        tmk_text_printf(out, "%s: %08" PRIx32 "\n", rows->items[i].name,
+                        tmk_bits_of_float(scale_of(rows->items[i].encoding)));
         colons = colons || strchr(rows->items[i].name, ':');
     }
     if (colons)

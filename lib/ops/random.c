@@ -14,8 +14,8 @@
  * generators", OOPSLA 2014. Normal numbers come from two uniform ones: G. E. P. Box, M. E. Muller,
  * "A note on the generation of random normal deviates", Ann. Math. Statist. 29, 1958. */
 #include <math.h>
-#include <string.h>
 
+#include "base/bits.h"
 #include "ops/elementwise.h"
 #include "ops/kernel.h"
 #include "ops/move.h"
@@ -29,12 +29,8 @@ static uint64_t mix_bits(uint64_t z) {
 }
 
 static uint64_t key_of(const struct tmk_node *node) {
-    if (tmk_node_attr(node, "seed")) {
-        float seed = tmk_node_float(node, "seed", 0);
-        uint32_t bits;
-        memcpy(&bits, &seed, sizeof bits);
-        return mix_bits(golden + bits);
-    }
+    if (tmk_node_attr(node, "seed"))
+        return mix_bits(golden + tmk_bits_of_float(tmk_node_float(node, "seed", 0)));
     const struct tmk_value *output = node->outputs[0];
     uint64_t key = mix_bits(golden + without_seed);
     return output ? mix_bits(mix_bits(key + output->fingerprint) + output->ordinal) : key;

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "ops/elementwise.h"
 #include "ops/kernel.h"
 #include "ops/move.h"
@@ -272,11 +273,9 @@ struct item {
 };
 
 static inline uint64_t key_float(float v) {
-    uint32_t bits;
     if (v != v)
         return UINT64_MAX;
-    v += 0.0f; /* one zero only */
-    memcpy(&bits, &v, sizeof bits);
+    const uint32_t bits = tmk_bits_of_float(v + 0.0f); /* one zero only */
     return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/bits.h"
 #include "base/diag.h"
 #include "base/hash.h"
 #include "base/inputs.h"
@@ -54,11 +55,8 @@ static uint64_t flags_of(const struct tmk_profile_tensor *t) {
 }
 
 static void put_floats(struct tmk_text *out, const float *values, uint64_t n) {
-    for (uint64_t i = 0; i < n; i++) {
-        uint32_t bits;
-        memcpy(&bits, &values[i], sizeof bits);
-        tmk_put_bits(out, bits);
-    }
+    for (uint64_t i = 0; i < n; i++)
+        tmk_put_bits(out, tmk_bits_of_float(values[i]));
 }
 
 static void put_value(struct tmk_text *out, const struct tmk_profile_tensor *t, int64_t before) {
@@ -236,10 +234,7 @@ static enum tmk_status get_stats(struct tmk_byte_reader *in, struct tmk_profile_
 }
 
 static float get_float(struct tmk_byte_reader *in) {
-    uint32_t bits = tmk_get_bits(in);
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
+    return tmk_float_of_bits(tmk_get_bits(in));
 }
 
 static float *get_floats(struct tmk_byte_reader *in, uint64_t n) {

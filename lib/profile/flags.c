@@ -2,10 +2,10 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <tidemark/profile.h>
 
+#include "base/bits.h"
 #include "base/diag.h"
 #include "base/size.h"
 
@@ -19,8 +19,8 @@ enum { MANY = 16, SATURATED_SHARE = 100, SPIKE_SHARE = 10 };
 static uint64_t equal_to(float extreme, bool outer, enum tmk_stats_level level,
                          const uint16_t *bins, const uint64_t *counts, const uint64_t *lows,
                          uint32_t n) {
-    uint32_t bits, mask = level == TMK_STATS_HISTOGRAM ? 0xffff : 0x7fffff;
-    memcpy(&bits, &extreme, sizeof bits);
+    const uint32_t bits = tmk_bits_of_float(extreme),
+                   mask = level == TMK_STATS_HISTOGRAM ? 0xffff : 0x7fffff;
     for (uint32_t i = 0; i < n; i++) {
         if (bins[i] != (bits & ~mask) >> 16)
             continue;
@@ -59,10 +59,7 @@ static void find_spike(const struct tmk_summary *s, const uint16_t *bins, const 
         if (least >= counts[i] || counts[i] - least <= most.n)
             continue;
         most.n = counts[i] - least;
-        uint32_t bits = (uint32_t)bins[i] << 16 | (lows[i] < off ? 0 : mask);
-        float value;
-        memcpy(&value, &bits, sizeof value);
-        most.value = value;
+        most.value = tmk_float_of_bits((uint32_t)bins[i] << 16 | (lows[i] < off ? 0 : mask));
     }
     const uint64_t n = weighted(most.n, weight);
     if (!is_many(n, s->finite, SPIKE_SHARE))
@@ -78,8 +75,7 @@ const char *tmk_sentinel(float value) {
     } ends[] = {{0x7f7fffff, "the end of float32"},
                 {0x7f7f0000, "the end of bfloat16"},
                 {0x477fe000, "the end of float16"}};
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
+    const uint32_t bits = tmk_bits_of_float(value);
     for (size_t i = 0; i < TMK_COUNT(ends); i++)
         if ((bits & 0x7fffffffu) == ends[i].bits)
             return ends[i].what;

@@ -10,6 +10,7 @@
 
 #include <tidemark/guess.h>
 
+#include "base/bits.h"
 #include "base/diag.h"
 #include "base/map.h"
 #include "base/size.h"
@@ -53,9 +54,7 @@ enum tmk_status tmk_excluded_describe(const struct tmk_excluded *excluded,
                                       struct tmk_profile *profile, struct tmk_diag *diag) {
     for (size_t i = 0; i < excluded->n; i++) {
         char text[32];
-        float value;
-        memcpy(&value, &excluded->bits[i], sizeof value);
-        snprintf(text, sizeof text, "%.9g", (double)value);
+        snprintf(text, sizeof text, "%.9g", (double)tmk_float_of_bits(excluded->bits[i]));
         TMK_TRY(tmk_profile_add_setting(profile, "exclude", text, diag));
     }
     return TMK_OK;

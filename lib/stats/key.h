@@ -5,8 +5,8 @@
 #define TMK_STATS_KEY_H
 
 #include <stdbool.h>
-#include <stdint.h>
-#include <string.h>
+
+#include "base/bits.h"
 
 enum {
     TMK_KEY_POSINF = 0x7f800000,      /* above every finite key */
@@ -25,18 +25,6 @@ static inline uint32_t tmk_bits_of_key(int32_t key) {
 
 static inline bool tmk_key_is_finite(int32_t key) {
     return key > TMK_KEY_NEGINF && key < TMK_KEY_POSINF;
-}
-
-static inline uint32_t tmk_bits_of_float(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-static inline float tmk_float_of_bits(uint32_t bits) {
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
 }
 
 static inline float tmk_float_of_key(int32_t key) {

@@ -8,35 +8,25 @@
 
 #include <tidemark/tensor.h>
 
+#include "base/bits.h"
 #include "base/buf.h"
 #include "base/diag.h"
 
 /* Between the floating-point formats. Layouts: IEEE 754-2019 (binary16, binary32, binary64) and
  * bfloat16. */
 
-static float float_of(uint32_t bits) {
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-static uint32_t bits_of(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
 /* Without branches, so that compilers make vectors of a loop over it. */
 float tmk_from_half(uint16_t half) {
     const uint32_t magnitude = half & 0x7fffu, mantissa = half & 0x3ffu,
                    special = 0u - (magnitude >= 0x7c00u), small = 0u - (magnitude < 0x400u),
                    large = (magnitude << 13) + (112u << 23) + (special & 112u << 23);
-    const uint32_t least = bits_of((float)(int32_t)mantissa * 0x1p-24f); /* zero, denormal: exact */
-    return float_of((half & 0x8000u) << 16 | (large & ~small) | (least & small));
+    const uint32_t least =
+        tmk_bits_of_float((float)(int32_t)mantissa * 0x1p-24f); /* zero, denormal: exact */
+    return tmk_float_of_bits((half & 0x8000u) << 16 | (large & ~small) | (least & small));
 }
 
 uint16_t tmk_to_half(float value) {
-    uint32_t bits = bits_of(value), magnitude = bits & 0x7fffffffu;
+    uint32_t bits = tmk_bits_of_float(value), magnitude = bits & 0x7fffffffu;
     uint16_t sign = (uint16_t)(bits >> 16 & 0x8000u);
     if (magnitude > 0x7f800000u)
         return (uint16_t)(sign | 0x7e00u | (magnitude >> 13 & 0x3ffu));
@@ -58,11 +48,11 @@ uint16_t tmk_to_half(float value) {
 }
 
 float tmk_from_bfloat16(uint16_t bits) {
-    return float_of((uint32_t)bits << 16);
+    return tmk_float_of_bits((uint32_t)bits << 16);
 }
 
 uint16_t tmk_to_bfloat16(float value) {
-    uint32_t bits = bits_of(value);
+    uint32_t bits = tmk_bits_of_float(value);
     if ((bits & 0x7fffffffu) > 0x7f800000u)
         return (uint16_t)(bits >> 16 | 0x40u);
     return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
