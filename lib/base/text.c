@@ -336,6 +336,16 @@ const char *tmk_guess_text(const struct tmk_guess *guess, char out[TMK_GUESS_SIZ
     return out;
 }
 
+bool tmk_read_digits(const char *text, size_t len, uint64_t *out) {
+    uint64_t number = 0;
+    for (size_t i = 0; i < len; i++)
+        if (!tmk_is_digit(text[i]) || __builtin_mul_overflow(number, UINT64_C(10), &number) ||
+            __builtin_add_overflow(number, (uint64_t)(text[i] - '0'), &number))
+            return false;
+    *out = number;
+    return len > 0;
+}
+
 void tmk_known_add(struct tmk_known *known, const char *name) {
     const size_t used = strlen(known->names);
     tmk_guess_try(&known->guess, name);

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include <tidemark/guess.h>
 #include <tidemark/status.h>
@@ -55,6 +56,10 @@ static inline bool tmk_begins_word(char c) {
 static inline bool tmk_in_word(char c) {
     return tmk_begins_word(c) || tmk_is_digit(c);
 }
+
+/* The number that these characters, which are all digits, make; false: they do not, or it takes
+ * more than 64 bits. */
+bool tmk_read_digits(const char *text, size_t len, uint64_t *out);
 
 /* The names that there are, for a message about one that is not known. Start with {.guess.wanted =
  * NAME}. */

@@ -28,18 +28,12 @@ struct sets {
 
 /* "PREFIX<digits>SUFFIX" gives the number; UINT64_MAX when there are no digits, or too many. */
 static uint64_t number_in(const char *name, const char *prefix, const char *suffix) {
-    enum { MOST_DIGITS = 18 };
     size_t p = strlen(prefix), n = strlen(name), s = strlen(suffix);
-    if (n <= p + s || n - p - s > MOST_DIGITS || strncmp(name, prefix, p) != 0 ||
-        strcmp(name + n - s, suffix) != 0)
-        return UINT64_MAX;
-    uint64_t number = 0;
-    for (const char *c = name + p; c < name + n - s; c++) {
-        if (*c < '0' || *c > '9')
-            return UINT64_MAX;
-        number = number * 10 + (uint64_t)(*c - '0');
-    }
-    return number;
+    uint64_t number;
+    return n > p + s && strncmp(name, prefix, p) == 0 && strcmp(name + n - s, suffix) == 0 &&
+                   tmk_read_digits(name + p, n - p - s, &number)
+               ? number
+               : UINT64_MAX;
 }
 
 static bool is_input(const char *name) {

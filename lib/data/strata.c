@@ -136,16 +136,9 @@ static enum tmk_status stratum_of(struct tmk_strata *strata, const char *label, 
 
 static enum tmk_status index_of(const char *text, size_t length, uint64_t *out,
                                 struct tmk_diag *diag) {
-    uint64_t sample = 0;
-    bool ok = length > 0;
-    for (size_t i = 0; ok && i < length; i++)
-        ok = text[i] >= '0' && text[i] <= '9' &&
-             !__builtin_mul_overflow(sample, UINT64_C(10), &sample) &&
-             !__builtin_add_overflow(sample, (uint64_t)(text[i] - '0'), &sample);
-    if (!ok || sample == UINT64_MAX)
+    if (!tmk_read_digits(text, length, out) || *out == UINT64_MAX)
         return tmk_fail(diag, TMK_FORMAT, "'%.*s' is no sample's index",
                         length > 40 ? 40 : (int)length, text);
-    *out = sample;
     return TMK_OK;
 }
 

@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "dist/team.h"
 
-#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <tidemark/dist.h>
 
+#include "base/text.h"
+
 static bool number_of(const char *name, uint32_t *out) {
     const char *text = getenv(name);
-    char *end;
-    if (!text || text[0] < '0' || text[0] > '9')
-        return false;
-    errno = 0;
-    unsigned long number = strtoul(text, &end, 10);
-    if (errno || *end || number > UINT32_MAX)
+    uint64_t number;
+    if (!text || !tmk_read_digits(text, strlen(text), &number) || number > UINT32_MAX)
         return false;
     *out = (uint32_t)number;
     return true;

@@ -42,15 +42,8 @@ static enum tmk_status fail_tag(const struct reading *r, const struct tmk_xml_ta
 static bool get_number(const struct tmk_xml_tag *tag, const char *name, uint64_t *out) {
     const char *raw;
     size_t len;
-    if (!tmk_xml_raw(tag, name, &raw, &len) || !len || len > 18)
-        return false;
-    *out = 0;
-    for (size_t i = 0; i < len; i++) {
-        if (raw[i] < '0' || raw[i] > '9')
-            return false;
-        *out = 10 * *out + (uint64_t)(raw[i] - '0');
-    }
-    return true;
+    return tmk_xml_raw(tag, name, &raw, &len) && tmk_read_digits(raw, len, out) &&
+           *out <= INT64_MAX;
 }
 
 /* "" where there is none. */

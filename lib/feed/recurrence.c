@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "base/text.h"
 #include "feed/internal.h"
 #include "tensor/shape.h"
 
@@ -75,11 +76,9 @@ static enum tmk_status parse_reset(struct tmk_feed *feed, struct tmk_diag *diag)
     }
     static const char every[] = "every=";
     const char *digits = strncmp(rule, every, sizeof every - 1) == 0 ? rule + sizeof every - 1 : "";
-    char *end = NULL;
-    errno = 0;
     feed->recurrence.reset = RESET_EVERY;
-    feed->recurrence.sequence = *digits >= '0' && *digits <= '9' ? strtoull(digits, &end, 10) : 0;
-    if (errno || !feed->recurrence.sequence || *end)
+    if (!tmk_read_digits(digits, strlen(digits), &feed->recurrence.sequence) ||
+        !feed->recurrence.sequence)
         return tmk_fail(diag, TMK_ARGUMENT,
                         "--reset takes never, every=N (samples) or source, not '%s'", rule);
     return TMK_OK;

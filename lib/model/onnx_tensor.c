@@ -169,31 +169,23 @@ static enum tmk_status from_fields(const struct header *h, const TmkPb__Tensor *
     return status;
 }
 
-static bool read_number(const char *text, size_t *out) {
-    size_t value = 0;
-    for (const char *p = text; *p; p++)
-        if (*p < '0' || *p > '9' || !tmk_mul_size(value, 10, &value) ||
-            !tmk_add_size(value, (size_t)(*p - '0'), &value))
-            return false;
-    *out = value;
-    return *text != '\0';
-}
-
 enum tmk_status tmk_onnx_tensor(struct tmk_onnx_file *file, const TmkPb__Tensor *pb,
                                 struct tmk_tensor *out, struct tmk_diag *diag) {
     struct header h;
     TMK_TRY(read_header(pb, &h, diag));
     if (pb->data_location == TMK_ONNX_EXTERNAL) {
         const char *location = NULL;
-        size_t offset = 0, length = h.bytes;
+        uint64_t offset = 0, length = h.bytes;
         for (size_t i = 0; i < pb->n_external_data; i++) {
             const char *key = pb->external_data[i]->key, *value = pb->external_data[i]->value;
             if (!key || !value)
                 continue;
             if (strcmp(key, "location") == 0)
                 location = value;
-            else if ((strcmp(key, "offset") == 0 && !read_number(value, &offset)) ||
-                     (strcmp(key, "length") == 0 && !read_number(value, &length)))
+            else if ((strcmp(key, "offset") == 0 &&
+                      !tmk_read_digits(value, strlen(value), &offset)) ||
+                     (strcmp(key, "length") == 0 &&
+                      !tmk_read_digits(value, strlen(value), &length)))
                 return tmk_fail(diag, TMK_FORMAT, "external data: %s '%s' is no size", key, value);
         }
         if (!location)
@@ -203,11 +195,11 @@ enum tmk_status tmk_onnx_tensor(struct tmk_onnx_file *file, const TmkPb__Tensor 
         size_t size = tmk_buf_size(bytes);
         if (offset > size || length > size - offset)
             return tmk_fail(diag, TMK_FORMAT,
-                            "external data at '%s': %zu bytes from %zu on, but the file has %zu",
-                            location, length, offset, size);
+                            "external data at '%s': %llu bytes from %llu on, but the file has %zu",
+                            location, (unsigned long long)length, (unsigned long long)offset, size);
         return tmk_in(diag,
-                      from_raw(&h, (unsigned char *)tmk_buf_data(bytes) + offset, length, bytes,
-                               file->lazy, out, diag),
+                      from_raw(&h, (unsigned char *)tmk_buf_data(bytes) + offset, (size_t)length,
+                               bytes, file->lazy, out, diag),
                       "external data at '%s'", location);
     }
     if (pb->has_raw_offset && pb->has_raw_size)

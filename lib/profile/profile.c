@@ -241,16 +241,10 @@ const struct tmk_profile_tensor *tmk_profile_by_id(const struct tmk_profile *pro
 }
 
 bool tmk_profile_id_of_text(const char *text, uint32_t *out) {
-    if (text[0] != 'p' || text[1] < '0' || text[1] > '9' || (text[1] == '0' && text[2]))
+    uint64_t id;
+    if (text[0] != 'p' || (text[1] == '0' && text[2]) ||
+        !tmk_read_digits(text + 1, strlen(text + 1), &id) || id > UINT32_MAX)
         return false;
-    uint64_t id = 0;
-    for (const char *c = text + 1; *c; c++) {
-        if (*c < '0' || *c > '9')
-            return false;
-        id = id * 10 + (uint64_t)(*c - '0');
-        if (id > UINT32_MAX)
-            return false;
-    }
     *out = (uint32_t)id;
     return true;
 }
