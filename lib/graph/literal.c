@@ -2,10 +2,8 @@
 #include "graph/literal.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/memory.h"
 #include "base/size.h"
 #include "base/text.h"
 
@@ -260,14 +258,8 @@ void tmk_literal_put_float(struct tmk_text *text, float value) {
 }
 
 void tmk_literal_put_elements(struct tmk_text *text, const struct tmk_tensor *tensor,
-                              size_t inline_limit, struct tmk_pool *pool) {
+                              size_t inline_limit) {
     size_t n = tmk_tensor_count(tensor), size = part_size(tensor->dtype);
-    if (n > inline_limit && pool) {
-        tmk_text_printf(text, "#%zu", pool->n);
-        if (!tmk_pool_add(pool, tensor))
-            text->failed = true;
-        return;
-    }
     if (n > inline_limit || !size || (n && !tensor->data)) {
         tmk_text_puts(text, "...");
         return;
@@ -288,20 +280,4 @@ void tmk_literal_put_elements(struct tmk_text *text, const struct tmk_tensor *te
         tmk_text_puts(text, is_complex(tensor->dtype) ? ")" : "");
     }
     tmk_text_puts(text, "}");
-}
-
-/* ---- the pool ---- */
-
-bool tmk_pool_add(struct tmk_pool *pool, const struct tmk_tensor *tensor) {
-    if (!TMK_GROW(pool->tensors, pool->n, pool->size))
-        return false;
-    tmk_tensor_share(&pool->tensors[pool->n++], tensor);
-    return true;
-}
-
-void tmk_pool_finish(struct tmk_pool *pool) {
-    for (size_t i = 0; i < pool->n; i++)
-        tmk_tensor_finish(&pool->tensors[i]);
-    free(pool->tensors);
-    *pool = (struct tmk_pool){0};
 }

@@ -22,11 +22,8 @@ void tmk_literal_put_type(struct tmk_text *text, const struct tmk_type *type);
 void tmk_literal_put_float(struct tmk_text *text, float value);
 /* The type of a tensor, without its elements. */
 void tmk_literal_put_tensor_type(struct tmk_text *text, const struct tmk_tensor *tensor);
-/* "{1, 2}", "#k" (the tensor goes to the pool) or, without a pool, "...". */
+/* "{1, 2}", or "..." beyond the limit. */
 void tmk_literal_put_elements(struct tmk_text *text, const struct tmk_tensor *tensor,
-                              size_t inline_limit, struct tmk_pool *pool);
-
-/* Adds a reference to the tensor; false when memory ran out. */
-bool tmk_pool_add(struct tmk_pool *pool, const struct tmk_tensor *tensor);
+                              size_t inline_limit);
 
 #endif

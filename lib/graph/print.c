@@ -9,7 +9,6 @@
 
 struct printer {
     struct tmk_text *text;
-    struct tmk_pool *pool;
     const struct tmk_lineage *lineage; /* NULL: profile IDs alone */
     size_t limit;
     int indent;
@@ -56,7 +55,7 @@ static void put_graph(struct printer *p, const struct tmk_graph *graph);
 
 static void put_tensor(struct printer *p, const struct tmk_tensor *tensor) {
     tmk_literal_put_tensor_type(p->text, tensor);
-    tmk_literal_put_elements(p->text, tensor, p->limit, p->pool);
+    tmk_literal_put_elements(p->text, tensor, p->limit);
 }
 
 static const char *empty_list(enum tmk_attr_kind kind) {
@@ -220,7 +219,7 @@ static void put_graph(struct printer *p, const struct tmk_graph *graph) {
         put_text(p, " : ");
         tmk_literal_put_tensor_type(p->text, &value->data);
         put_text(p, " = ");
-        tmk_literal_put_elements(p->text, &value->data, p->limit, p->pool);
+        tmk_literal_put_elements(p->text, &value->data, p->limit);
         put_name_and_id(p, value);
         put_text(p, "\n");
     }
@@ -237,16 +236,8 @@ static void put_graph(struct printer *p, const struct tmk_graph *graph) {
     put_text(p, "}");
 }
 
-void tmk_graph_print(struct tmk_graph *graph, size_t inline_limit, struct tmk_pool *pool,
-                     struct tmk_text *text) {
-    tmk_graph_number(tmk_graph_root(graph));
-    struct printer p = {.text = text, .pool = pool, .limit = inline_limit};
-    put_graph(&p, graph);
-    put_text(&p, "\n");
-}
-
-void tmk_graph_print_lineage(struct tmk_graph *graph, size_t inline_limit,
-                             const struct tmk_lineage *lineage, struct tmk_text *text) {
+void tmk_graph_print(struct tmk_graph *graph, size_t inline_limit,
+                     const struct tmk_lineage *lineage, struct tmk_text *text) {
     tmk_graph_number(tmk_graph_root(graph));
     struct printer p = {.text = text, .lineage = lineage, .limit = inline_limit};
     put_graph(&p, graph);

@@ -6,7 +6,7 @@
  *     graph "name" opset 17 "com.microsoft" 1 ir 8 producer "pytorch" {
  *       input %x : f32["N",3,8,?] "image" @p0
  *       init %w : f32[2,2] = {1, 0.5, -0x1p-3, nan} "conv1.weight" @p1
- *       init %b : f32<f16>[512] = #0
+ *       init %b : f32<f16>[512] = ...
  *       %y, %m = Dropout.13(%x, _, %b) {ratio=0.5f, mode="x"} "node" : f32[?,3] @p2, bool "mask"
  *       %z = Some(%y) {axis=-1, pads=[0,1], to=:i64[3], value=f32[2]{1,2}, body=graph "g" {
  *         %t = Relu(%w)
@@ -40,9 +40,8 @@
  * floats[] strings[] tensors[] graphs[].
  *
  * Elements of tensors: {1, 2} in row-major order; complex ones are pairs (1,2), bool is 0 or 1, the
- * 8- and 4-bit floats are bits like 0x7f. Beyond a limit `#k`: entry k of a pool of tensors that
- * print fills and the reader takes from. Floats read back to the same bits; NaN other than the
- * usual quiet one shows its bits: nan:0xffc00001.
+ * 8- and 4-bit floats are bits like 0x7f. Beyond a limit `...`, which cannot be read back. Floats
+ * read back to the same bits; NaN other than the usual quiet one shows its bits: nan:0xffc00001.
  *
  * Strings hold UTF-8; \" \\ \n and \xHH stand for what would not print, and for bytes that are no
  * UTF-8. */
@@ -53,24 +52,13 @@
 #include "graph/graph.h"
 #include "graph/lineage.h"
 
-/* Tensors that a text refers to by number. Zero-initialised is empty. Holds references. */
-struct tmk_pool {
-    struct tmk_tensor *tensors;
-    size_t n, size;
-};
-void tmk_pool_finish(struct tmk_pool *pool);
-
 enum { TMK_INLINE_LIMIT = 8 }; /* elements of a tensor that people are shown */
 
-/* Appends the text form (of a sub-graph too, but only a root's reads back), and numbers the values
- * anew. Tensors of more than `inline_limit` elements go to the pool; with pool NULL they print as
- * `...` (for people; such a text cannot be read back). text->failed: out of memory. */
-void tmk_graph_print(struct tmk_graph *graph, size_t inline_limit, struct tmk_pool *pool,
-                     struct tmk_text *text);
-
-/* The same for people, with what each value stands for in the place of its ID: tmk_lineage_put. */
-void tmk_graph_print_lineage(struct tmk_graph *graph, size_t inline_limit,
-                             const struct tmk_lineage *lineage, struct tmk_text *text);
+/* Appends the text form (of a sub-graph too, but only a root's reads back) with the elements of
+ * tensors that have no more than `inline_limit`, and numbers the values anew. With a lineage (NULL:
+ * none), for people: what each value stands for in the place of its ID, tmk_lineage_put. */
+void tmk_graph_print(struct tmk_graph *graph, size_t inline_limit,
+                     const struct tmk_lineage *lineage, struct tmk_text *text);
 
 enum { TMK_DOT_NOTE = 64 };
 /* A line more in the boxes of some nodes, which are filled. */

@@ -94,7 +94,7 @@ static void print_after(void *context, const char *pass, bool progress, struct t
                         const struct tmk_lineage *lineage) {
     struct transforming *t = context;
     struct tmk_text text = {0};
-    tmk_graph_print_lineage(graph, TMK_INLINE_LIMIT, lineage, &text);
+    tmk_graph_print(graph, TMK_INLINE_LIMIT, lineage, &text);
     t->failed = t->failed || text.failed;
     if (!text.failed)
         t->options->after(t->options->context, pass, progress, text.data);

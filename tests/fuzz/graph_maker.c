@@ -156,9 +156,9 @@ static void print_type(struct tmk_text *text, enum tmk_dtype dtype, const struct
 /* Takes the tensor over. Sometimes it is a Constant node, or stands behind one that does nothing.
  */
 static int add_weight(struct maker *m, struct tmk_tensor *tensor) {
-    struct tmk_pool *pool = &m->made->pool;
+    struct tensor_pool *pool = &m->made->pool;
     const size_t at = pool->n;
-    if (!tmk_pool_add(pool, tensor))
+    if (!tensor_pool_add(pool, tensor))
         no_memory();
     tmk_tensor_finish(tensor);
     const int name = m->weights++;
@@ -488,6 +488,6 @@ void graph_make(const uint8_t *bytes, size_t n, struct made_graph *out) {
 }
 
 void made_graph_finish(struct made_graph *made) {
-    tmk_pool_finish(&made->pool);
+    tensor_pool_finish(&made->pool);
     tmk_text_finish(&made->text);
 }

@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "graph/print.h"
+#include "graph_text/pool.h"
 
 enum { MOST_MADE_INPUTS = 12, MOST_MADE_BATCHES = 4 };
 
@@ -18,7 +19,7 @@ struct made_input {
 /* The graph, as text with its weights, and what to run it with. */
 struct made_graph {
     struct tmk_text text;
-    struct tmk_pool pool;
+    struct tensor_pool pool;
     struct made_input inputs[MOST_MADE_INPUTS];
     uint32_t n_inputs;
     int opset;

@@ -267,7 +267,7 @@ void make_resize(struct maker *m) {
         factor[i] = draw_of(m, factors);
     const char *mode = modes[draw(m, opset < 11 ? 2 : 3)];
     const int w = maker_weight(m, &shape, 1, 1);
-    struct tmk_pool *pool = &m->made->pool;
+    struct tensor_pool *pool = &m->made->pool;
     scales = pool->tensors[pool->n - 1];
     memcpy(scales.data, factor, tmk_tensor_bytes(&scales));
     if (opset < 11) {

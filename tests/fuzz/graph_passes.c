@@ -39,7 +39,7 @@ static bool run_plain(struct check *c, struct tmk_graph *graph, const struct tmk
 static bool nudge(const struct made_graph *made, struct made_graph *out) {
     uint64_t state = made->seed;
     *out = *made;
-    out->pool = (struct tmk_pool){0};
+    out->pool = (struct tensor_pool){0};
     for (size_t i = 0; i < made->pool.n; i++) {
         struct tmk_tensor copy;
         if (tmk_tensor_init(&copy, made->pool.tensors[i].dtype, &made->pool.tensors[i].shape,
@@ -51,7 +51,7 @@ static bool nudge(const struct made_graph *made, struct made_graph *out) {
             state = state * 6364136223846793005u + 1442695040888963407u;
             ((float *)copy.data)[k] *= 1 + ((float)(state >> 40) / (1 << 24) - 0.5f) * 4e-6f;
         }
-        const bool good = tmk_pool_add(&out->pool, &copy);
+        const bool good = tensor_pool_add(&out->pool, &copy);
         tmk_tensor_finish(&copy);
         if (!good)
             return false;
@@ -174,7 +174,7 @@ bool passes_agree(struct check *c) {
     for (uint32_t i = 0; i < c->scene.made->n_inputs; i++)
         tmk_tensor_finish(&inputs[i]);
     tmk_text_finish(&ignored);
-    tmk_pool_finish(&nudged.pool);
+    tensor_pool_finish(&nudged.pool);
     tmk_graph_destroy(&graph);
     return good;
 }

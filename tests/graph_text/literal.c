@@ -235,7 +235,7 @@ static enum tmk_status read_elements(struct lex *lex, struct tmk_tensor *tensor)
 }
 
 enum tmk_status read_tensor_elements(struct lex *lex, const char *type_at,
-                                     const struct tmk_type *type, const struct tmk_pool *pool,
+                                     const struct tmk_type *type, const struct tensor_pool *pool,
                                      struct tmk_tensor *out) {
     size_t count, size = tmk_dtype_size(type->dtype);
     if (type->kind != TMK_TYPE_TENSOR || !size)
@@ -264,7 +264,7 @@ enum tmk_status read_tensor_elements(struct lex *lex, const char *type_at,
     }
     if (lex_take_word(lex, "..."))
         return lex_fail(lex, lex->at - 3,
-                        "the elements were left out; print with a pool to read it back");
+                        "the elements were left out; print with a higher limit to read it back");
     TMK_TRY(lex_need(lex, '{'));
     if (strnlen(lex->at, count) <
         count) /* an element takes a character: nothing is allocated for a lie */

@@ -19,10 +19,10 @@ struct scope {
 
 struct parser {
     struct lex lex;
-    const struct tmk_pool *pool;
+    const struct tensor_pool *pool;
     struct tmk_arena
-        scratch;          /* what the text's strings and lists need until the graph holds copies */
-    struct tmk_pool held; /* tensors of attributes, until then */
+        scratch; /* what the text's strings and lists need until the graph holds copies */
+    struct tensor_pool held; /* tensors of attributes, until then */
 };
 
 /* A list that grows in the scratch arena. */
@@ -141,7 +141,7 @@ static enum tmk_status read_tensor(struct parser *p, struct tmk_tensor **out) {
         return tmk_nomem(p->lex.diag);
     TMK_TRY(read_type(&p->lex, &type));
     TMK_TRY(read_tensor_elements(&p->lex, at, &type, p->pool, &tensor));
-    bool held = tmk_pool_add(&p->held, &tensor);
+    bool held = tensor_pool_add(&p->held, &tensor);
     *kept = tensor;
     tmk_tensor_finish(&tensor);
     *out = kept;
@@ -473,14 +473,14 @@ static enum tmk_status read_root(struct parser *p, struct scope *scope) {
     return tmk_graph_verify(scope->graph, lex->diag);
 }
 
-enum tmk_status parse_graph(const char *text, const struct tmk_pool *pool, struct tmk_graph **out,
-                            struct tmk_diag *diag) {
+enum tmk_status parse_graph(const char *text, const struct tensor_pool *pool,
+                            struct tmk_graph **out, struct tmk_diag *diag) {
     struct parser p = {.lex = {text, text, NULL, diag}, .pool = pool};
     struct scope scope = {.depth = 1};
     p.lex.arena = &p.scratch;
     enum tmk_status status = read_root(&p, &scope);
     tmk_map_finish(&scope.values);
-    tmk_pool_finish(&p.held);
+    tensor_pool_finish(&p.held);
     tmk_arena_finish(&p.scratch);
     if (status == TMK_OK)
         *out = scope.graph;

@@ -5,13 +5,15 @@
 
 #include "graph/lineage.h"
 #include "graph/print.h"
+#include "graph_text/pool.h"
 #include "pass/pass.h"
 
 enum { TEXT_MAX_NESTING = 32 }; /* of graphs in a text, the root included */
 
-/* Reads the text form of a root. Errors are TMK_FORMAT with "line:column" in front; the pool may be
- * NULL. The graph is verified, rows are unbound, fingerprints zero. */
-TMK_NODISCARD enum tmk_status parse_graph(const char *text, const struct tmk_pool *pool,
+/* Reads the text form of a root. The pool, which may be NULL, holds the tensors that stand there as
+ * "#k". Errors are TMK_FORMAT with "line:column" in front. The graph is verified, rows are unbound,
+ * fingerprints zero. */
+TMK_NODISCARD enum tmk_status parse_graph(const char *text, const struct tensor_pool *pool,
                                           struct tmk_graph **out, struct tmk_diag *diag);
 
 /* tmk_passes_run, but after each pass the graph is printed, read and bound again, and replaced by

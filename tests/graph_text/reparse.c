@@ -43,14 +43,12 @@ static enum tmk_status follow_copy(struct tmk_lineage *lineage, struct tmk_graph
 
 static enum tmk_status reparse_graph(struct tmk_graph **graph, struct tmk_lineage *lineage,
                                      struct tmk_diag *diag) {
-    enum { INLINE = 8 };
     struct tmk_text text = {0};
-    struct tmk_pool pool = {0};
     struct tmk_graph *copy = NULL;
-    tmk_graph_print(*graph, INLINE, &pool, &text);
+    tmk_graph_print(*graph, SIZE_MAX, NULL, &text);
     enum tmk_status status = text.failed ? tmk_nomem(diag) : TMK_OK;
     if (status == TMK_OK)
-        status = parse_graph(text.data, &pool, &copy, diag);
+        status = parse_graph(text.data, NULL, &copy, diag);
     if (status == TMK_OK)
         status = follow_copy(lineage, *graph, copy, diag);
     if (status == TMK_OK) {
@@ -66,7 +64,6 @@ static enum tmk_status reparse_graph(struct tmk_graph **graph, struct tmk_lineag
     if (status == TMK_OK)
         status = tmk_lineage_audit(lineage, *graph, diag);
     tmk_graph_destroy(&copy);
-    tmk_pool_finish(&pool);
     tmk_text_finish(&text);
     return status;
 }
