@@ -256,11 +256,9 @@ struct classes {
     bool some_float;
 };
 
-static enum tmk_status set_reason(struct select *s, uint32_t v, const char *fmt, ...)
-    TMK_PRINTF(3, 4);
-
 /* The first reason stays. */
-static enum tmk_status set_reason(struct select *s, uint32_t v, const char *fmt, ...) {
+static enum tmk_status TMK_PRINTF(3, 4)
+    set_reason(struct select *s, uint32_t v, const char *fmt, ...) {
     char text[512];
     va_list args;
     if (s->out->reason[v])

@@ -11,9 +11,7 @@
 #include "calib/net.h"
 #include "calib/target.h"
 
-static void add_finding(struct tmk_target_check *check, const char *fmt, ...) TMK_PRINTF(2, 3);
-
-static void add_finding(struct tmk_target_check *check, const char *fmt, ...) {
+static void TMK_PRINTF(2, 3) add_finding(struct tmk_target_check *check, const char *fmt, ...) {
     va_list args;
     check->found++;
     va_start(args, fmt);

@@ -45,18 +45,9 @@ static void drop_attr(struct step *s, const char *attr) {
     s->again = s->again || tmk_node_attr(s->node, attr);
 }
 
-static void set_attr(struct step *s, const struct tmk_attr *attr) {
-    s->more[s->n_more++] = *attr;
+static void set_attr(struct step *s, struct tmk_attr attr) {
+    s->more[s->n_more++] = attr;
     s->again = true;
-}
-
-static void set_int(struct step *s, const char *name, int64_t value) {
-    set_attr(s, &(struct tmk_attr){.name = name, .kind = TMK_ATTR_INT, .n = 1, .i = value});
-}
-
-static void set_string(struct step *s, const char *name, const char *value) {
-    set_attr(s, &(struct tmk_attr){
-                    .name = name, .kind = TMK_ATTR_STRING, .n = strlen(value), .s = value});
 }
 
 /* An input that was absent: n numbers of 8 or 4 bytes, or one scalar (rank 0). */
@@ -155,14 +146,12 @@ static enum tmk_status along_all_behind(struct step *s, int64_t axis) {
     struct tmk_node *flat, *shape;
     struct tmk_value *const x = s->node->inputs[0];
     TMK_TRY(make_helper(s, "Flatten", "flat", &x, 1, &flat));
-    TMK_TRY(tmk_node_set_attr(
-        flat, &(struct tmk_attr){.name = "axis", .kind = TMK_ATTR_INT, .n = 1, .i = axis},
-        s->diag));
+    TMK_TRY(tmk_node_set_int(flat, "axis", axis, s->diag));
     TMK_TRY(make_helper(s, "Shape", "shape", &x, 1, &shape));
     s->inputs[0] = flat->outputs[0];
     s->behind = shape->outputs[0];
     s->done = true;
-    set_int(s, "axis", 1);
+    set_attr(s, tmk_attr_int("axis", 1));
     return TMK_OK;
 }
 
@@ -179,13 +168,13 @@ static enum tmk_status along_one_axis(struct step *s) {
         if (type->shape.dim[i] != 1)
             return along_all_behind(s, axis);
     s->done = true;
-    set_int(s, "axis", axis);
+    set_attr(s, tmk_attr_int("axis", axis));
     return TMK_OK;
 }
 
 static enum tmk_status concat_4(struct step *s) {
     s->done = true;
-    set_int(s, "axis", tmk_node_int(s->node, "axis", 1));
+    set_attr(s, tmk_attr_int("axis", tmk_node_int(s->node, "axis", 1)));
     return TMK_OK;
 }
 
@@ -197,7 +186,7 @@ static enum tmk_status split_13(struct step *s) {
 static enum tmk_status split_18(struct step *s) {
     s->done = true;
     if (s->node->n_inputs < 2 || !s->node->inputs[1])
-        set_int(s, "num_outputs", s->node->n_outputs);
+        set_attr(s, tmk_attr_int("num_outputs", s->node->n_outputs));
     return TMK_OK;
 }
 
@@ -283,7 +272,7 @@ static enum tmk_status upsample_10(struct step *s) {
     s->op = "Resize";
     s->again = true;
     drop_attr(s, "mode");
-    set_string(s, "mode", strcmp(mode, "bilinear") == 0 ? "linear" : mode);
+    set_attr(s, tmk_attr_text("mode", strcmp(mode, "bilinear") == 0 ? "linear" : mode));
     return TMK_OK;
 }
 
@@ -294,9 +283,9 @@ static enum tmk_status resize_11(struct step *s) {
     s->inputs[2] = s->inputs[1];
     s->inputs[1] = NULL; /* the region of interest */
     s->n_inputs = 3;
-    set_string(s, "coordinate_transformation_mode", "asymmetric");
+    set_attr(s, tmk_attr_text("coordinate_transformation_mode", "asymmetric"));
     if (nearest)
-        set_string(s, "nearest_mode", "floor");
+        set_attr(s, tmk_attr_text("nearest_mode", "floor"));
     else
         s->again = true;
     return TMK_OK;
@@ -304,7 +293,7 @@ static enum tmk_status resize_11(struct step *s) {
 
 static enum tmk_status roi_align_16(struct step *s) {
     s->done = true;
-    set_string(s, "coordinate_transformation_mode", "output_half_pixel");
+    set_attr(s, tmk_attr_text("coordinate_transformation_mode", "output_half_pixel"));
     return TMK_OK;
 }
 
@@ -319,10 +308,9 @@ static enum tmk_status grid_sample_20(struct step *s) {
     const char *mode = tmk_node_string(s->node, "mode", "bilinear");
     s->done = true;
     drop_attr(s, "mode");
-    set_string(s, "mode",
-               strcmp(mode, "bilinear") == 0  ? "linear"
-               : strcmp(mode, "bicubic") == 0 ? "cubic"
-                                              : mode);
+    set_attr(s, tmk_attr_text("mode", strcmp(mode, "bilinear") == 0  ? "linear"
+                                      : strcmp(mode, "bicubic") == 0 ? "cubic"
+                                                                     : mode));
     return TMK_OK;
 }
 

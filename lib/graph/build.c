@@ -72,9 +72,8 @@ static void drop_attr(struct tmk_attr *attr) {
     if (attr->kind == TMK_ATTR_TENSOR || attr->kind == TMK_ATTR_TENSORS)
         for (size_t i = 0; i < attr->n; i++)
             tmk_tensor_finish(&attr->tensors[i]);
-    else if (attr->kind == TMK_ATTR_GRAPH || attr->kind == TMK_ATTR_GRAPHS)
-        for (size_t i = 0; i < attr->n; i++)
-            drop_tensors(attr->graphs[i]);
+    for (size_t i = 0; i < tmk_attr_graphs(attr); i++)
+        drop_tensors(attr->graphs[i]);
 }
 
 void tmk_node_drop_attrs(struct tmk_node *node) {
@@ -348,16 +347,15 @@ static enum tmk_status copy_attr(struct tmk_graph *graph, const struct tmk_attr 
 }
 
 static bool refers_to(const struct tmk_attr *attr, const struct tmk_graph *graph) {
-    if (attr->kind == TMK_ATTR_GRAPH || attr->kind == TMK_ATTR_GRAPHS)
-        for (size_t i = 0; i < attr->n; i++)
-            if (attr->graphs[i] == graph)
-                return true;
+    for (size_t i = 0; i < tmk_attr_graphs(attr); i++)
+        if (attr->graphs[i] == graph)
+            return true;
     return false;
 }
 
 /* Ends an attribute whose place `now` takes; graphs may stay. */
 static void retire_attr(struct tmk_attr *old, const struct tmk_attr *now) {
-    if (old->kind != TMK_ATTR_GRAPH && old->kind != TMK_ATTR_GRAPHS) {
+    if (!tmk_attr_graphs(old)) {
         drop_attr(old);
         return;
     }
@@ -375,9 +373,8 @@ enum tmk_status tmk_node_set_attr(struct tmk_node *node, const struct tmk_attr *
     TMK_TRY_ALLOC(attrs, diag);
     node->attrs = attrs;
     TMK_TRY(copy_attr(node->graph, attr, &copy, diag));
-    if (copy.kind == TMK_ATTR_GRAPH || copy.kind == TMK_ATTR_GRAPHS)
-        for (size_t i = 0; i < copy.n; i++)
-            copy.graphs[i]->owner = node;
+    for (size_t i = 0; i < tmk_attr_graphs(&copy); i++)
+        copy.graphs[i]->owner = node;
     for (uint32_t i = 0; i < node->n_attrs; i++)
         if (strcmp(node->attrs[i].name, attr->name) == 0) {
             retire_attr(&node->attrs[i], &copy);
@@ -388,17 +385,24 @@ enum tmk_status tmk_node_set_attr(struct tmk_node *node, const struct tmk_attr *
     return TMK_OK;
 }
 
+struct tmk_attr tmk_attr_int(const char *name, int64_t value) {
+    return (struct tmk_attr){.name = name, .kind = TMK_ATTR_INT, .n = 1, .i = value};
+}
+
+struct tmk_attr tmk_attr_text(const char *name, const char *value) {
+    return (struct tmk_attr){.name = name, .kind = TMK_ATTR_STRING, .n = strlen(value), .s = value};
+}
+
 enum tmk_status tmk_node_set_int(struct tmk_node *node, const char *name, int64_t value,
                                  struct tmk_diag *diag) {
-    return tmk_node_set_attr(
-        node, &(struct tmk_attr){.name = name, .kind = TMK_ATTR_INT, .n = 1, .i = value}, diag);
+    const struct tmk_attr attr = tmk_attr_int(name, value);
+    return tmk_node_set_attr(node, &attr, diag);
 }
 
 enum tmk_status tmk_node_set_text(struct tmk_node *node, const char *name, const char *value,
                                   struct tmk_diag *diag) {
-    const size_t n = strlen(value);
-    return tmk_node_set_attr(
-        node, &(struct tmk_attr){.name = name, .kind = TMK_ATTR_STRING, .n = n, .s = value}, diag);
+    const struct tmk_attr attr = tmk_attr_text(name, value);
+    return tmk_node_set_attr(node, &attr, diag);
 }
 
 static bool is_named(const char *name, const char *const *names) {

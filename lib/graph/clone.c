@@ -32,7 +32,7 @@ static enum tmk_status clone_into(struct cloning *c, const struct tmk_graph *fro
 static enum tmk_status clone_attr(struct cloning *c, const struct tmk_attr *attr,
                                   struct tmk_node *node) {
     struct tmk_attr copy = *attr;
-    if (attr->kind != TMK_ATTR_GRAPH && attr->kind != TMK_ATTR_GRAPHS)
+    if (!tmk_attr_graphs(attr))
         return tmk_node_set_attr(node, &copy, c->diag);
     copy.graphs = tmk_arena_array(node->graph->arena, attr->n, sizeof(struct tmk_graph *));
     TMK_TRY_ALLOC(copy.graphs, c->diag);

@@ -94,7 +94,7 @@ enum tmk_attr_kind {
 struct tmk_attr {
     const char *name;
     enum tmk_attr_kind kind;
-    size_t n; /* elements of the plural kinds; bytes of a string */
+    size_t n; /* elements of the plural kinds; bytes of a string; 1 of a node's tensor or graph */
     union {
         int64_t i;
         float f;
@@ -107,6 +107,15 @@ struct tmk_attr {
         const struct tmk_type *type;
     };
 };
+
+/* How many graphs an attribute holds. */
+static inline size_t tmk_attr_graphs(const struct tmk_attr *attr) {
+    return attr->kind == TMK_ATTR_GRAPH || attr->kind == TMK_ATTR_GRAPHS ? attr->n : 0;
+}
+
+/* Of an integer, and of a text; both are borrowed. */
+struct tmk_attr tmk_attr_int(const char *name, int64_t value);
+struct tmk_attr tmk_attr_text(const char *name, const char *value);
 
 struct tmk_node {
     struct tmk_graph *graph;

@@ -31,9 +31,14 @@ static void attach_origin(struct tmk_origin *origin, struct tmk_value *value) {
     value->origins = origin->id + 1;
 }
 
+/* link: 1 + ID; 0: none */
+static struct tmk_origin *origin_of(const struct tmk_lineage *lineage, uint32_t link) {
+    return link ? &lineage->origins[link - 1] : NULL;
+}
+
 /* All originals of the value, taken off it: the first, linked by `next`. */
 static struct tmk_origin *detach_origins(struct tmk_lineage *lineage, struct tmk_value *value) {
-    struct tmk_origin *first = value->origins ? &lineage->origins[value->origins - 1] : NULL;
+    struct tmk_origin *first = origin_of(lineage, value->origins);
     value->origins = 0;
     value->profile_id = -1;
     return first;
@@ -41,17 +46,12 @@ static struct tmk_origin *detach_origins(struct tmk_lineage *lineage, struct tmk
 
 const struct tmk_origin *tmk_lineage_first(const struct tmk_lineage *lineage,
                                            const struct tmk_value *value) {
-    return value->origins ? &lineage->origins[value->origins - 1] : NULL;
-}
-
-static struct tmk_origin *next_origin(const struct tmk_lineage *lineage,
-                                      const struct tmk_origin *origin) {
-    return origin->next ? &lineage->origins[origin->next - 1] : NULL;
+    return origin_of(lineage, value->origins);
 }
 
 const struct tmk_origin *tmk_lineage_next(const struct tmk_lineage *lineage,
                                           const struct tmk_origin *origin) {
-    return next_origin(lineage, origin);
+    return origin_of(lineage, origin->next);
 }
 
 /* ---- making ---- */
@@ -296,7 +296,7 @@ enum tmk_status tmk_lineage_move(struct tmk_lineage *lineage, struct tmk_value *
     for (int turn = 0; turn < 2; turn++) {
         struct tmk_origin *next, *rest = NULL;
         for (struct tmk_origin *origin = list; origin; origin = next) {
-            next = next_origin(lineage, origin);
+            next = origin_of(lineage, origin->next);
             if ((turn == 0) != ((int64_t)origin->id == own)) {
                 origin->next = rest ? rest->id + 1 : 0;
                 rest = origin;
@@ -334,7 +334,7 @@ void tmk_lineage_absorb(struct tmk_lineage *lineage, struct tmk_value *value,
                         struct tmk_value *into, const char *pass) {
     struct tmk_origin *next;
     for (struct tmk_origin *origin = detach_origins(lineage, value); origin; origin = next) {
-        next = next_origin(lineage, origin);
+        next = origin_of(lineage, origin->next);
         if (origin->constant.data)
             end_origin(origin, pass);
         else
@@ -346,7 +346,7 @@ void tmk_lineage_fold(struct tmk_lineage *lineage, struct tmk_value *from,
                       struct tmk_value *initializer, const char *pass) {
     struct tmk_origin *next;
     for (struct tmk_origin *origin = detach_origins(lineage, from); origin; origin = next) {
-        next = next_origin(lineage, origin);
+        next = origin_of(lineage, origin->next);
         if (origin->fate == TMK_LINEAGE_SAME || origin->fate == TMK_LINEAGE_MERGED) {
             origin->fate = TMK_LINEAGE_CONSTANT;
             origin->pass = pass;
@@ -360,8 +360,8 @@ void tmk_lineage_fold(struct tmk_lineage *lineage, struct tmk_value *from,
 bool tmk_lineage_remark(struct tmk_lineage *lineage, const struct tmk_value *value,
                         const char *remark) {
     const char *copy = tmk_arena_strdup(&lineage->arena, remark);
-    struct tmk_origin *origin = value->origins ? &lineage->origins[value->origins - 1] : NULL;
-    for (; copy && origin; origin = next_origin(lineage, origin))
+    struct tmk_origin *origin = origin_of(lineage, value->origins);
+    for (; copy && origin; origin = origin_of(lineage, origin->next))
         origin->remark = copy;
     return copy != NULL;
 }
@@ -369,7 +369,7 @@ bool tmk_lineage_remark(struct tmk_lineage *lineage, const struct tmk_value *val
 void tmk_lineage_end(struct tmk_lineage *lineage, struct tmk_value *value, const char *pass) {
     struct tmk_origin *next;
     for (struct tmk_origin *origin = detach_origins(lineage, value); origin; origin = next) {
-        next = next_origin(lineage, origin);
+        next = origin_of(lineage, origin->next);
         end_origin(origin, origin->fate == TMK_LINEAGE_CONSTANT ? origin->pass : pass);
     }
 }
@@ -386,10 +386,7 @@ struct audit {
     uint32_t listed; /* originals that values list */
 };
 
-TMK_PRINTF(3, 4)
-static void report_error(struct audit *audit, uint32_t id, const char *fmt, ...);
-
-static void report_error(struct audit *audit, uint32_t id, const char *fmt, ...) {
+static void TMK_PRINTF(3, 4) report_error(struct audit *audit, uint32_t id, const char *fmt, ...) {
     char why[256];
     va_list args;
     va_start(args, fmt);
@@ -494,7 +491,6 @@ static void put_affine(const struct tmk_lineage_affine *affine, struct tmk_text 
 }
 
 static void put_origin(const struct tmk_origin *origin, struct tmk_text *text) {
-    const bool viewed = origin->how.view.reshaped || origin->how.view.rank;
     const char *mark = origin->fate == TMK_LINEAGE_MERGED     ? "="
                        : origin->fate == TMK_LINEAGE_ABSORBED ? "~"
                        : origin->fate == TMK_LINEAGE_CONSTANT ? "#"
@@ -504,7 +500,7 @@ static void put_origin(const struct tmk_origin *origin, struct tmk_text *text) {
         put_affine(&origin->how.affine, text);
     if (origin->how.quantized.n)
         tmk_text_printf(text, ":%s", tmk_dtype_name(origin->how.quantized.dtype));
-    if (viewed)
+    if (!is_plain(&origin->how.view))
         tmk_text_puts(text, ":view");
 }
 

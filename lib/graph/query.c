@@ -96,8 +96,7 @@ void tmk_node_each_graph(const struct tmk_node *node,
         const struct tmk_attr *next = NULL;
         for (uint32_t i = 0; i < node->n_attrs; i++) {
             const struct tmk_attr *attr = &node->attrs[i];
-            if ((attr->kind == TMK_ATTR_GRAPH || attr->kind == TMK_ATTR_GRAPHS) &&
-                (!after || strcmp(attr->name, after) > 0) &&
+            if (tmk_attr_graphs(attr) && (!after || strcmp(attr->name, after) > 0) &&
                 (!next || strcmp(attr->name, next->name) < 0))
                 next = attr;
         }

@@ -20,13 +20,9 @@ struct check {
     bool nomem;
 };
 
-TMK_PRINTF(3, 4)
-static void report_violation(struct check *check, const struct tmk_node *node, const char *fmt,
-                             ...);
-
 /* node: where; NULL: nowhere in particular. */
-static void report_violation(struct check *check, const struct tmk_node *node, const char *fmt,
-                             ...) {
+static void TMK_PRINTF(3, 4)
+    report_violation(struct check *check, const struct tmk_node *node, const char *fmt, ...) {
     if (check->violations++ >= MOST_REPORTED)
         return;
     char line[512];
@@ -104,9 +100,7 @@ static void check_node(struct check *check, const struct tmk_graph *graph,
         check_operand(check, node, i);
     for (uint32_t i = 0; i < node->n_attrs; i++) {
         const struct tmk_attr *attr = &node->attrs[i];
-        if (attr->kind != TMK_ATTR_GRAPH && attr->kind != TMK_ATTR_GRAPHS)
-            continue;
-        for (size_t k = 0; k < attr->n; k++)
+        for (size_t k = 0; k < tmk_attr_graphs(attr); k++)
             if (attr->graphs[k]->owner != node || attr->graphs[k]->parent != graph)
                 report_violation(check, node, "its attribute '%s' holds a graph of another node",
                                  attr->name);

@@ -110,7 +110,7 @@ static enum tmk_status write_node(struct tmk_onnx_writer *w, const struct tmk_no
         if (half != TMK_UNDEFINED && is_cast(node) && strcmp(attr->name, "to") == 0)
             to->i = half;
         pb->attribute[pb->n_attribute++] = to;
-        if (attr->kind != TMK_ATTR_GRAPH && attr->kind != TMK_ATTR_GRAPHS)
+        if (!tmk_attr_graphs(attr))
             continue;
         to->graphs = tmk_arena_array(&w->arena, attr->n, sizeof *to->graphs);
         TMK_TRY_ALLOC(to->graphs, w->diag);
@@ -141,7 +141,7 @@ static enum tmk_status make_unary(struct tmk_onnx_writer *w, const char *op, con
 
 static enum tmk_status make_cast(struct tmk_onnx_writer *w, const char *from, const char *to,
                                  enum tmk_dtype dtype, TmkPb__Node **out) {
-    const struct tmk_attr attr = {.name = "to", .kind = TMK_ATTR_INT, .n = 1, .i = dtype};
+    const struct tmk_attr attr = tmk_attr_int("to", dtype);
     TmkPb__Node *pb = NULL;
     TMK_TRY(make_unary(w, "Cast", from, to, &pb));
     pb->attribute = tmk_arena_alloc(&w->arena, sizeof *pb->attribute);

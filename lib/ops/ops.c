@@ -76,7 +76,7 @@ void tmk_ops_kinds(struct tmk_graph *graph) {
         if (tmk_node_is(node, TMK_DOMAIN_ONNX, "Loop"))
             set_carried_kinds(node);
         for (uint32_t a = 0; a < node->n_attrs; a++)
-            for (size_t k = 0; node->attrs[a].kind == TMK_ATTR_GRAPH && k < node->attrs[a].n; k++)
+            for (size_t k = 0; k < tmk_attr_graphs(&node->attrs[a]); k++)
                 tmk_ops_kinds(node->attrs[a].graphs[k]);
         for (uint32_t i = 0; i < node->n_outputs; i++)
             set_kind(node->outputs[i], kind_of(node, i));

@@ -170,7 +170,7 @@ static void choose_branch(struct typing *t, const struct tmk_node *node) {
 static void type_node(struct typing *t, const struct tmk_node *node) {
     if (node->row && node->row->flags & TMK_OP_RUNS_GRAPHS) {
         for (uint32_t i = 0; i < node->n_attrs; i++)
-            for (size_t k = 0; node->attrs[i].kind == TMK_ATTR_GRAPH && k < node->attrs[i].n; k++)
+            for (size_t k = 0; k < tmk_attr_graphs(&node->attrs[i]); k++)
                 type_graph(t, node->attrs[i].graphs[k]);
         if (tmk_node_is(node, TMK_DOMAIN_ONNX, "If"))
             choose_branch(t, node);

@@ -92,11 +92,11 @@ static bool may_merge(const struct tmk_node *node) {
         return false;
     for (uint32_t i = 0; i < node->n_attrs; i++) {
         const struct tmk_attr *attr = &node->attrs[i];
-        if (attr->kind == TMK_ATTR_GRAPH || attr->kind == TMK_ATTR_GRAPHS)
+        if (tmk_attr_graphs(attr))
             return false;
         if (attr->kind != TMK_ATTR_TENSOR && attr->kind != TMK_ATTR_TENSORS)
             continue;
-        for (size_t k = 0; k < (attr->kind == TMK_ATTR_TENSOR ? 1 : attr->n); k++)
+        for (size_t k = 0; k < attr->n; k++)
             if (!tmk_dtype_size(attr->tensors[k].dtype))
                 return false;
     }
@@ -180,12 +180,9 @@ static enum tmk_status merge_graph(struct merging *m, struct tmk_graph *graph) {
     TMK_TRY(merge_initializers(m, graph));
     for (struct tmk_node *node = graph->first, *next; node; node = next) {
         next = node->next;
-        for (uint32_t i = 0; i < node->n_attrs; i++) {
-            const struct tmk_attr *attr = &node->attrs[i];
-            if (attr->kind == TMK_ATTR_GRAPH || attr->kind == TMK_ATTR_GRAPHS)
-                for (size_t k = 0; k < attr->n; k++)
-                    TMK_TRY(merge_graph(m, attr->graphs[k]));
-        }
+        for (uint32_t i = 0; i < node->n_attrs; i++)
+            for (size_t k = 0; k < tmk_attr_graphs(&node->attrs[i]); k++)
+                TMK_TRY(merge_graph(m, node->attrs[i].graphs[k]));
         if (may_merge(node))
             TMK_TRY(merge_node(m, node));
     }

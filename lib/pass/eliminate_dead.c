@@ -22,12 +22,9 @@ static void sweep_nodes(struct tmk_graph *graph, struct tmk_rewrite *rw) {
             tmk_rewrite_remove(rw, node);
             continue;
         }
-        for (uint32_t i = 0; i < node->n_attrs; i++) {
-            const struct tmk_attr *attr = &node->attrs[i];
-            if (attr->kind == TMK_ATTR_GRAPH || attr->kind == TMK_ATTR_GRAPHS)
-                for (size_t k = 0; k < attr->n; k++)
-                    sweep_nodes(attr->graphs[k], rw);
-        }
+        for (uint32_t i = 0; i < node->n_attrs; i++)
+            for (size_t k = 0; k < tmk_attr_graphs(&node->attrs[i]); k++)
+                sweep_nodes(node->attrs[i].graphs[k], rw);
     }
 }
 

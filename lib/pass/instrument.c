@@ -137,20 +137,13 @@ static enum tmk_status insert_behind(struct tmk_value *value,
     return status;
 }
 
-static struct tmk_attr text_attr(const char *name, const char *text) {
-    struct tmk_attr attr = {.name = name, .kind = TMK_ATTR_STRING};
-    attr.s = text;
-    attr.n = strlen(text);
-    return attr;
-}
-
 static enum tmk_status insert_observers(const struct tmk_observer_place *as,
                                         struct tmk_diag *diag) {
     const struct tmk_attr attrs[] = {
-        {.name = "profile_id", .kind = TMK_ATTR_INT, .i = as->id},
-        text_attr("kind", kind_names[as->kind]),
-        text_attr("tensor_name", tmk_value_label(as->value)),
-        text_attr("relation", as->relation ? as->relation : ""),
+        tmk_attr_int("profile_id", as->id),
+        tmk_attr_text("kind", kind_names[as->kind]),
+        tmk_attr_text("tensor_name", tmk_value_label(as->value)),
+        tmk_attr_text("relation", as->relation ? as->relation : ""),
     };
     const struct tmk_inserted_node observer = {TMK_OP_OBSERVER, "/observed", "/unobserved", attrs,
                                                as->relation ? 4 : 3};
@@ -332,7 +325,7 @@ static void list_half(struct rounding *r, struct tmk_graph *graph) {
     }
     for (struct tmk_node *node = graph->first; node && !r->failed; node = node->next) {
         for (uint32_t a = 0; a < node->n_attrs; a++)
-            for (size_t k = 0; node->attrs[a].kind == TMK_ATTR_GRAPH && k < node->attrs[a].n; k++)
+            for (size_t k = 0; k < tmk_attr_graphs(&node->attrs[a]); k++)
                 list_half(r, node->attrs[a].graphs[k]);
         for (uint32_t i = 0; i < node->n_outputs; i++) {
             struct tmk_value *value = node->outputs[i];
@@ -361,8 +354,7 @@ enum tmk_status tmk_round_half(struct tmk_graph *graph, uint32_t *n, struct tmk_
             r.failed ? tmk_nomem(diag) : tmk_graph_set_opset(graph, TMK_DOMAIN_TIDEMARK, 1, diag);
     }
     for (size_t i = 0; status == TMK_OK && i < r.n; i++) {
-        const struct tmk_attr to = {
-            .name = "to", .kind = TMK_ATTR_INT, .i = r.types[r.values[i]->index]};
+        const struct tmk_attr to = tmk_attr_int("to", r.types[r.values[i]->index]);
         const struct tmk_inserted_node inserted = {TMK_OP_ROUND_TO, "/rounded", "/exact", &to, 1};
         status = insert_behind(r.values[i], &inserted, diag);
     }

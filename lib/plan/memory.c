@@ -130,7 +130,7 @@ static void find_last_uses(struct tmk_planning *p) {
             continue;
         struct capturing c = {p, s};
         for (uint32_t i = 0; i < node->n_attrs; i++)
-            for (size_t k = 0; node->attrs[i].kind == TMK_ATTR_GRAPH && k < node->attrs[i].n; k++)
+            for (size_t k = 0; k < tmk_attr_graphs(&node->attrs[i]); k++)
                 tmk_graph_each(node->attrs[i].graphs[k], use_captures, &c);
     }
 }

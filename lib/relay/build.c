@@ -184,9 +184,7 @@ static struct tmk_attr *next_attr(struct tmk_relay_call *call, const char *name)
 }
 
 void tmk_rl_set_int(struct tmk_relay_call *call, const char *name, int64_t value) {
-    struct tmk_attr *attr = next_attr(call, name);
-    attr->kind = TMK_ATTR_INT;
-    attr->i = value;
+    *next_attr(call, name) = tmk_attr_int(name, value);
 }
 
 void tmk_rl_set_ints(struct tmk_relay_call *call, const char *name, const int64_t *values,
@@ -211,10 +209,7 @@ void tmk_rl_set_float(struct tmk_relay_call *call, const char *name, double valu
 }
 
 void tmk_rl_set_text(struct tmk_relay_call *call, const char *name, const char *value) {
-    struct tmk_attr *attr = next_attr(call, name);
-    attr->kind = TMK_ATTR_STRING;
-    attr->s = value;
-    attr->n = strlen(value);
+    *next_attr(call, name) = tmk_attr_text(name, value);
 }
 
 static const char *part_name(struct tmk_relay_call *call, const char *part) {

@@ -37,9 +37,6 @@ static struct tmk_value *next_initializer(const struct tmk_graph *graph, uint32_
     return NULL;
 }
 
-static enum tmk_status pair_graphs(struct making *m, const struct tmk_graph *graph,
-                                   const struct tmk_graph *file);
-
 /* The file may have nodes before the first, for inputs whose types are widened, behind those that
  * round to half precision, and behind the last: for widened outputs, and copies of those that are
  * there twice. */
@@ -79,9 +76,9 @@ static enum tmk_status pair_graphs(struct making *m, const struct tmk_graph *gra
         for (uint32_t i = 0; i < node->n_attrs; i++) {
             const struct tmk_attr *attr = &node->attrs[i],
                                   *other = tmk_node_attr(in_file, node->attrs[i].name);
-            if (attr->kind != TMK_ATTR_GRAPH && attr->kind != TMK_ATTR_GRAPHS)
+            const size_t n = tmk_attr_graphs(attr);
+            if (!n)
                 continue;
-            size_t n = attr->kind == TMK_ATTR_GRAPH ? 1 : attr->n;
             if (!other || other->kind != attr->kind || other->n != attr->n)
                 return fail_differing(m, node->op);
             for (size_t k = 0; k < n; k++)

@@ -54,50 +54,49 @@ static void put_attribute(const struct tmk_attr *a, struct tmk_text *out) {
     }
 }
 
-/* Fills attributes [n_tensors] with texts of the arena, sub-graphs included. */
-static enum tmk_status list_attributes(const struct tmk_graph *graph,
-                                       const struct tmk_profile *profile, struct tmk_arena *arena,
-                                       const char **attributes, struct tmk_diag *diag) {
+struct listing {
+    const struct tmk_profile *profile;
+    struct tmk_arena arena;  /* of the texts */
+    const char **attributes; /* [n_tensors] */
+    bool failed;             /* out of memory */
+};
+
+static void list_attributes(struct tmk_graph *graph, void *context) {
+    struct listing *l = context;
     for (const struct tmk_node *node = graph->first; node; node = node->next) {
         struct tmk_text text = {0};
         for (uint32_t i = 0; i < node->n_attrs; i++)
             put_attribute(&node->attrs[i], &text);
-        const char *copy = text.failed || !text.len ? NULL : tmk_arena_strdup(arena, text.data);
-        const bool failed = text.failed || (text.len && !copy);
+        const char *copy = text.len ? tmk_arena_strdup(&l->arena, text.data) : NULL;
+        l->failed = l->failed || text.failed || (text.len && !copy);
         tmk_text_finish(&text);
-        if (failed)
-            return tmk_nomem(diag);
         for (uint32_t i = 0; i < node->n_outputs; i++) {
             const struct tmk_profile_tensor *t =
                 node->outputs[i] && node->outputs[i]->profile_id >= 0
-                    ? tmk_profile_by_id(profile, (uint32_t)node->outputs[i]->profile_id)
+                    ? tmk_profile_by_id(l->profile, (uint32_t)node->outputs[i]->profile_id)
                     : NULL;
             if (t)
-                attributes[t - profile->tensors] = copy;
+                l->attributes[t - l->profile->tensors] = copy;
         }
-        for (uint32_t i = 0; i < node->n_attrs; i++)
-            for (size_t k = 0; node->attrs[i].kind == TMK_ATTR_GRAPH && k < 1; k++)
-                TMK_TRY(
-                    list_attributes(node->attrs[i].graphs[k], profile, arena, attributes, diag));
     }
-    return TMK_OK;
 }
 
 static enum tmk_status write_with_model(const struct tmk_profile *profile,
                                         const struct tmk_report_options *options, const char *path,
                                         struct tmk_diag *diag) {
-    const struct tmk_graph *graph = options->model->graph;
+    struct tmk_graph *graph = options->model->graph;
     if (tmk_graph_fingerprint(graph) != profile->model.fingerprint)
         return tmk_fail(diag, TMK_MISMATCH, "the profile is of another model ('%s') than '%s'",
                         profile->model.file, options->model->path);
-    struct tmk_arena arena = {0};
-    const char **attributes = calloc(profile->n_tensors + (size_t)1, sizeof *attributes);
-    enum tmk_status status =
-        attributes ? list_attributes(graph, profile, &arena, attributes, diag) : tmk_nomem(diag);
-    if (status == TMK_OK)
-        status = tmk_report_page(profile, options, attributes, path, diag);
-    free(attributes);
-    tmk_arena_finish(&arena);
+    struct listing list = {.profile = profile};
+    list.attributes = calloc(profile->n_tensors + (size_t)1, sizeof *list.attributes);
+    TMK_TRY_ALLOC(list.attributes, diag);
+    tmk_graph_each(graph, list_attributes, &list);
+    enum tmk_status status = list.failed
+                                 ? tmk_nomem(diag)
+                                 : tmk_report_page(profile, options, list.attributes, path, diag);
+    free(list.attributes);
+    tmk_arena_finish(&list.arena);
     return status;
 }
 
