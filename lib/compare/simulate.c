@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/arena.h"
 #include "base/diag.h"
@@ -27,8 +26,7 @@ struct simulating {
     struct tmk_simulated *items;  /* one for each of the first `n` pairs */
     uint32_t n, n_whole, n_alone; /* pairs: float against quantized; codes of both networks; of
                                      both roundings */
-    struct tmk_value **by_id;     /* of the float graph */
-    uint32_t n_ids;
+    struct tmk_by_id by_id;       /* of the float graph */
     struct tmk_labels labels;
     struct tmk_run_events events; /* the caller's */
     struct tmk_simulation *out;
@@ -89,44 +87,33 @@ static bool is_output(const struct tmk_value *value) {
     return value->n_graph_outputs > 0;
 }
 
-static enum tmk_status find_ids(struct simulating *s) {
-    const struct tmk_graph *graph = s->graphs[FLOAT];
-    for (uint32_t i = 0; i < graph->n_values; i++)
-        if (graph->values[i]->profile_id >= (int64_t)s->n_ids)
-            s->n_ids = (uint32_t)graph->values[i]->profile_id + 1;
-    s->by_id = calloc((size_t)s->n_ids + 1, sizeof(struct tmk_value *));
-    TMK_TRY_ALLOC(s->by_id, s->diag);
-    for (uint32_t i = 0; i < graph->n_values; i++)
-        if (graph->values[i]->profile_id >= 0 && tmk_value_alive(graph->values[i]))
-            s->by_id[graph->values[i]->profile_id] = graph->values[i];
-    return TMK_OK;
-}
-
 static struct tmk_compared_value compared_value(uint32_t graph,
                                                 const struct tmk_quantized_value *v) {
     return v->codes ? (struct tmk_compared_value){graph, v->codes, v->encoding}
                     : (struct tmk_compared_value){graph, v->real, NULL};
 }
 
-/* A constant that is not quantized is the same in both, and so is an input. What has no type in the
- * file may turn out not to be float: fill_simulation() leaves that out. */
+/* A constant that is not quantized is the same in both, and so is an input. Values of sub-graphs
+ * come and go. What has no type in the file may turn out not to be float: fill_simulation() leaves
+ * that out. */
 static bool is_worth_it(const struct tmk_value *value, const struct tmk_quantized_value *v) {
-    return value && value->type.kind == TMK_TYPE_TENSOR &&
+    return value && !value->graph->parent && value->type.kind == TMK_TYPE_TENSOR &&
            (value->type.dtype == TMK_FLOAT32 || value->type.dtype == TMK_UNDEFINED) &&
            (v->encoding || value->kind == TMK_VALUE_RESULT);
 }
 
 static void add_pair(struct simulating *s, const struct tmk_quantized_value *v) {
-    struct tmk_value *value = v->id < s->n_ids ? s->by_id[v->id] : NULL;
+    struct tmk_value *value = tmk_by_id_get(&s->by_id, v->id);
     if (!is_worth_it(value, v))
         return;
     s->items[s->n] = (struct tmk_simulated){
         .id = v->id,
-        .name = value->name,
+        .name = tmk_arena_strdup(s->out->arena, value->name),
         .dtype = v->encoding ? v->encoding->dtype : TMK_UNDEFINED,
         .output = is_output(value),
         .constant = value->kind == TMK_VALUE_INITIALIZER,
     };
+    s->nomem |= !s->items[s->n].name;
     s->pairs[s->n++] = (struct tmk_compared_pair){.left = {FLOAT, value, NULL},
                                                   .right = compared_value(QUANTIZED, v)};
 }
@@ -146,8 +133,6 @@ static void add_whole(struct simulating *s) {
 static enum tmk_status add_alone(struct simulating *s) {
     static const char *const name = "float";
     const char *rounding = tmk_rounding_name(TMK_ROUNDING_FLOAT_RNE);
-    const struct tmk_attr attr = {
-        .name = "rounding", .kind = TMK_ATTR_STRING, .n = strlen(rounding), .s = rounding};
     struct tmk_graph *graph = s->graphs[QUANTIZED];
     struct tmk_node *twin = NULL, *next = NULL;
     for (struct tmk_node *node = graph->first; node; node = next) {
@@ -161,7 +146,7 @@ static enum tmk_status add_alone(struct simulating *s) {
                                                        node->inputs, node->n_inputs, &name, 1},
                                &twin, s->diag));
         TMK_TRY(tmk_node_copy_attrs(twin, node, NULL, s->diag));
-        TMK_TRY(tmk_node_set_attr(twin, &attr, s->diag));
+        TMK_TRY(tmk_node_set_text(twin, "rounding", rounding, s->diag));
         s->pairs[s->n + s->n_whole + s->n_alone++] =
             (struct tmk_compared_pair){.left = {QUANTIZED, twin->outputs[0], NULL},
                                        .right = {QUANTIZED, node->outputs[0], NULL}};
@@ -169,21 +154,15 @@ static enum tmk_status add_alone(struct simulating *s) {
     return tmk_ops_bind(graph, s->diag);
 }
 
-static uint32_t count_nodes(const struct tmk_graph *graph) {
-    uint32_t n = 0;
-    for (const struct tmk_node *node = graph->first; node; node = node->next)
-        n++;
-    return n;
-}
-
 static enum tmk_status make_pairs(struct simulating *s) {
     const uint32_t n = s->quantized[QUANTIZED].n;
-    TMK_TRY(find_ids(s));
-    s->pairs = calloc(2 * (size_t)n + count_nodes(s->graphs[QUANTIZED]) + 1, sizeof *s->pairs);
+    TMK_TRY(tmk_by_id_init(&s->by_id, s->graphs[FLOAT], s->diag));
+    s->pairs = calloc(2 * (size_t)n + s->graphs[QUANTIZED]->n_nodes + 1, sizeof *s->pairs);
     s->items = tmk_arena_array(s->out->arena, (size_t)n + 1, sizeof *s->items);
     TMK_TRY_ALLOC(s->pairs && s->items, s->diag);
     for (uint32_t i = 0; i < n; i++)
         add_pair(s, &s->quantized[QUANTIZED].values[i]);
+    TMK_TRY_ALLOC(!s->nomem, s->diag);
     if (s->comparison.n_graphs > ROUNDED) {
         add_whole(s);
         TMK_TRY(add_alone(s));
@@ -208,8 +187,9 @@ static void add_up(const struct tmk_compared_pair *pairs, uint32_t n,
 static void tell_of_shapes(struct simulating *s, const struct tmk_simulated *item,
                            uint64_t batches) {
     char line[512];
-    snprintf(line, sizeof line, "p%u '%.400s': another shape than in float in %llu batches, %s",
-             item->id, item->name, (unsigned long long)batches, "which are not compared");
+    snprintf(line, sizeof line,
+             "p%u '%.400s': another shape than in float in %llu batches, which are not compared",
+             item->id, item->name, (unsigned long long)batches);
     add_remark(s, line);
 }
 
@@ -244,20 +224,11 @@ static void fill_simulation(struct simulating *s) {
     out->change = tmk_predictions_change(&s->classes.sum);
 }
 
-static enum tmk_status copy_names(struct simulating *s) {
-    for (uint32_t i = 0; i < s->out->n_values; i++) {
-        s->items[i].name = tmk_arena_strdup(s->out->arena, s->items[i].name);
-        TMK_TRY_ALLOC(s->items[i].name, s->diag);
-    }
-    return TMK_OK;
-}
-
 static enum tmk_status run_simulation(struct simulating *s, struct tmk_model *model,
                                       const struct tmk_encodings *encodings,
                                       const struct tmk_run_options *run,
                                       const struct tmk_simulate_options *options) {
-    struct timespec begin, end;
-    clock_gettime(CLOCK_MONOTONIC, &begin);
+    const double begin = tmk_running_now();
     TMK_TRY(tmk_feed_takes(model->graph, s->diag));
     TMK_TRY(tmk_original(model, &s->original, s->diag));
     TMK_TRY(make_graphs(s, encodings, options));
@@ -269,10 +240,8 @@ static enum tmk_status run_simulation(struct simulating *s, struct tmk_model *mo
     s->comparison.n_classes = 1;
     TMK_TRY(tmk_compare_run(&s->comparison, run, s->diag));
     fill_simulation(s);
-    clock_gettime(CLOCK_MONOTONIC, &end);
-    s->out->seconds =
-        (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec);
-    return s->nomem ? tmk_nomem(s->diag) : copy_names(s);
+    s->out->seconds = tmk_running_now() - begin;
+    return s->nomem ? tmk_nomem(s->diag) : TMK_OK;
 }
 
 enum tmk_status tmk_model_simulate(struct tmk_model *model, const struct tmk_encodings *encodings,
@@ -292,7 +261,7 @@ enum tmk_status tmk_model_simulate(struct tmk_model *model, const struct tmk_enc
     tmk_labels_finish(&s.labels);
     tmk_graph_destroy(&s.original);
     free(s.pairs);
-    free(s.by_id);
+    tmk_by_id_finish(&s.by_id);
     if (status == TMK_OK)
         *out = s.out;
     else

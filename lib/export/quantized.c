@@ -18,57 +18,22 @@ void tmk_quantized_finish(struct tmk_quantized_graph *quantized) {
     *quantized = (struct tmk_quantized_graph){0};
 }
 
-/* ---- originals ---- */
-
-/* Values by profile ID. */
-struct originals {
-    struct tmk_value **list; /* [n]; NULL where the graph has none */
-    uint32_t n;
-    bool fill; /* false: they are only counted */
-};
-
-static void see_graph(struct tmk_graph *graph, void *context) {
-    struct originals *all = context;
-    for (uint32_t i = 0; i < graph->n_values; i++) {
-        struct tmk_value *value = graph->values[i];
-        if (value->profile_id < 0 || !tmk_value_alive(value))
-            continue;
-        if (all->fill)
-            all->list[value->profile_id] = value;
-        else if (value->profile_id >= all->n)
-            all->n = (uint32_t)value->profile_id + 1;
-    }
-}
-
-static enum tmk_status find_originals(const struct tmk_graph *graph, struct originals *out,
-                                      struct tmk_diag *diag) {
-    struct originals all = {0};
-    struct tmk_graph *read = (struct tmk_graph *)(uintptr_t)graph;
-    tmk_graph_each(read, see_graph, &all);
-    all.list = calloc((size_t)all.n + 1, sizeof(struct tmk_value *));
-    TMK_TRY_ALLOC(all.list, diag);
-    all.fill = true;
-    tmk_graph_each(read, see_graph, &all);
-    *out = all;
-    return TMK_OK;
-}
-
 /* Values without readers may be gone. */
 static enum tmk_status check_model(const struct tmk_graph *graph,
                                    const struct tmk_encodings *encodings, struct tmk_diag *diag) {
-    struct originals all;
-    TMK_TRY(find_originals(graph, &all, diag));
+    struct tmk_by_id all;
+    TMK_TRY(tmk_by_id_init(&all, graph, diag));
     enum tmk_status status = TMK_OK;
     for (uint32_t i = 0; status == TMK_OK && i < encodings->n_items; i++) {
         const struct tmk_encoding *e = &encodings->items[i];
-        const struct tmk_value *value = e->id < all.n ? all.list[e->id] : NULL;
+        const struct tmk_value *value = tmk_by_id_get(&all, e->id);
         if (value && value->fingerprint != e->fingerprint)
             status = tmk_fail(diag, TMK_MISMATCH,
                               "the encodings are of another model: p%u is '%s' (%016" PRIx64
                               ") there, and '%s' (%016" PRIx64 ") here",
                               e->id, e->name, e->fingerprint, value->name, value->fingerprint);
     }
-    free(all.list);
+    tmk_by_id_finish(&all);
     return status;
 }
 
@@ -90,9 +55,9 @@ enum tmk_status tmk_qdq_report(struct tmk_qdq *q, const struct tmk_encoding *enc
 }
 
 /* Of an encoding without a report so far. */
-static const char *why_not(const struct tmk_qdq *q, const struct originals *all,
+static const char *why_not(const struct tmk_qdq *q, const struct tmk_by_id *all,
                            const struct tmk_encoding *e) {
-    const struct tmk_value *value = e->id < all->n ? all->list[e->id] : NULL;
+    const struct tmk_value *value = tmk_by_id_get(all, e->id);
     for (uint32_t i = 0; i < q->n_marks; i++)
         if (q->marks[i]->id == e->id)
             return q->marks[i]->value ? "nothing reads the value under this encoding"
@@ -103,8 +68,8 @@ static const char *why_not(const struct tmk_qdq *q, const struct originals *all,
 }
 
 static enum tmk_status report_rest(struct tmk_qdq *q) {
-    struct originals all;
-    TMK_TRY(find_originals(q->graph, &all, q->diag));
+    struct tmk_by_id all;
+    TMK_TRY(tmk_by_id_init(&all, q->graph, q->diag));
     enum tmk_status status = TMK_OK;
     for (uint32_t i = 0; status == TMK_OK && i < q->encodings->n_items; i++) {
         const struct tmk_encoding *e = &q->encodings->items[i];
@@ -116,7 +81,7 @@ static enum tmk_status report_rest(struct tmk_qdq *q) {
         if (!tmk_ptrmap_get(&q->reported, e))
             status = tmk_qdq_report(q, e, in_result ? NULL : why_not(q, &all, e));
     }
-    free(all.list);
+    tmk_by_id_finish(&all);
     return status;
 }
 
@@ -128,10 +93,10 @@ static int by_id(const void *a, const void *b) {
 
 /* Values without an encoding can be read where they are. */
 static enum tmk_status list_values(const struct tmk_qdq *q, struct tmk_quantized_graph *out) {
-    struct originals all;
+    struct tmk_by_id all;
     uint32_t n = 0;
-    TMK_TRY(find_originals(q->graph, &all, q->diag));
-    struct tmk_quantized_value *list = calloc((size_t)all.n + q->n_marks + 1, sizeof *list);
+    TMK_TRY(tmk_by_id_init(&all, q->graph, q->diag));
+    struct tmk_quantized_value *list = calloc(all.n + q->n_marks + 1, sizeof *list);
     enum tmk_status status = list ? TMK_OK : tmk_nomem(q->diag);
     for (uint32_t i = 0; list && i < q->n_marks; i++) {
         const struct tmk_qdq_mark *mark = q->marks[i];
@@ -139,16 +104,17 @@ static enum tmk_status list_values(const struct tmk_qdq *q, struct tmk_quantized
             continue;
         list[n++] = (struct tmk_quantized_value){(uint32_t)mark->id, mark->real, mark->codes,
                                                  mark->encoding};
-        if (mark->id < all.n)
-            all.list[mark->id] = NULL;
+        if (mark->id < (int64_t)all.n)
+            all.values[mark->id] = NULL;
     }
-    for (uint32_t id = 0; list && id < all.n; id++)
-        if (all.list[id] &&
-            (all.list[id]->type.dtype == TMK_FLOAT32 || all.list[id]->type.dtype == TMK_UNDEFINED))
-            list[n++] = (struct tmk_quantized_value){id, all.list[id], NULL, NULL};
+    for (uint32_t id = 0; list && id < all.n; id++) {
+        struct tmk_value *value = all.values[id];
+        if (value && (value->type.dtype == TMK_FLOAT32 || value->type.dtype == TMK_UNDEFINED))
+            list[n++] = (struct tmk_quantized_value){id, value, NULL, NULL};
+    }
     if (list)
         qsort(list, n, sizeof *list, by_id);
-    free(all.list);
+    tmk_by_id_finish(&all);
     out->values = list;
     out->n = n;
     return status;

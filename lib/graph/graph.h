@@ -298,6 +298,17 @@ bool tmk_value_alive(const struct tmk_value *value);
  * (inputs, initializers, results, sub-graphs where their node stands); returns how many. */
 uint32_t tmk_graph_number(struct tmk_graph *graph);
 
+/* The values of an identified graph, sub-graphs included, at their profile IDs. */
+struct tmk_by_id {
+    struct tmk_value **values; /* [n]; NULL: no live value has this ID */
+    size_t n;
+};
+TMK_NODISCARD enum tmk_status tmk_by_id_init(struct tmk_by_id *by_id, const struct tmk_graph *graph,
+                                             struct tmk_diag *diag);
+void tmk_by_id_finish(struct tmk_by_id *by_id);
+/* NULL where there is none. */
+struct tmk_value *tmk_by_id_get(const struct tmk_by_id *by_id, uint32_t id);
+
 /* Checks every invariant: use lists, order, single definitions, outer references, attribute graphs.
  * Reports all violations (as many as the diag holds) and answers TMK_GRAPH. */
 TMK_NODISCARD enum tmk_status tmk_graph_verify(const struct tmk_graph *graph,

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Asking graphs. */
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/diag.h"
 #include "base/text.h"
 #include "graph/edit.h"
 
@@ -149,4 +151,40 @@ uint32_t tmk_graph_number(struct tmk_graph *graph) {
     uint32_t next = 0;
     number_nodes(graph, &next);
     return next;
+}
+
+/* ---- by profile ID ---- */
+
+static void count_ids(struct tmk_graph *graph, void *context) {
+    struct tmk_by_id *by_id = context;
+    for (uint32_t i = 0; i < graph->n_values; i++)
+        if (tmk_value_alive(graph->values[i]) && graph->values[i]->profile_id >= (int64_t)by_id->n)
+            by_id->n = (size_t)graph->values[i]->profile_id + 1;
+}
+
+static void place_values(struct tmk_graph *graph, void *context) {
+    struct tmk_by_id *by_id = context;
+    for (uint32_t i = 0; i < graph->n_values; i++)
+        if (tmk_value_alive(graph->values[i]) && graph->values[i]->profile_id >= 0)
+            by_id->values[graph->values[i]->profile_id] = graph->values[i];
+}
+
+enum tmk_status tmk_by_id_init(struct tmk_by_id *by_id, const struct tmk_graph *graph,
+                               struct tmk_diag *diag) {
+    struct tmk_graph *read = (struct tmk_graph *)(uintptr_t)graph;
+    *by_id = (struct tmk_by_id){0};
+    tmk_graph_each(read, count_ids, by_id);
+    by_id->values = calloc(by_id->n + 1, sizeof(struct tmk_value *));
+    TMK_TRY_ALLOC(by_id->values, diag);
+    tmk_graph_each(read, place_values, by_id);
+    return TMK_OK;
+}
+
+void tmk_by_id_finish(struct tmk_by_id *by_id) {
+    free(by_id->values);
+    *by_id = (struct tmk_by_id){0};
+}
+
+struct tmk_value *tmk_by_id_get(const struct tmk_by_id *by_id, uint32_t id) {
+    return id < by_id->n ? by_id->values[id] : NULL;
 }

@@ -87,7 +87,7 @@ static enum tmk_status check_request(const struct tmk_exporter *row,
 static enum tmk_status check_value(const struct tmk_by_id *values, uint32_t id,
                                    uint64_t fingerprint, const char *name, const char *file,
                                    struct tmk_diag *diag) {
-    const struct tmk_value *value = id < values->n ? values->values[id] : NULL;
+    const struct tmk_value *value = tmk_by_id_get(values, id);
     if (!value)
         return tmk_fail(diag, TMK_MISMATCH, "it has no value p%u, '%s' of the encodings' model %s",
                         id, name, file);

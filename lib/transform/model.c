@@ -86,7 +86,7 @@ const struct tmk_tensor *tmk_model_constant(void *of, uint32_t id) {
     if (!model->constants)
         model->constants = create_constants(model);
     struct tmk_constants *all = model->constants;
-    const struct tmk_value *value = all && id < all->by_id.n ? all->by_id.values[id] : NULL;
+    const struct tmk_value *value = all ? tmk_by_id_get(&all->by_id, id) : NULL;
     if (!value)
         return NULL;
     struct tmk_tensor *made = &all->made[id];

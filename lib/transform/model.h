@@ -57,16 +57,7 @@ enum tmk_status tmk_instrumented(const struct tmk_graph *original,
                                  const struct tmk_observe *observe, struct tmk_graph **out,
                                  uint32_t *n_observers, struct tmk_diag *diag);
 
-/* The values of a graph by their profile IDs, and what profiles and lineages record of each. */
-
-/* The values of an identified graph, sub-graphs included, at their IDs. */
-struct tmk_by_id {
-    struct tmk_value **values; /* NULL: no live value has this ID */
-    size_t n;
-};
-TMK_NODISCARD enum tmk_status tmk_by_id_init(struct tmk_by_id *by_id, struct tmk_graph *graph,
-                                             struct tmk_diag *diag);
-void tmk_by_id_finish(struct tmk_by_id *by_id);
+/* What profiles and lineages record of a value. */
 
 /* What the value is to its network. */
 enum tmk_profile_kind tmk_value_kind_of(const struct tmk_value *value);

@@ -2,29 +2,11 @@
 #include "transform/model.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/diag.h"
 #include "base/text.h"
 #include "ops/ops.h"
-
-static void count_values(struct tmk_graph *graph, void *context) {
-    struct tmk_by_id *by_id = context;
-    for (uint32_t i = 0; i < graph->n_values; i++)
-        if (tmk_value_alive(graph->values[i]))
-            by_id->n++;
-}
-
-static void place_values(struct tmk_graph *graph, void *context) {
-    struct tmk_by_id *by_id = context;
-    for (uint32_t i = 0; i < graph->n_values; i++) {
-        struct tmk_value *value = graph->values[i];
-        if (tmk_value_alive(value) && value->profile_id >= 0 &&
-            (size_t)value->profile_id < by_id->n)
-            by_id->values[value->profile_id] = value;
-    }
-}
 
 bool tmk_is_weight(const struct tmk_value *value) {
     return value->kind == TMK_VALUE_INITIALIZER ||
@@ -55,21 +37,6 @@ void tmk_graph_path(const struct tmk_graph *graph, char path[TMK_GRAPH_PATH]) {
         if (n > 0 && n < TMK_GRAPH_PATH)
             memcpy(path, longer, (size_t)n + 1);
     }
-}
-
-enum tmk_status tmk_by_id_init(struct tmk_by_id *by_id, struct tmk_graph *graph,
-                               struct tmk_diag *diag) {
-    *by_id = (struct tmk_by_id){0};
-    tmk_graph_each(graph, count_values, by_id);
-    by_id->values = calloc(by_id->n + 1, sizeof(struct tmk_value *));
-    TMK_TRY_ALLOC(by_id->values, diag);
-    tmk_graph_each(graph, place_values, by_id);
-    return TMK_OK;
-}
-
-void tmk_by_id_finish(struct tmk_by_id *by_id) {
-    free(by_id->values);
-    *by_id = (struct tmk_by_id){0};
 }
 
 struct names {
