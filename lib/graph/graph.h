@@ -272,6 +272,9 @@ const char *tmk_node_string(const struct tmk_node *node, const char *name, const
 const int64_t *tmk_node_ints(const struct tmk_node *node, const char *name, size_t *n);
 const float *tmk_node_floats(const struct tmk_node *node, const char *name, size_t *n);
 
+/* The place of the input with this name of `len` bytes; -1: there is none. */
+int32_t tmk_graph_input_named(const struct tmk_graph *graph, const char *name, size_t len);
+
 bool tmk_node_is(const struct tmk_node *node, const char *domain, const char *op);
 bool tmk_node_is_observer(const struct tmk_node *node);
 /* For messages: the value's name in the model, also where an observer has taken it over. Valid as

@@ -47,6 +47,13 @@ const float *tmk_node_floats(const struct tmk_node *node, const char *name, size
     return attr ? attr->floats : NULL;
 }
 
+int32_t tmk_graph_input_named(const struct tmk_graph *graph, const char *name, size_t len) {
+    for (uint32_t i = 0; i < graph->n_inputs; i++)
+        if (strlen(graph->inputs[i]->name) == len && memcmp(graph->inputs[i]->name, name, len) == 0)
+            return (int32_t)i;
+    return -1;
+}
+
 bool tmk_node_is(const struct tmk_node *node, const char *domain, const char *op) {
     return strcmp(node->op, op) == 0 && strcmp(node->domain, domain) == 0;
 }

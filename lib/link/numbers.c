@@ -202,13 +202,6 @@ enum { SAMPLES = 16 };
 
 /* ---- both sides' numbers ---- */
 
-static bool has_input(const struct tmk_graph *graph, const char *name) {
-    for (uint32_t i = 0; i < graph->n_inputs; i++)
-        if (strcmp(graph->inputs[i]->name, name) == 0)
-            return true;
-    return false;
-}
-
 /* A copy whose inputs are called as the original's, so that data finds them. By position where
  * names differ. */
 static enum tmk_status with_inputs_of(const struct tmk_graph *original,
@@ -219,8 +212,10 @@ static enum tmk_status with_inputs_of(const struct tmk_graph *original,
     out->graph = NULL;
     TMK_TRY(tmk_original(model, &out->graph, diag));
     struct tmk_graph *graph = out->graph;
-    for (uint32_t i = 0; i < graph->n_inputs; i++)
-        alike = alike && has_input(original, graph->inputs[i]->name);
+    for (uint32_t i = 0; i < graph->n_inputs; i++) {
+        const char *name = graph->inputs[i]->name;
+        alike = alike && tmk_graph_input_named(original, name, strlen(name)) >= 0;
+    }
     if (alike)
         return TMK_OK;
     if (graph->n_inputs != original->n_inputs)

@@ -158,10 +158,7 @@ struct verifying {
 };
 
 static int32_t input_named(const struct tmk_graph *graph, const char *name) {
-    for (uint32_t i = 0; name && i < graph->n_inputs; i++)
-        if (strcmp(graph->inputs[i]->name, name) == 0)
-            return (int32_t)i;
-    return -1;
+    return name ? tmk_graph_input_named(graph, name, strlen(name)) : -1;
 }
 
 static bool all_named(const struct tmk_graph *graph, const struct files *files) {
