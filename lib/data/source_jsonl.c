@@ -14,6 +14,7 @@
 #include "data/kind.h"
 #include "data/role.h"
 #include "tensor/elements.h"
+#include "tensor/shape.h"
 
 struct line {
     const char *text;
@@ -154,12 +155,8 @@ static enum tmk_status make_nested(const cJSON *item, const struct tmk_source_in
     TMK_TRY(measure_nested(item, &shape, diag));
     TMK_TRY(tmk_tensor_init(out, want->dtype, &shape, diag));
     TMK_TRY(fill_nested(item, out, 0, &at, diag));
-    if (want->has_shape && want->shape.rank == shape.rank + 1) {
-        memmove(shape.dim + 1, shape.dim, (size_t)shape.rank * sizeof *shape.dim);
-        shape.dim[0] = 1;
-        shape.rank++;
-        out->shape = shape;
-    }
+    if (want->has_shape && want->shape.rank == shape.rank + 1)
+        tmk_shape_insert(&out->shape, 0, 1);
     return TMK_OK;
 }
 

@@ -19,6 +19,7 @@
 #include "base/size.h"
 #include "data/kind.h"
 #include "data/npy.h"
+#include "tensor/shape.h"
 
 enum {
     MOST_WAITING = 4096, /* records that one input may be ahead of another */
@@ -163,11 +164,8 @@ static enum tmk_status check_entry(const struct tmk_source *source, uint32_t arr
         line->single = whole || !shape->rank || (want->has_shape && shape->rank < want->shape.rank);
     if (line->single && shape->rank == TMK_MAX_RANK)
         return tmk_fail(diag, TMK_SHAPE, "has too many axes");
-    if (line->single) {
-        memmove(shape->dim + 1, shape->dim, (size_t)shape->rank * sizeof shape->dim[0]);
-        shape->dim[0] = 1;
-        shape->rank++;
-    }
+    if (line->single)
+        tmk_shape_insert(shape, 0, 1);
     if (want)
         *is = (struct tmk_source_array){.name = want->input,
                                         .entries = whole,

@@ -27,7 +27,7 @@ static enum tmk_status look_inside(const struct tmk_feed *feed, uint32_t input,
     if (__builtin_mul_overflow(array->n_entries, bound->inner, &array->n_entries))
         return tmk_fail(diag, TMK_RANGE, "%s: more samples than can be counted",
                         tmk_source_info(feed->sources[bound->source])->path);
-    tmk_shape_drop_first(&array->shape);
+    tmk_shape_drop(&array->shape, 0);
     return TMK_OK;
 }
 

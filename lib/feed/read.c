@@ -43,7 +43,7 @@ static enum tmk_status read_entries(struct tmk_feed *feed, struct feed_bound *bo
             struct tmk_tensor whole = {0};
             TMK_TRY(tmk_source_read(feed->sources[bound->source], bound->array,
                                     first / bound->inner, 1, &whole, diag));
-            tmk_shape_drop_first(&whole.shape);
+            tmk_shape_drop(&whole.shape, 0);
             tmk_tensor_finish(&bound->kept);
             bound->kept = whole;
             bound->kept_first = first - at;
@@ -88,7 +88,7 @@ enum tmk_status tmk_feed_read_first(struct tmk_feed *feed, uint32_t input, struc
         return tmk_fail(diag, TMK_SHAPE, "%s: holds nothing for '%s'",
                         info_of(feed, &feed->bound[input])->path, feed->graph->inputs[input]->name);
     if (feed->bound[input].cut == CUT_ENTRIES)
-        tmk_shape_drop_first(&tensor.shape);
+        tmk_shape_drop(&tensor.shape, 0);
     *out = tensor;
     return TMK_OK;
 }
@@ -161,7 +161,7 @@ enum tmk_status tmk_feed_read(struct tmk_feed *feed, uint64_t first, uint64_t co
         status = even_out(feed, &batch, diag);
     for (uint32_t i = 0; status == TMK_OK && i < batch.n_inputs; i++)
         if (feed->bound[i].cut == CUT_ENTRIES && !feed->bound[i].fed_back)
-            tmk_shape_drop_first(&batch.inputs[i].shape);
+            tmk_shape_drop(&batch.inputs[i].shape, 0);
     if (status == TMK_OK && batch.samples)
         status = tmk_feed_make_empty(feed, &batch, diag);
     batch.continues_sequence = tmk_feed_continues_sequence(feed, first);

@@ -155,7 +155,7 @@ static enum tmk_status read_array(const struct dump *dump, uint32_t array,
         struct tmk_tensor entry;
         TMK_TRY(tmk_source_read(dump->source, array, batch * step, step, &entry, diag));
         if (is_stacked(t, &entry))
-            tmk_shape_drop_first(&entry.shape);
+            tmk_shape_drop(&entry.shape, 0);
         enum tmk_status status = tmk_signature_add(out, t->id, batch, &entry, diag);
         tmk_tensor_finish(&entry);
         TMK_TRY(status);

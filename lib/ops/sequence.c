@@ -213,11 +213,8 @@ static enum tmk_status cut_part(const struct cutting *c, int64_t begin, int64_t 
     const struct tmk_shape *whole = &c->in->shape;
     struct tmk_shape shape = *whole;
     shape.dim[c->axis] = length;
-    if (!c->keep_axis) {
-        memmove(&shape.dim[c->axis], &shape.dim[c->axis + 1],
-                (size_t)(shape.rank - c->axis - 1) * sizeof shape.dim[0]);
-        shape.rank--;
-    }
+    if (!c->keep_axis)
+        tmk_shape_drop(&shape, c->axis);
     TMK_TRY(tmk_tensor_init(out, c->in->dtype, &shape, c->run->diag));
     if (!tmk_tensor_bytes(out))
         return TMK_OK;
@@ -280,10 +277,7 @@ static enum tmk_status add_axis(const struct tmk_node *node, struct tmk_shape *s
     if (shape->rank == TMK_MAX_RANK)
         return tmk_fail(diag, TMK_SHAPE, "too many axes to stack on another");
     TMK_TRY(tmk_axis(tmk_node_int(node, "axis", 0), shape->rank + 1, &axis, diag));
-    memmove(&shape->dim[axis + 1], &shape->dim[axis],
-            (size_t)(shape->rank - axis) * sizeof shape->dim[0]);
-    shape->dim[axis] = 1;
-    shape->rank++;
+    tmk_shape_insert(shape, axis, 1);
     return TMK_OK;
 }
 

@@ -18,18 +18,40 @@ enum tmk_status tmk_tensor_keep(struct tmk_tensor *out, const struct tmk_tensor 
     return TMK_OK;
 }
 
-enum tmk_status tmk_stack_push(struct tmk_stack *stack, const struct tmk_tensor *tensor,
-                               struct tmk_diag *diag) {
+enum tmk_status tmk_items_add(struct tmk_items *items, const struct tmk_tensor *tensor,
+                              struct tmk_diag *diag) {
     TMK_TRY(tmk_want_tensor(tensor, "what its graph makes to be stacked", diag));
-    if (!stack->n) {
-        stack->dtype = tensor->dtype;
-        stack->shape = tensor->shape;
-    } else if (stack->dtype != tensor->dtype || !tmk_shape_equal(&stack->shape, &tensor->shape)) {
+    if (!items->n++) {
+        items->dtype = tensor->dtype;
+        items->shape = tensor->shape;
+    } else if (items->dtype != tensor->dtype || !tmk_shape_equal(&items->shape, &tensor->shape)) {
         return tmk_fail(diag, TMK_SHAPE,
                         "its graph made %s%s and then %s%s where equal ones are stacked",
-                        tmk_dtype_name(stack->dtype), TMK_SHAPE_TEXT(&stack->shape),
+                        tmk_dtype_name(items->dtype), TMK_SHAPE_TEXT(&items->shape),
                         tmk_dtype_name(tensor->dtype), TMK_SHAPE_TEXT(&tensor->shape));
     }
+    return TMK_OK;
+}
+
+enum tmk_status tmk_items_end(struct tmk_items *items, const struct tmk_type *type,
+                              struct tmk_diag *diag) {
+    if (items->n)
+        return TMK_OK;
+    if (!tmk_dtype_size(type->dtype) || !type->has_shape)
+        return tmk_fail(diag, TMK_SHAPE,
+                        "its graph never ran, and the type of what it would have made is not "
+                        "declared");
+    items->dtype = type->dtype;
+    items->shape = type->shape;
+    for (int32_t k = 0; k < items->shape.rank; k++)
+        if (items->shape.dim[k] < 0)
+            items->shape.dim[k] = 0;
+    return TMK_OK;
+}
+
+enum tmk_status tmk_stack_push(struct tmk_stack *stack, const struct tmk_tensor *tensor,
+                               struct tmk_diag *diag) {
+    TMK_TRY(tmk_items_add(&stack->items, tensor, diag));
     size_t bytes = tmk_tensor_bytes(tensor), need;
     TMK_TRY_ALLOC(tmk_add_size(stack->used, bytes, &need), diag);
     if (need > stack->size) {
@@ -38,57 +60,40 @@ enum tmk_status tmk_stack_push(struct tmk_stack *stack, const struct tmk_tensor 
         }
         unsigned char *grown = size >= need ? tmk_memory_resized(stack->bytes, size) : NULL;
         if (!grown)
-            return tmk_memory_fail(diag, size, "what is stacked of %zu iterations", stack->n + 1);
+            return tmk_memory_fail(diag, size, "what is stacked of %zu iterations", stack->items.n);
         stack->bytes = grown;
         stack->size = size;
     }
     if (bytes)
         memcpy(stack->bytes + stack->used, tensor->data, bytes);
     stack->used = need;
-    stack->n++;
-    return TMK_OK;
-}
-
-static enum tmk_status empty_type(struct tmk_stack *stack, const struct tmk_type *type,
-                                  struct tmk_diag *diag) {
-    if (!tmk_dtype_size(type->dtype) || !type->has_shape)
-        return tmk_fail(diag, TMK_SHAPE,
-                        "its graph never ran, and the type of what it would have "
-                        "made is not declared");
-    stack->dtype = type->dtype;
-    stack->shape = type->shape;
-    for (int32_t k = 0; k < stack->shape.rank; k++)
-        if (stack->shape.dim[k] < 0)
-            stack->shape.dim[k] = 0;
     return TMK_OK;
 }
 
 enum tmk_status tmk_stack_finish_into(struct tmk_stack *stack, struct tmk_run *run, uint32_t i,
                                       const struct tmk_type *type, int64_t axis, bool reversed) {
     struct tmk_tensor *out = tmk_run_out(run, i);
+    struct tmk_items *items = &stack->items;
     int32_t at;
     if (!out)
         return TMK_OK;
-    if (!stack->n)
-        TMK_TRY(empty_type(stack, type, run->diag));
-    struct tmk_shape shape = stack->shape;
+    TMK_TRY(tmk_items_end(items, type, run->diag));
+    struct tmk_shape shape = items->shape;
     if (shape.rank == TMK_MAX_RANK)
         return tmk_fail(run->diag, TMK_SHAPE, "too many axes to stack on another");
     TMK_TRY(tmk_axis(axis, shape.rank + 1, &at, run->diag));
-    memmove(&shape.dim[at + 1], &shape.dim[at], (size_t)(shape.rank - at) * sizeof shape.dim[0]);
-    shape.dim[at] = (int64_t)stack->n;
-    shape.rank++;
-    TMK_TRY(tmk_run_alloc(run, i, stack->dtype, &shape));
+    tmk_shape_insert(&shape, at, (int64_t)items->n);
+    TMK_TRY(tmk_run_alloc(run, i, items->dtype, &shape));
     if (!stack->used)
         return TMK_OK;
     /* one tensor is [outer, inner]; slice t goes to [outer, t, inner] */
-    size_t outer = tmk_shape_product(&stack->shape, 0, at);
+    size_t outer = tmk_shape_product(&items->shape, 0, at);
     size_t inner =
-        tmk_shape_product(&stack->shape, at, stack->shape.rank) * tmk_dtype_size(stack->dtype);
-    for (size_t t = 0; t < stack->n; t++) {
-        size_t to = reversed ? stack->n - 1 - t : t;
+        tmk_shape_product(&items->shape, at, items->shape.rank) * tmk_dtype_size(items->dtype);
+    for (size_t t = 0; t < items->n; t++) {
+        size_t to = reversed ? items->n - 1 - t : t;
         for (size_t o = 0; o < outer; o++)
-            memcpy((unsigned char *)out->data + (o * stack->n + to) * inner,
+            memcpy((unsigned char *)out->data + (o * items->n + to) * inner,
                    stack->bytes + (t * outer + o) * inner, inner);
     }
     return TMK_OK;

@@ -21,20 +21,33 @@ enum tmk_status tmk_infer_nothing(struct tmk_infer *infer);
 TMK_NODISCARD enum tmk_status tmk_tensor_keep(struct tmk_tensor *out, const struct tmk_tensor *from,
                                               struct tmk_diag *diag);
 
-/* Tensors of one type and shape, one behind the other. Zero-initialised is empty. */
-struct tmk_stack {
+/* What a graph makes for one output time after time, to be stacked: tensors of one type and shape.
+ * Zero-initialised: there was none. */
+struct tmk_items {
     enum tmk_dtype dtype;
     struct tmk_shape shape; /* of one */
-    size_t n, used, size;
+    size_t n;
+};
+/* One more; the first decides on type and shape. TMK_SHAPE, TMK_TYPE when the tensor is unlike
+ * those before, or is none. */
+TMK_NODISCARD enum tmk_status tmk_items_add(struct tmk_items *items,
+                                            const struct tmk_tensor *tensor, struct tmk_diag *diag);
+/* Where there was none they are of this type; unknown dimensions are 0. */
+TMK_NODISCARD enum tmk_status tmk_items_end(struct tmk_items *items, const struct tmk_type *type,
+                                            struct tmk_diag *diag);
+
+/* Tensors of one type and shape, one behind the other. Zero-initialised is empty. */
+struct tmk_stack {
+    struct tmk_items items;
+    size_t used, size;
     unsigned char *bytes;
 };
 
-/* TMK_SHAPE, TMK_TYPE when the tensor is unlike those before, or is none. */
+/* As tmk_items_add. */
 TMK_NODISCARD enum tmk_status
 tmk_stack_push(struct tmk_stack *stack, const struct tmk_tensor *tensor, struct tmk_diag *diag);
 /* Makes output i of the stacked tensors, along a new axis (negative counts from the end), the last
- * one first when `reversed`. An empty stack makes a tensor of no slices, of the shape of `type`
- * (unknown dimensions are 0). */
+ * one first when `reversed`. An empty stack makes a tensor of no slices: tmk_items_end. */
 TMK_NODISCARD enum tmk_status tmk_stack_finish_into(struct tmk_stack *stack, struct tmk_run *run,
                                                     uint32_t i, const struct tmk_type *type,
                                                     int64_t axis, bool reversed);

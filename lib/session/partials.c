@@ -231,9 +231,7 @@ enum tmk_status tmk_gathered_tensor(const struct tmk_gathered *gathered, bool jo
     if (!join || !shape.rank) {
         if (shape.rank == TMK_MAX_RANK)
             return tmk_fail(diag, TMK_SHAPE, "'%s' has too many axes to stack", gathered->name);
-        memmove(shape.dim + 1, shape.dim, (size_t)shape.rank * sizeof shape.dim[0]);
-        shape.dim[0] = (int64_t)gathered->batches;
-        shape.rank++;
+        tmk_shape_insert(&shape, 0, (int64_t)gathered->batches);
     }
     tmk_tensor_borrow(out, gathered->dtype, &shape, gathered->bytes);
     return TMK_OK;

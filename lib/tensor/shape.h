@@ -17,11 +17,18 @@ static inline size_t tmk_shape_product(const struct tmk_shape *shape, int32_t fr
 /* tmk_shape_text, for the length of a block. */
 #define TMK_SHAPE_TEXT(shape) tmk_shape_text((shape), (char[256]){0}, 256)
 
-/* Leaves out the first of at least one dimension. */
-static inline void tmk_shape_drop_first(struct tmk_shape *shape) {
+/* Leaves out an axis. */
+static inline void tmk_shape_drop(struct tmk_shape *shape, int32_t axis) {
     shape->rank--;
-    for (int32_t i = 0; i < shape->rank; i++)
+    for (int32_t i = axis; i < shape->rank; i++)
         shape->dim[i] = shape->dim[i + 1];
+}
+
+/* Puts an axis there; there are less than TMK_MAX_RANK. */
+static inline void tmk_shape_insert(struct tmk_shape *shape, int32_t axis, int64_t dim) {
+    for (int32_t i = shape->rank++; i > axis; i--)
+        shape->dim[i] = shape->dim[i - 1];
+    shape->dim[axis] = dim;
 }
 
 /* By ranks, then by dimensions: -1, 0 or 1. */
