@@ -152,7 +152,7 @@ static enum tmk_status find_experts(const struct tmk_node *node, const struct tm
 }
 
 static enum tmk_status infer_experts(struct tmk_infer *infer) {
-    const bool quantized = infer->node->row->table;
+    const bool quantized = infer->node->row->variant;
     struct tmk_diag *diag = infer->diag;
     struct experts e;
     TMK_TRY(tmk_contrib_need(infer, quantized ? 5 : 4, "fc2_experts_weights"));
@@ -294,7 +294,7 @@ static enum tmk_status show_token(struct tmk_run *run, const struct experts *e, 
 }
 
 static enum tmk_status run_experts(struct tmk_run *run) {
-    const bool quantized = run->node->row->table;
+    const bool quantized = run->node->row->variant;
     struct tmk_tensor *out = tmk_run_out(run, 0);
     struct experts e;
     struct scratch s;
@@ -358,6 +358,6 @@ const struct tmk_op tmk_ops_contrib_experts[] = {
      .attrs = SHARED_ATTRS " accuracy_level:int block_size:int expert_weight_bits:int "
                            "fc1_expert_weight_bits:int fc2_expert_weight_bits:int "
                            "fc3_expert_weight_bits:int quant_type:string weights_prepacked:int",
-     .table = "quantized", .inner = EXPERTS_INNER, .infer = infer_experts, .run = run_experts,
-     .cost = cost_experts},
+     .variant = true /* quantized */, .inner = EXPERTS_INNER, .infer = infer_experts,
+     .run = run_experts, .cost = cost_experts},
     {NULL}};

@@ -77,7 +77,7 @@ static enum tmk_status infer_binary(struct tmk_infer *infer) {
 }
 
 static enum tmk_status run_binary(struct tmk_run *run) {
-    const bool multiply = run->node->row->table;
+    const bool multiply = run->node->row->variant;
     const struct tmk_tensor *a = run->in[IN_A], *b = run->in[IN_B];
     struct tmk_tensor *c = tmk_run_out(run, 0);
     struct tmk_q8 qa = tmk_q8_of(run, IN_A_SCALE), qb = tmk_q8_of(run, IN_B_SCALE),
@@ -318,7 +318,7 @@ const struct tmk_op tmk_ops_contrib_qlinear[] = {
     {TMK_OP_CONTRIB("QLinearAdd"), TMK_OP_COUNTS(2, 8, 1, 1), .channel = TMK_CHANNEL_INHERIT,
      .infer = infer_binary, .run = run_binary},
     {TMK_OP_CONTRIB("QLinearMul"), TMK_OP_COUNTS(2, 8, 1, 1), .channel = TMK_CHANNEL_INHERIT,
-     .table = "multiplies", .infer = infer_binary, .run = run_binary},
+     .variant = true /* multiplies */, .infer = infer_binary, .run = run_binary},
     {TMK_OP_CONTRIB("QLinearSigmoid"), TMK_OP_COUNTS(2, 5, 1, 1), .flags = TMK_OP_INPLACE,
      .channel = TMK_CHANNEL_INHERIT, .infer = infer_unary, .run = run_sigmoid},
     {TMK_OP_CONTRIB("QLinearLeakyRelu"), TMK_OP_COUNTS(2, 5, 1, 1), .flags = TMK_OP_INPLACE,

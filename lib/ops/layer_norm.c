@@ -123,7 +123,7 @@ static enum tmk_status run_layer_norm(struct tmk_run *run) {
         .scale = run->in[1],
         .bias = tmk_run_in(run, 2),
         .epsilon = (double)tmk_node_float(run->node, "epsilon", 1e-5f),
-        .centred = !run->node->row->table,
+        .centred = !run->node->row->variant,
         .y = tmk_run_elements(run, 0),
         .means = tmk_run_elements(run, 1),
         .inverses = tmk_run_elements(run, 2),
@@ -262,7 +262,7 @@ struct table {
 
 /* Weights are in codes. */
 static bool is_coded(const struct tmk_node *node) {
-    return node->row->table != NULL;
+    return node->row->variant;
 }
 
 static void list_tables(const struct tmk_node *node, const struct tmk_tensor *const *in, uint32_t n,
@@ -426,7 +426,6 @@ static enum tmk_status run_embed(struct tmk_run *run) {
 /* ---- rows ---- */
 
 static const char simplified_attrs[] = "axis:int epsilon:float stash_type:int";
-static const bool in_codes = true;
 static const char skip_attrs[] = "epsilon:float";
 
 const struct tmk_op tmk_ops_layer_norm[] = {
@@ -439,7 +438,7 @@ const struct tmk_op tmk_ops_layer_norm[] = {
      .run = run_layer_norm},
     {TMK_OP_ONNX("RMSNormalization", 23, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 1),
      .flags = TMK_OP_INPLACE, .channel = TMK_CHANNEL_LAST, .attrs = layer_norm_attrs,
-     .table = "takes no mean off", .infer = infer_layer_norm, .run = run_layer_norm},
+     .variant = true /* no mean is taken off */, .infer = infer_layer_norm, .run = run_layer_norm},
     {TMK_OP_ONNX("SimplifiedLayerNormalization", 1, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 2),
      .flags = TMK_OP_INPLACE, .channel = TMK_CHANNEL_LAST, .attrs = simplified_attrs,
      .infer = infer_simplified, .run = run_simplified},
@@ -456,6 +455,6 @@ const struct tmk_op tmk_ops_layer_norm[] = {
      .channel = TMK_CHANNEL_LAST, .attrs = "epsilon:float mask_index_type:int",
      .inner = "embedding_sum:2", .infer = infer_embed, .run = run_embed},
     {TMK_OP_CONTRIB("QEmbedLayerNormalization"), TMK_OP_COUNTS(1, 18, 1, 2), .flags = TMK_OP_CHECKS,
-     .channel = TMK_CHANNEL_LAST, .attrs = "epsilon:float", .table = &in_codes,
+     .channel = TMK_CHANNEL_LAST, .attrs = "epsilon:float", .variant = true /* in codes */,
      .infer = infer_embed, .run = run_embed},
     {NULL}};

@@ -15,9 +15,6 @@
 
 enum { QUERY, KEY, VALUE, PAST, DECAY, BETA, INPUTS };
 
-/* What may share: states a query head (inverse grouping). */
-static const bool inverse = true;
-
 /* [batch, tokens, heads * each] with each >= 1, or TMK_SHAPE. */
 static enum tmk_status want_packed(const struct tmk_tensor *tensor, const struct tmk_shape *like,
                                    int64_t heads, const char *what, struct tmk_diag *diag) {
@@ -63,7 +60,7 @@ static enum tmk_status read_recurrence(const struct tmk_node *node,
             heads = tmk_node_int(node, "kv_num_heads", 0);
     struct tmk_recurrent_heads r = {0};
     TMK_TRY(tmk_read_update_rule(node, &r, diag));
-    const bool may_share = node->row->table != NULL;
+    const bool may_share = node->row->variant;
     if (query_heads < 1 || heads < 1 || query_heads > INT32_MAX || heads > INT32_MAX ||
         (query_heads % heads != 0 && !(may_share && heads % query_heads == 0)))
         return tmk_fail(diag, TMK_RANGE, "%lld query heads for %lld heads of keys and values",
@@ -260,8 +257,9 @@ const struct tmk_op tmk_ops_linear_attention[] = {
      .channel = TMK_CHANNEL_LAST, .attrs = TMK_LINEAR_ATTRS, .infer = infer_attention,
      .run = run_attention, .cost = linear_cost},
     {TMK_OP_CONTRIB("LinearAttention"), TMK_OP_COUNTS(3, 6, 2, 2), .channel = TMK_CHANNEL_LAST,
-     .table = &inverse, .attrs = TMK_LINEAR_ATTRS " state_window:int", .infer = infer_attention,
-     .run = run_attention, .cost = linear_cost},
+     .variant = true /* states may share a query head */,
+     .attrs = TMK_LINEAR_ATTRS " state_window:int", .infer = infer_attention, .run = run_attention,
+     .cost = linear_cost},
     {TMK_OP_CONTRIB("LinearAttentionGate"), TMK_OP_COUNTS(3, 4, 1, 2), .channel = TMK_CHANNEL_LAST,
      .infer = infer_gate, .run = run_gate},
     {NULL}};

@@ -175,10 +175,11 @@ static enum tmk_status run_labels(struct tmk_run *run) {
     const struct tmk_tensor *x = run->in[0];
     struct tmk_tensor *y = tmk_run_out(run, 0);
     struct labels l;
+    const bool nan_is_a_key = run->node->row->variant;
     TMK_TRY(find_labels(run->node, &l, run->diag));
     for (size_t i = 0, n = tmk_tensor_count(x); y && i < n; i++) {
         size_t k = 0;
-        while (k < l.keys.n && !is_number(x, i, &l.keys, k, run->node->row->table))
+        while (k < l.keys.n && !is_number(x, i, &l.keys, k, nan_is_a_key))
             k++;
         if (l.values.ints)
             ((int64_t *)y->data)[i] = k < l.keys.n ? l.values.ints[k] : l.other_int;
@@ -271,7 +272,8 @@ const struct tmk_op tmk_ops_ml_encode[] = {
      .attrs = LABEL_ATTRS, .infer = infer_labels, .run = run_labels, .cost = cost_lists},
     {TMK_OP_KEY(TMK_DOMAIN_ML, "LabelEncoder", 4, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
      .attrs = LABEL_ATTRS " default_tensor:tensor keys_tensor:tensor values_tensor:tensor",
-     .table = "NaN is a key", .infer = infer_labels, .run = run_labels, .cost = cost_lists},
+     .variant = true /* NaN is a key */, .infer = infer_labels, .run = run_labels,
+     .cost = cost_lists},
     {TMK_OP_KEY(TMK_DOMAIN_ML, "FeatureVectorizer", 1, INT32_MAX),
      TMK_OP_COUNTS(1, TMK_VARIADIC, 1, 1), .attrs = "inputdimensions:ints!",
      .infer = infer_vectorizer, .run = run_vectorizer},

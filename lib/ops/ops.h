@@ -113,8 +113,10 @@ struct tmk_op {
     const char *inner;
     /* A node has this one (of `inner`); NULL: every node has all. */
     bool (*has_inner)(const struct tmk_node *node, uint32_t output);
-    /* What the row's infer and run read, where rows that differ in it share them. */
+    /* What the row's infer and run read, where rows that differ in it share them; and the same
+     * where a yes or no tells them apart. */
     const void *table;
+    bool variant;
     /* May assume: n_in, n_out within limits, required inputs present, attributes of the right kind.
      * Checks everything else of shapes, dtypes and attribute values (they are hostile). */
     enum tmk_status (*infer)(struct tmk_infer *infer);

@@ -52,7 +52,7 @@ static double log_sum(const float *x, size_t classes, size_t step) {
 }
 
 static enum tmk_status run_loss(struct tmk_run *run) {
-    const bool softmax = run->node->row->table;
+    const bool softmax = run->node->row->variant;
     const struct tmk_tensor *x = run->in[0], *target = run->in[1], *weight = tmk_run_in(run, 2);
     struct tmk_tensor *loss = tmk_run_out(run, 0), *log_prob = tmk_run_out(run, 1);
     size_t batch = (size_t)x->shape.dim[0], classes = (size_t)x->shape.dim[1],
@@ -231,7 +231,7 @@ const struct tmk_op tmk_ops_training[] = {
     {TMK_OP_ONNX("NegativeLogLikelihoodLoss", 12, INT32_MAX), TMK_OP_COUNTS(2, 3, 1, 1),
      .attrs = loss_attrs, .infer = infer_loss, .run = run_loss},
     {TMK_OP_ONNX("SoftmaxCrossEntropyLoss", 12, INT32_MAX), TMK_OP_COUNTS(2, 3, 1, 2),
-     .table = "softmax", .attrs = loss_attrs, .infer = infer_loss, .run = run_loss},
+     .variant = true /* softmax */, .attrs = loss_attrs, .infer = infer_loss, .run = run_loss},
     {TMK_OP_KEY(DOMAIN_TRAINING, "Adagrad", 1, INT32_MAX),
      TMK_OP_COUNTS(4 + (1), TMK_VARIADIC, 1 + (1), TMK_VARIADIC),
      .attrs = "decay_factor:float epsilon:float norm_coefficient:float", .infer = infer_step,

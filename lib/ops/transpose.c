@@ -100,7 +100,7 @@ static enum tmk_status infer_space_to_depth(struct tmk_infer *infer) {
 }
 
 static enum tmk_status rearrange_blocks(struct tmk_run *run) {
-    const bool to_space = run->node->row->table;
+    const bool to_space = run->node->row->variant;
     const struct tmk_shape *space = to_space ? &run->out[0]->shape : &run->in[0]->shape;
     int64_t b = tmk_node_int(run->node, "blocksize", 1), c = space->dim[1], h = space->dim[2] / b,
             w = space->dim[3] / b, plane = h * w;
@@ -126,10 +126,10 @@ const struct tmk_op tmk_ops_transpose[] = {
     {TMK_OP_ONNX("Transpose", 1, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1), .attrs = "perm:ints",
      .infer = transpose_infer, .run = transpose_run},
     {TMK_OP_ONNX("DepthToSpace", 1, 10), TMK_OP_COUNTS(1, 1, 1, 1), .channel = TMK_CHANNEL_AXIS1,
-     .attrs = depth_space_attrs, .table = "to space", .infer = infer_depth_to_space,
+     .attrs = depth_space_attrs, .variant = true /* to space */, .infer = infer_depth_to_space,
      .run = rearrange_blocks},
     {TMK_OP_ONNX("DepthToSpace", 11, INT32_MAX), TMK_OP_COUNTS(1, 1, 1, 1),
-     .channel = TMK_CHANNEL_AXIS1, .attrs = attrs_mode, .table = "to space",
+     .channel = TMK_CHANNEL_AXIS1, .attrs = attrs_mode, .variant = true /* to space */,
      .infer = infer_depth_to_space, .run = rearrange_blocks},
     {TMK_OP_ONNX("SpaceToDepth", 1, 27), TMK_OP_COUNTS(1, 1, 1, 1), .channel = TMK_CHANNEL_AXIS1,
      .attrs = depth_space_attrs, .infer = infer_space_to_depth, .run = rearrange_blocks},
