@@ -276,13 +276,12 @@ enum tmk_status tmk_integer_node(struct tmk_integer *g, const char *domain, cons
     return tmk_ptrmap_put(&g->rewritten, *out, *out) ? TMK_OK : tmk_nomem(g->diag);
 }
 
-enum tmk_status tmk_integer_plain_node(struct tmk_integer *g, const char *op, int64_t version,
-                                       struct tmk_value *a, struct tmk_value *b, const char *name,
-                                       const char *suffix, struct tmk_value **out) {
+enum tmk_status tmk_integer_plain_node(struct tmk_integer *g, const char *op, struct tmk_value *a,
+                                       struct tmk_value *b, const char *name, const char *suffix,
+                                       struct tmk_value **out) {
     struct tmk_value *const inputs[] = {a, b};
     struct tmk_node *node = NULL;
-    TMK_TRY(
-        tmk_integer_node(g, TMK_DOMAIN_ONNX, op, version, inputs, b ? 2 : 1, name, suffix, &node));
+    TMK_TRY(tmk_integer_node(g, TMK_DOMAIN_ONNX, op, 13, inputs, b ? 2 : 1, name, suffix, &node));
     *out = node->outputs[0];
     return TMK_OK;
 }
@@ -349,7 +348,7 @@ enum tmk_status tmk_integer_centred(struct tmk_integer *g, struct tmk_value *cod
         return TMK_OK;
     TMK_TRY(
         tmk_integer_constant(g, TMK_INT32, NULL, encoding->zero_point, name, "_zero_int32", &zero));
-    return tmk_integer_plain_node(g, "Sub", 13, *out, zero, name, "_centred", out);
+    return tmk_integer_plain_node(g, "Sub", *out, zero, name, "_centred", out);
 }
 
 /* Multipliers, shifts and float numbers as inputs 1 to 3 of a Requantize. */
@@ -403,13 +402,12 @@ enum tmk_status tmk_integer_requantize(struct tmk_integer *g, struct tmk_value *
 
 enum tmk_status tmk_integer_dequantize(struct tmk_integer *g, struct tmk_value *x, uint32_t n,
                                        const float *scale, int32_t axis, struct tmk_value *zero,
-                                       const char *name, const char *suffix,
-                                       struct tmk_value **out) {
+                                       const char *name, struct tmk_value **out) {
     struct tmk_value *inputs[3] = {x, NULL, zero};
     struct tmk_node *node = NULL;
     TMK_TRY(tmk_integer_floats(g, n, scale, name, "_scale", &inputs[1]));
     TMK_TRY(tmk_integer_node(g, TMK_DOMAIN_ONNX, "DequantizeLinear", 21, inputs, zero ? 3 : 2, name,
-                             suffix, &node));
+                             "_dequantized", &node));
     if (n > 1)
         TMK_TRY(tmk_node_set_int(node, "axis", axis, g->diag));
     *out = node->outputs[0];

@@ -93,11 +93,11 @@ TMK_NODISCARD enum tmk_status tmk_integer_node(struct tmk_integer *g, const char
                                                struct tmk_value *const *inputs, uint32_t n_inputs,
                                                const char *name, const char *suffix,
                                                struct tmk_node **out);
-/* The same of ONNX's domain, without attributes. */
+/* The same of ONNX's domain as of operator set 13, without attributes; b may be NULL. */
 TMK_NODISCARD enum tmk_status tmk_integer_plain_node(struct tmk_integer *g, const char *op,
-                                                     int64_t version, struct tmk_value *a,
-                                                     struct tmk_value *b, const char *name,
-                                                     const char *suffix, struct tmk_value **out);
+                                                     struct tmk_value *a, struct tmk_value *b,
+                                                     const char *name, const char *suffix,
+                                                     struct tmk_value **out);
 TMK_NODISCARD enum tmk_status tmk_integer_set_ints(struct tmk_integer *g, struct tmk_node *node,
                                                    const char *name, const int64_t *values,
                                                    size_t n);
@@ -128,7 +128,7 @@ TMK_NODISCARD enum tmk_status tmk_integer_requantize(struct tmk_integer *g, stru
 TMK_NODISCARD enum tmk_status tmk_integer_dequantize(struct tmk_integer *g, struct tmk_value *x,
                                                      uint32_t n, const float *scale, int32_t axis,
                                                      struct tmk_value *zero, const char *name,
-                                                     const char *suffix, struct tmk_value **out);
+                                                     struct tmk_value **out);
 
 /* ---- what becomes of results ---- */
 

@@ -80,7 +80,7 @@ static enum tmk_status convert_sum(struct tmk_integer *g, struct tmk_node *node,
         ldexp(fmax((double)e[0]->scale[0], (double)e[1]->scale[0]), -(28 - (int)bits));
     TMK_TRY(to_scale(g, node->inputs[0], e[0], unit, "_left", &a));
     TMK_TRY(to_scale(g, node->inputs[1], e[1], unit, "_right", &b));
-    TMK_TRY(tmk_integer_plain_node(g, op, 13, a, b, node->outputs[0]->name, "_sum", &sum));
+    TMK_TRY(tmk_integer_plain_node(g, op, a, b, node->outputs[0]->name, "_sum", &sum));
     return finish_sum(g, node, sum, 1, &unit, 0);
 }
 
@@ -105,7 +105,7 @@ enum tmk_status tmk_integer_mul(struct tmk_integer *g, struct tmk_node *node) {
         TMK_TRY(tmk_integer_codes_of(g, node->inputs[i], e[i], &centred[i]));
         TMK_TRY(tmk_integer_centred(g, centred[i], e[i], node->inputs[i]->name, &centred[i]));
     }
-    TMK_TRY(tmk_integer_plain_node(g, "Mul", 13, centred[0], centred[1], node->outputs[0]->name,
+    TMK_TRY(tmk_integer_plain_node(g, "Mul", centred[0], centred[1], node->outputs[0]->name,
                                    "_product", &sum));
     const double unit = (double)e[0]->scale[0] * (double)e[1]->scale[0];
     return finish_sum(g, node, sum, 1, &unit, 0);
@@ -214,8 +214,8 @@ enum tmk_status tmk_integer_batch_norm(struct tmk_integer *g, struct tmk_node *n
     TMK_TRY(to_integers(g, &affine, x, rank, name, terms, unit));
     TMK_TRY(tmk_integer_codes_of(g, node->inputs[0], x, &sum));
     TMK_TRY(tmk_integer_centred(g, sum, x, node->inputs[0]->name, &sum));
-    TMK_TRY(tmk_integer_plain_node(g, "Mul", 13, sum, terms[0], name, "_scaled", &sum));
-    TMK_TRY(tmk_integer_plain_node(g, "Add", 13, sum, terms[1], name, "_shifted", &sum));
+    TMK_TRY(tmk_integer_plain_node(g, "Mul", sum, terms[0], name, "_scaled", &sum));
+    TMK_TRY(tmk_integer_plain_node(g, "Add", sum, terms[1], name, "_shifted", &sum));
     return finish_sum(g, node, sum, affine.n, unit, 1);
 }
 
@@ -250,7 +250,7 @@ static enum tmk_status finish_mean(struct tmk_integer *g, const struct mean *m,
         const int32_t factor = (int32_t)rint(ldexp(1, FACTOR_BITS) / (double)m->count);
         struct tmk_value *constant = NULL;
         TMK_TRY(tmk_integer_constant(g, TMK_INT32, NULL, &factor, name, "_factor", &constant));
-        TMK_TRY(tmk_integer_plain_node(g, "Mul", 13, sum, constant, name, "_scaled", &sum));
+        TMK_TRY(tmk_integer_plain_node(g, "Mul", sum, constant, name, "_scaled", &sum));
         real = ldexp((double)m->x->scale[0] / (double)m->y->scale[0], -FACTOR_BITS);
     }
     TMK_TRY(tmk_integer_requantize(g, sum, &rescale, m->y, lowest, highest,

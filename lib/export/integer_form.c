@@ -187,7 +187,7 @@ static enum tmk_status dequantize_codes(struct tmk_integer *g, struct tmk_codes 
     } else if (!codes->real) {
         TMK_TRY(tmk_integer_zero(g, e, name, &zero));
         TMK_TRY(tmk_integer_dequantize(g, codes->value, e->n, e->scale, e->axis, zero, name,
-                                       "_dequantized", &codes->real));
+                                       &codes->real));
     }
     *out = codes->real;
     return TMK_OK;

@@ -32,12 +32,12 @@ static enum tmk_status set_codes(struct tmk_integer *g, struct tmk_value *result
     return tmk_integer_made(g, result, codes, to);
 }
 
-/* The encoding of operand i, and of the result if it has one, are supported by integer
+/* The encoding of the first operand, and of the result if it has one, are supported by integer
  * arithmetic. */
 static const struct tmk_encoding *plain_encoding(struct tmk_integer *g, const struct tmk_node *node,
-                                                 uint32_t i, uint32_t bits) {
+                                                 uint32_t bits) {
     const struct tmk_encoding *x =
-        tmk_integer_plain(g, node->inputs[i], node, i, bits, "its input");
+        tmk_integer_plain(g, node->inputs[0], node, 0, bits, "its input");
     if (x && tmk_integer_encoding(g, node->outputs[0], NULL, 0) &&
         !tmk_integer_plain(g, node->outputs[0], NULL, 0, bits, "its result"))
         return NULL;
@@ -47,7 +47,7 @@ static const struct tmk_encoding *plain_encoding(struct tmk_integer *g, const st
 /* ---- Relu, Clip ---- */
 
 enum tmk_status tmk_integer_clip(struct tmk_integer *g, struct tmk_node *node) {
-    const struct tmk_encoding *x = plain_encoding(g, node, 0, 16);
+    const struct tmk_encoding *x = plain_encoding(g, node, 16);
     struct tmk_value *codes = NULL;
     float least, most;
     if (!x)
@@ -82,7 +82,7 @@ static enum tmk_status same_of_codes(struct tmk_integer *g, struct tmk_node *nod
 }
 
 static enum tmk_status move_codes(struct tmk_integer *g, struct tmk_node *node, uint32_t bits) {
-    const struct tmk_encoding *x = plain_encoding(g, node, 0, bits);
+    const struct tmk_encoding *x = plain_encoding(g, node, bits);
     struct tmk_node *made = NULL;
     if (!x)
         return TMK_OK;
@@ -100,7 +100,7 @@ static bool wants_more_than_one(const struct tmk_node *node) {
 
 /* Dropout takes float numbers only; outside of training it does nothing. */
 enum tmk_status tmk_integer_dropout(struct tmk_integer *g, struct tmk_node *node) {
-    const struct tmk_encoding *x = plain_encoding(g, node, 0, 16);
+    const struct tmk_encoding *x = plain_encoding(g, node, 16);
     struct tmk_value *codes = NULL;
     if (!x || wants_more_than_one(node))
         return x ? tmk_integer_stays(g, "its mask is wanted") : TMK_OK;
@@ -170,7 +170,7 @@ static bool pad_value(const struct tmk_node *node, float *out) {
 
 /* Modes other than constant repeat what is there; a constant becomes its code. */
 enum tmk_status tmk_integer_pad(struct tmk_integer *g, struct tmk_node *node) {
-    const struct tmk_encoding *x = plain_encoding(g, node, 0, 16);
+    const struct tmk_encoding *x = plain_encoding(g, node, 16);
     struct tmk_node *made = NULL;
     int32_t lowest, highest;
     float value;

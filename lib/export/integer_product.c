@@ -120,7 +120,7 @@ static enum tmk_status add_bias_codes(struct tmk_integer *g, const struct produc
         tmk_integer_constant(g, TMK_INT32, &shape, codes.data, p->result->name, "_bias", &bias);
     tmk_tensor_finish(&codes);
     TMK_TRY(status);
-    return tmk_integer_plain_node(g, "Add", 13, *sum, bias, p->result->name, "_biased", sum);
+    return tmk_integer_plain_node(g, "Add", *sum, bias, p->result->name, "_biased", sum);
 }
 
 static enum tmk_status finish_product(struct tmk_integer *g, struct product *p,
@@ -136,8 +136,7 @@ static enum tmk_status finish_product(struct tmk_integer *g, struct product *p,
     TMK_TRY(tmk_integer_tail(g, p->result, &tail));
     TMK_TRY(tmk_integer_replaced(g, p->node));
     if (!tail.encoding) {
-        TMK_TRY(tmk_integer_dequantize(g, sum, n, scale, p->axis, NULL, tail.result->name,
-                                       "_dequantized", &sum));
+        TMK_TRY(tmk_integer_dequantize(g, sum, n, scale, p->axis, NULL, tail.result->name, &sum));
         return tmk_integer_made_real(g, tail.result, sum);
     }
     for (uint32_t i = 0; i < n; i++) {

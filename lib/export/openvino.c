@@ -365,10 +365,10 @@ static bool reads_floats(const struct writing *w, const struct tmk_encoding *e,
  * Processors without VNNI add pairs of products of 8 bits in 16, which saturate: of 0 ... 255 times
  * -127 ... 127 two do. Codes of at most 64 never do. */
 
-/* The layer that makes the operand number `input` of another; NULL: there is none. */
-static const struct tmk_ir_layer *operand(const struct writing *w, uint64_t layer, uint64_t input) {
+/* The layer that makes the first operand of another; NULL: there is none. */
+static const struct tmk_ir_layer *operand(const struct writing *w, uint64_t layer) {
     for (size_t i = 0; i < w->ir.n_edges; i++)
-        if (w->ir.edges[i].to_layer == layer && w->ir.edges[i].to_port == input)
+        if (w->ir.edges[i].to_layer == layer && w->ir.edges[i].to_port == 0)
             return layer_by_id(w, w->ir.edges[i].from_layer);
     return NULL;
 }
@@ -381,14 +381,14 @@ static bool is_first(const struct writing *w, size_t port) {
     for (size_t i = 0; i < w->ir.n_edges; i++) {
         if (!is_from(w, &w->ir.edges[i], port) || w->ir.edges[i].to_port != 1)
             continue;
-        const struct tmk_ir_layer *at = operand(w, w->ir.edges[i].to_layer, 0);
+        const struct tmk_ir_layer *at = operand(w, w->ir.edges[i].to_layer);
         for (size_t steps = 0; at && steps < w->ir.n_layers; steps++) {
             if (strcmp(at->type, "Parameter") == 0)
                 return true;
             size_t k = 0;
             while (k < TMK_COUNT(passed) && strcmp(at->type, passed[k]) != 0)
                 k++;
-            at = k < TMK_COUNT(passed) ? operand(w, at->id, 0) : NULL;
+            at = k < TMK_COUNT(passed) ? operand(w, at->id) : NULL;
         }
     }
     return false;

@@ -152,21 +152,22 @@ static bool is_bias_already(const struct tmk_qdq *q, const struct tmk_value *val
 }
 
 /* The scale of a bias is that of one node's operands, so each node has its own. */
-static enum tmk_status mark_bias(struct tmk_qdq *q, struct tmk_node *node, uint32_t at) {
-    struct tmk_value *bias = input_at(node, at);
+static enum tmk_status mark_bias(struct tmk_qdq *q, struct tmk_node *node) {
+    enum { BIAS = 2 };
+    struct tmk_value *bias = input_at(node, BIAS);
     struct tmk_qdq_mark *made = NULL;
     if (!can_be_quantized(q, bias) || bias->kind != TMK_VALUE_INITIALIZER)
         return TMK_OK;
     const int64_t id = bias->profile_id;
     const struct tmk_qdq_mark asked = {.value = bias, .id = id};
-    const struct tmk_encoding *encoding = tmk_qdq_encoding(q, &asked, node, at);
+    const struct tmk_encoding *encoding = tmk_qdq_encoding(q, &asked, node, BIAS);
     if (!encoding)
         return TMK_OK;
     if (encoding->dtype != TMK_INT32)
         return mark_value(q, bias);
     if (is_bias_already(q, bias)) {
         TMK_TRY(copy_bias(q, bias, &bias));
-        TMK_TRY(tmk_node_set_input(node, at, bias, q->diag));
+        TMK_TRY(tmk_node_set_input(node, BIAS, bias, q->diag));
     }
     TMK_TRY(add_mark(q, bias, id, &made));
     made->is_bias = true;
@@ -254,14 +255,14 @@ static enum tmk_status mark_product(struct tmk_qdq *q, struct tmk_node *node) {
     TMK_TRY(mark_value(q, input_at(node, 0)));
     TMK_TRY(mark_value(q, node->outputs[0]));
     TMK_TRY(mark_value(q, input_at(node, 1)));
-    return mark_bias(q, node, 2);
+    return mark_bias(q, node);
 }
 
 /* Mean and variance of a batch stay float. */
 static enum tmk_status mark_norm(struct tmk_qdq *q, struct tmk_node *node) {
     TMK_TRY(mark_value(q, input_at(node, 0)));
     TMK_TRY(mark_value(q, input_at(node, 1)));
-    TMK_TRY(mark_bias(q, node, 2));
+    TMK_TRY(mark_bias(q, node));
     return mark_results(q, node);
 }
 

@@ -100,14 +100,14 @@ static enum tmk_status fold_weight(struct tmk_qdq *q, struct tmk_value *value) {
 /* ---- biases ---- */
 
 /* Along the channels of an accumulator of this rank, and along nothing else; false: it is not. */
-static bool is_along_channels(const struct tmk_shape *bias, int32_t rank, int32_t axis,
-                              int64_t channels) {
+static bool is_along_channels(const struct tmk_shape *bias, int32_t rank, int64_t channels) {
+    enum { AXIS = 1 };
     if (bias->rank > rank)
         return false;
     for (int32_t i = 0; i < bias->rank; i++)
-        if (bias->dim[i] != (i + rank - bias->rank == axis ? channels : 1))
+        if (bias->dim[i] != (i + rank - bias->rank == AXIS ? channels : 1))
             return false;
-    return bias->rank > 0 && rank - bias->rank <= axis;
+    return bias->rank > 0 && rank - bias->rank <= AXIS;
 }
 
 /* What the bias would be of, as Add's operand: a product without a bias and without other readers,
@@ -130,9 +130,9 @@ static bool bias_fits(const struct tmk_node *product, const struct tmk_tensor *b
         return false;
     const struct tmk_shape *shape = &w->data.shape;
     if (tmk_node_is(product, TMK_DOMAIN_ONNX, "Conv"))
-        return shape->rank > 2 && is_along_channels(&bias->shape, shape->rank, 1, shape->dim[0]);
+        return shape->rank > 2 && is_along_channels(&bias->shape, shape->rank, shape->dim[0]);
     return x->type.has_shape && x->type.shape.rank == 2 && shape->rank == 2 &&
-           is_along_channels(&bias->shape, 2, 1, shape->dim[1]);
+           is_along_channels(&bias->shape, 2, shape->dim[1]);
 }
 
 /* Of an initializer, also behind Identity, by which exporters share weights; NULL: neither. */

@@ -98,11 +98,11 @@ enum tmk_status tmk_range_set(struct tmk_range *range, uint32_t channel, double 
 
 enum tmk_status tmk_ranges_add_one(struct tmk_ranges *ranges, const char *name,
                                    enum tmk_range_meaning meaning, double low, double high,
-                                   double step, struct tmk_diag *diag) {
+                                   struct tmk_diag *diag) {
     struct tmk_range *range;
     TMK_TRY(tmk_ranges_add(ranges, name, strlen(name), 1, &range, diag));
     range->meaning = meaning;
-    return tmk_range_set(range, 0, low, high, step, diag);
+    return tmk_range_set(range, 0, low, high, 0, diag);
 }
 
 bool tmk_text_has_word(const char *text, size_t len, const char *word) {
@@ -213,7 +213,7 @@ enum tmk_status tmk_ranges_of_profile(const struct tmk_profile *profile, struct 
         tmk_stats_quick_summary(tensor->stats, &summary);
         if (!isnan(summary.min))
             status = tmk_ranges_add_one(ranges, tensor->name, TMK_RANGE_EXACT, (double)summary.min,
-                                        (double)summary.max, 0, diag);
+                                        (double)summary.max, diag);
     }
     if (status == TMK_OK)
         *out = ranges;

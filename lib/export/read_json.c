@@ -56,7 +56,7 @@ static enum tmk_status read_ranges(const cJSON *items, const char *const keys[2]
         double low, high;
         if (!range_of(item, keys, &low, &high))
             return fail_value(diag, item->string, wanted);
-        TMK_TRY(tmk_ranges_add_one(out, item->string, TMK_RANGE_EXACT, low, high, 0, diag));
+        TMK_TRY(tmk_ranges_add_one(out, item->string, TMK_RANGE_EXACT, low, high, diag));
     }
     return TMK_OK;
 }
@@ -229,8 +229,8 @@ static bool codes_of(const char *name, double *lowest, double *bits) {
     return true;
 }
 
-static const cJSON *item_at(const cJSON *item, int i) {
-    return cJSON_IsArray(item) ? cJSON_GetArrayItem(item, i) : item;
+static const cJSON *first_of(const cJSON *item) {
+    return cJSON_IsArray(item) ? item->child : item;
 }
 
 /* 2.0.0: [{name, output_dtype, y_scale, y_zero_point, axis}, ...], in ONNX's terms */
@@ -248,7 +248,7 @@ static enum tmk_status read_20(const cJSON *tensors, struct tmk_ranges *out,
             continue;
         const int n = cJSON_IsArray(scales) ? cJSON_GetArraySize(scales) : 1;
         TMK_TRY(add_range(out, name, n, &range, diag));
-        const cJSON *s = item_at(scales, 0), *z = item_at(zeros, 0);
+        const cJSON *s = first_of(scales), *z = first_of(zeros);
         for (int c = 0; c < n; c++) {
             double scale, zero = 0;
             if (!number_of(s, &scale) || (z && !number_of(z, &zero)))

@@ -39,7 +39,7 @@ static enum tmk_status take_range(struct walk *w, const float range[2]) {
             return tmk_range_set(&w->out->items[i], 0,
                                  fmin(w->out->items[i].low[0], (double)range[0]),
                                  fmax(w->out->items[i].high[0], (double)range[1]), 0, w->diag);
-    return tmk_ranges_add_one(w->out, name, TMK_RANGE_EXACT, (double)range[0], (double)range[1], 0,
+    return tmk_ranges_add_one(w->out, name, TMK_RANGE_EXACT, (double)range[0], (double)range[1],
                               w->diag);
 }
 

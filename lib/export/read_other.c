@@ -112,7 +112,7 @@ static enum tmk_status read_profile(const struct tmk_ranges_file *file, struct t
     enum tmk_status status = tmk_ranges_of_profile(profile, &ranges, diag);
     for (uint32_t i = 0; status == TMK_OK && i < ranges->n; i++) {
         const struct tmk_range *r = &ranges->items[i];
-        status = tmk_ranges_add_one(out, r->name, r->meaning, r->low[0], r->high[0], 0, diag);
+        status = tmk_ranges_add_one(out, r->name, r->meaning, r->low[0], r->high[0], diag);
     }
     tmk_ranges_destroy(&ranges);
     tmk_profile_destroy(&profile);

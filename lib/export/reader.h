@@ -32,7 +32,7 @@ TMK_NODISCARD enum tmk_status tmk_ranges_add(struct tmk_ranges *ranges, const ch
 /* The same of one channel, all fields given. TMK_FORMAT: not low <= high, or not finite. */
 TMK_NODISCARD enum tmk_status tmk_ranges_add_one(struct tmk_ranges *ranges, const char *name,
                                                  enum tmk_range_meaning meaning, double low,
-                                                 double high, double step, struct tmk_diag *diag);
+                                                 double high, struct tmk_diag *diag);
 /* The channel's range; the same checks. */
 TMK_NODISCARD enum tmk_status tmk_range_set(struct tmk_range *range, uint32_t channel, double low,
                                             double high, double step, struct tmk_diag *diag);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One value of the report, as a JSON array in the order of tmk_report_columns. Pages of thousands
  * of values stay small: numbers for display have four digits, bins and channels are packed. */
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -36,11 +35,11 @@ static void pack_code(struct tmk_text *out, double share) {
     tmk_text_append(out, &letters[code & 63], 1);
 }
 
-static void put_packed(struct tmk_json_out *out, const char *key, struct tmk_text *packed) {
+static void put_packed(struct tmk_json_out *out, struct tmk_text *packed) {
     if (packed->failed)
-        tmk_json_put(out, key, NULL);
+        tmk_json_put(out, NULL, NULL);
     else
-        tmk_json_put_text(out, key, packed->len ? packed->data : "");
+        tmk_json_put_text(out, NULL, packed->len ? packed->data : "");
     tmk_text_finish(packed);
 }
 
@@ -118,7 +117,7 @@ static void put_channels(const struct tmk_summary *s, size_t most, struct tmk_js
     }
     tmk_json_put_i64(&channels, NULL, s->channel_axis);
     tmk_json_put_u64(&channels, NULL, s->channels);
-    put_packed(&channels, NULL, &packed);
+    put_packed(&channels, &packed);
     tmk_json_put_child(out, "channels", &channels);
 }
 
@@ -143,7 +142,7 @@ static enum tmk_status put_histogram(const struct tmk_stats *stats, const struct
     for (int i = 0; i < BINS; i++)
         pack_code(&packed, log1p(bins[i]) / log1p(most));
     put_short(out, NULL, most);
-    put_packed(out, NULL, &packed);
+    put_packed(out, &packed);
     return TMK_OK;
 }
 

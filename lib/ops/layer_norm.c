@@ -153,19 +153,6 @@ static double epsilon_of(const struct tmk_node *node, float otherwise) {
 
 /* ---- SimplifiedLayerNormalization ---- */
 
-static enum tmk_status infer_simplified(struct tmk_infer *infer) {
-    const struct tmk_shape *x = &infer->in[0]->shape;
-    int32_t axis;
-    TMK_TRY(tmk_want_dtype(infer->in[0], TMK_FLOAT32, "X", infer->diag));
-    TMK_TRY(tmk_axis(tmk_node_int(infer->node, "axis", -1), x->rank, &axis, infer->diag));
-    TMK_TRY(layer_norm_check(infer->in[1], x, "scale", infer->diag));
-    struct tmk_shape moments = *x;
-    for (int32_t i = axis; i < x->rank; i++)
-        moments.dim[i] = 1;
-    tmk_infer_set(infer, 0, TMK_FLOAT32, x);
-    return tmk_infer_set(infer, 1, TMK_FLOAT32, &moments);
-}
-
 static enum tmk_status run_simplified(struct tmk_run *run) {
     struct layer_norm norm = {.shape = &run->in[0]->shape,
                               .x = run->in[0]->data,
@@ -441,10 +428,10 @@ const struct tmk_op tmk_ops_layer_norm[] = {
      .variant = true /* no mean is taken off */, .infer = infer_layer_norm, .run = run_layer_norm},
     {TMK_OP_ONNX("SimplifiedLayerNormalization", 1, INT32_MAX), TMK_OP_COUNTS(2, 2, 1, 2),
      .flags = TMK_OP_INPLACE, .channel = TMK_CHANNEL_LAST, .attrs = simplified_attrs,
-     .infer = infer_simplified, .run = run_simplified},
+     .infer = infer_layer_norm, .run = run_simplified},
     {TMK_OP_CONTRIB("SimplifiedLayerNormalization"), TMK_OP_COUNTS(2, 2, 1, 2),
      .flags = TMK_OP_INPLACE, .channel = TMK_CHANNEL_LAST, .attrs = simplified_attrs,
-     .infer = infer_simplified, .run = run_simplified},
+     .infer = infer_layer_norm, .run = run_simplified},
     {TMK_OP_CONTRIB("SkipLayerNormalization"), TMK_OP_COUNTS(3, 5, 1, 4),
      .channel = TMK_CHANNEL_LAST, .attrs = skip_attrs, .inner = "input_skip_bias_sum:3",
      .infer = infer_skip, .run = run_skip},

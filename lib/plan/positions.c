@@ -61,12 +61,11 @@ static void drop_axis(int32_t axis, struct axes *axes) {
         axes->to[axis] = -1;
 }
 
-/* All but those that are named, by an attribute or by operand `input`. */
-static bool drop_named(const struct operand *x, const char *name, uint32_t input,
-                       struct axes *axes) {
+/* All but those that are named, by the attribute or by operand `input`. */
+static bool drop_named(const struct operand *x, uint32_t input, struct axes *axes) {
     int64_t named[TMK_BATCH_INTEGERS];
     size_t n;
-    if (!tmk_batch_integers(x->n, name, input, named, &n))
+    if (!tmk_batch_integers(x->n, "axes", input, named, &n))
         return false;
     for (size_t i = 0; i < n; i++)
         drop_axis((int32_t)(named[i] < 0 ? named[i] + x->rank : named[i]), axes);
@@ -88,7 +87,7 @@ static void forget_all(struct axes *axes) {
 
 static void reduce_axes(const struct operand *x, struct axes *axes) {
     first_axes(x, axes);
-    if (!drop_named(x, "axes", 1, axes))
+    if (!drop_named(x, 1, axes))
         forget_all(axes);
     else if (!tmk_node_int(x->n->node, "keepdims", 1))
         close_up(x, axes);
@@ -103,7 +102,7 @@ static void arg_axes(const struct operand *x, struct axes *axes) {
 
 static void slice_axes(const struct operand *x, struct axes *axes) {
     first_axes(x, axes);
-    if (!drop_named(x, "axes", 3, axes))
+    if (!drop_named(x, 3, axes))
         forget_all(axes); /* from the first on */
 }
 

@@ -243,7 +243,8 @@ static enum tmk_status parse_text(struct tmk_h5_reader *r, const char *text, cJS
     return tmk_json_parse(text, strlen(text), out, r->diag);
 }
 
-enum tmk_status tmk_h5_read_json(struct tmk_h5_reader *r, const char *path, cJSON **out) {
+enum tmk_status tmk_h5_read_header(struct tmk_h5_reader *r, cJSON **out) {
+    static const char path[] = "header";
     struct tmk_hdf5_dataset set;
     TMK_TRY(tmk_h5_open_dataset(r, path, 0, &set));
     if (!can_hold(&set.element, TMK_HDF5_CHARS))

@@ -24,9 +24,8 @@ TMK_NODISCARD enum tmk_status tmk_h5_begin_file(struct tmk_h5_reader *r, const c
 void tmk_h5_end_file(struct tmk_h5_reader *r);
 
 TMK_NODISCARD enum tmk_status tmk_h5_has(struct tmk_h5_reader *r, const char *path, bool *out);
-/* The JSON that a scalar dataset of text holds. End with cJSON_Delete. */
-TMK_NODISCARD enum tmk_status tmk_h5_read_json(struct tmk_h5_reader *r, const char *path,
-                                               cJSON **out);
+/* The JSON that the scalar dataset of text holds. End with cJSON_Delete. */
+TMK_NODISCARD enum tmk_status tmk_h5_read_header(struct tmk_h5_reader *r, cJSON **out);
 /* A dataset of the rank asked for, whose declared size its stored bytes can have. */
 TMK_NODISCARD enum tmk_status tmk_h5_open_dataset(struct tmk_h5_reader *r, const char *path,
                                                   int rank, struct tmk_hdf5_dataset *out);

@@ -100,14 +100,13 @@ hid_t tmk_h5_new_group(struct tmk_h5 *h, hid_t parent, const char *name, const c
     return group;
 }
 
-void tmk_h5_new_json(struct tmk_h5 *h, hid_t parent, const char *name, const char *about,
-                     const struct tmk_text *json) {
+void tmk_h5_new_header(struct tmk_h5 *h, hid_t file, const struct tmk_text *json) {
     hid_t type = tmk_h5_text_type(h, json->len, true), list = tmk_h5_creation(h, 0, NULL, NULL);
     hid_t space = tmk_h5_keep(h, H5Screate(H5S_SCALAR));
     hid_t dataset =
-        tmk_h5_keep(h, H5Dcreate2(parent, name, type, space, H5P_DEFAULT, list, H5P_DEFAULT));
+        tmk_h5_keep(h, H5Dcreate2(file, "header", type, space, H5P_DEFAULT, list, H5P_DEFAULT));
     tmk_h5_ok(h, H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, json->data));
-    tmk_h5_put_text(h, dataset, "long_name", about);
+    tmk_h5_put_text(h, dataset, "long_name", "the JSON file's header, an object of JSON");
 }
 
 /* ---- tables ---- */

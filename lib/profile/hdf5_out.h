@@ -109,8 +109,7 @@ TMK_NODISCARD enum tmk_status tmk_h5_new_table(struct tmk_h5 *h, hid_t parent, c
                                                hid_t *dataset, struct tmk_diag *diag);
 
 /* A scalar dataset that holds a text of JSON. */
-void tmk_h5_new_json(struct tmk_h5 *h, hid_t parent, const char *name, const char *about,
-                     const struct tmk_text *json);
+void tmk_h5_new_header(struct tmk_h5 *h, hid_t file, const struct tmk_text *json);
 
 /* Kept. */
 hid_t tmk_h5_new_group(struct tmk_h5 *h, hid_t parent, const char *name, const char *about);

@@ -12,7 +12,7 @@
 
 static enum tmk_status read_header(struct tmk_h5_reader *r) {
     cJSON *header;
-    TMK_TRY(tmk_h5_read_json(r, "header", &header));
+    TMK_TRY(tmk_h5_read_header(r, &header));
     enum tmk_status status = tmk_profile_get_header(r->profile, header, r->diag);
     cJSON_Delete(header);
     return tmk_in(r->diag, status, "'header'");

@@ -330,8 +330,7 @@ static enum tmk_status write_header(struct writer *w) {
     if (status == TMK_OK && text.failed)
         status = tmk_nomem(w->diag);
     if (status == TMK_OK)
-        tmk_h5_new_json(&w->h5, w->file, "header", "the JSON file's header, an object of JSON",
-                        &text);
+        tmk_h5_new_header(&w->h5, w->file, &text);
     tmk_text_finish(&text);
     return status;
 }

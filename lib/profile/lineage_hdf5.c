@@ -175,7 +175,7 @@ static enum tmk_status write_parts(struct tmk_h5 *h, hid_t file,
     enum tmk_status status =
         tmk_fields_object_text(&tmk_lineage_header_fields, record, 0, &text, diag);
     if (status == TMK_OK)
-        tmk_h5_new_json(h, file, "header", "the JSON file's header, an object of JSON", &text);
+        tmk_h5_new_header(h, file, &text);
     tmk_text_finish(&text);
     TMK_TRY(status);
     for (size_t i = 0; i < TMK_COUNT(tables) && !h->failed; i++) {
@@ -335,7 +335,7 @@ static enum tmk_status read_rows(struct tmk_h5_reader *r, struct gathered *g, ui
     g->numbers = calloc((size_t)n_numbers + 1, sizeof *g->numbers);
     g->edges = calloc((size_t)n_edges + 1, sizeof *g->edges);
     TMK_TRY_ALLOC(g->numbers && g->edges, r->diag);
-    TMK_TRY(tmk_h5_read_json(r, "header", &header));
+    TMK_TRY(tmk_h5_read_header(r, &header));
     r->fields = tmk_lineage_reader(g->record, r->diag);
     enum tmk_status status =
         tmk_fields_get(&r->fields, &tmk_lineage_header_fields, header, g->record);

@@ -84,9 +84,8 @@ static void drop_unused(struct tmk_relay_builder *b, const struct tmk_relay_expr
     tmk_ptrmap_finish(&used);
 }
 
-enum tmk_status tmk_rb_function(struct tmk_relay_builder *b, const char *name,
-                                struct tmk_relay_expr *result, struct tmk_relay_type *type,
-                                struct tmk_diag *diag) {
+enum tmk_status tmk_rb_main(struct tmk_relay_builder *b, struct tmk_relay_expr *result,
+                            struct tmk_relay_type *type, struct tmk_diag *diag) {
     struct tmk_relay_function *function = new_array(b, 1, sizeof *function);
     struct tmk_relay_function **list =
         new_array(b, b->module->n_functions + 1, sizeof(struct tmk_relay_function *));
@@ -94,7 +93,7 @@ enum tmk_status tmk_rb_function(struct tmk_relay_builder *b, const char *name,
         return tmk_nomem(diag);
     drop_unused(b, result);
     function->form = TMK_RELAY_DEF_FORM;
-    function->name = copy_text(b, name);
+    function->name = copy_text(b, "main");
     function->params = copy_list(b, b->params, b->n_params);
     function->n_params = (uint32_t)b->n_params;
     function->result = type;

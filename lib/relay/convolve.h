@@ -12,7 +12,7 @@ extern const char tmk_rl_conv2d_attrs[];
 struct tmk_value *tmk_rl_convolve(struct tmk_relay_call *call, struct tmk_value *x_zero,
                                   struct tmk_value *w_zero);
 /* The attribute (one number, one an axis, or all befores and then all afters) as ONNX's pads. */
-bool tmk_rl_padding(struct tmk_relay_call *call, const char *name, int32_t axes, int64_t *pads);
+void tmk_rl_padding(struct tmk_relay_call *call, int32_t axes, int64_t *pads);
 
 /* The axes of space in the operator's name, "nn.conv2d": 2. */
 int32_t tmk_rl_space(const struct tmk_relay_call *call);

@@ -466,7 +466,7 @@ static enum tmk_status emit_graph(struct tmk_relay_emitter *r, const struct tmk_
     }
     struct tmk_relay_type *type;
     struct tmk_relay_expr *result = result_of(r, &type);
-    return tmk_rb_function(&r->build, "main", result, type, r->diag);
+    return tmk_rb_main(&r->build, result, type, r->diag);
 }
 
 enum tmk_status tmk_relay_export(const struct tmk_graph *graph,

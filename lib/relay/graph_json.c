@@ -410,7 +410,7 @@ static enum tmk_status read_graph(struct reader *in, const cJSON *graph) {
     if (!n)
         return tmk_fail(in->diag, TMK_FORMAT, "%s: no heads", in->name);
     result = n == 1 ? results[0] : tmk_rb_items(&in->build, results, n);
-    return tmk_rb_function(&in->build, "main", result, NULL, in->diag);
+    return tmk_rb_main(&in->build, result, NULL, in->diag);
 }
 
 enum tmk_status tmk_relay_parse_graph(const char *text, size_t len, const char *name,

@@ -9,15 +9,14 @@
 static const char *const orders[] = {"NCW", "NCHW", "NCDHW"};
 static const char *const kernel_orders[] = {"OIW", "OIHW", "OIDHW"};
 
-bool tmk_rl_padding(struct tmk_relay_call *call, const char *name, int32_t axes, int64_t *pads) {
+void tmk_rl_padding(struct tmk_relay_call *call, int32_t axes, int64_t *pads) {
     size_t n;
-    const int64_t *given = tmk_rl_ints(call, name, &n);
+    const int64_t *given = tmk_rl_ints(call, "padding", &n);
     size_t want = (size_t)axes;
     if (given && n != 1 && n != want && n != 2 * want)
         tmk_rl_fail(call, TMK_GRAPH, "padding of %zu numbers", n);
     for (size_t i = 0; i < 2 * want; i++)
         pads[i] = call->status != TMK_OK ? 0 : given[n == 1 ? 0 : n == want ? i % want : i];
-    return call->status == TMK_OK;
 }
 
 struct tmk_value *tmk_rl_reorder(struct tmk_relay_call *call, const char *part, struct tmk_value *v,
@@ -99,7 +98,7 @@ static struct tmk_value *codes_behind(struct tmk_relay_call *call, const char *p
 /* Sets strides, dilations and pads of a convolution over `axes` axes, and its group. */
 static bool set_window(struct tmk_relay_call *call, int32_t axes) {
     int64_t pads[6], strides[3], dilations[3];
-    tmk_rl_padding(call, "padding", axes, pads);
+    tmk_rl_padding(call, axes, pads);
     tmk_rl_exactly(call, "strides", strides, (size_t)axes);
     tmk_rl_exactly(call, "dilation", dilations, (size_t)axes);
     if (call->status != TMK_OK)

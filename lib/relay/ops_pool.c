@@ -57,7 +57,7 @@ static bool measure_window(struct tmk_relay_call *call, const struct tmk_value *
     w->ceil = tmk_rl_bool(call, "ceil_mode");
     tmk_rl_exactly(call, "pool_size", w->size, (size_t)axes);
     tmk_rl_exactly(call, "strides", w->stride, (size_t)axes);
-    tmk_rl_padding(call, "padding", axes, w->pads);
+    tmk_rl_padding(call, axes, w->pads);
     for (int32_t i = 0; i < axes; i++)
         w->dilation[i] = 1;
     if (tmk_rl_has_attr(call, "dilation"))
