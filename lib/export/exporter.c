@@ -69,12 +69,8 @@ enum tmk_status tmk_export_write(const struct tmk_export_job *job, const struct 
 char *tmk_export_bin_path(const char *path, const char *suffix) {
     size_t len = strlen(path), tail = strlen(suffix);
     size_t stem = len > tail && strcmp(path + len - tail, suffix) == 0 ? len - tail : len;
-    char *out = malloc(len + sizeof ".bin");
-    if (out) {
-        memcpy(out, path, stem);
-        memcpy(out + stem, ".bin", sizeof ".bin");
-    }
-    return out;
+    char *out;
+    return asprintf(&out, "%.*s.bin", (int)stem, path) < 0 ? NULL : out;
 }
 
 enum tmk_status tmk_export_write_pair(const struct tmk_export_job *job, const char *suffix,

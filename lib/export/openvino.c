@@ -57,9 +57,8 @@ static char *get_text(struct reading *r, const struct tmk_xml_tag *tag, const ch
 
 static enum tmk_status add_layer(struct reading *r, const struct tmk_xml_tag *tag) {
     struct tmk_ir *ir = r->ir;
-    struct tmk_ir_layer layer = {0, get_text(r, tag, "type"), get_text(r, tag, "name")};
-    if (!TMK_GROW(ir->layers, ir->n_layers, r->layers_size) || !layer.type || !layer.name)
-        return tmk_nomem(r->diag);
+    struct tmk_ir_layer layer = {0, get_text(r, tag, "type")};
+    TMK_TRY_ALLOC(TMK_GROW(ir->layers, ir->n_layers, r->layers_size) && layer.type, r->diag);
     if (!get_number(tag, "id", &layer.id))
         return fail_tag(r, tag, "the id of a layer");
     if (layer.id >= ir->next_id)

@@ -18,7 +18,7 @@ struct tmk_ir_span {
 
 struct tmk_ir_layer {
     uint64_t id;
-    char *type, *name;
+    char *type;
 };
 
 struct tmk_ir_port {

@@ -237,10 +237,7 @@ enum tmk_status tmk_ml_read(struct tmk_run *run, struct tmk_ml_rows *out) {
         return TMK_OK;
     float *floats;
     TMK_TRY(tmk_scratch_floats(run, n, 1, 1, &floats));
-    for (size_t i = 0; i < n; i++)
-        floats[i] = x->dtype == TMK_INT64 ? (float)((const int64_t *)x->data)[i]
-                                          : (float)((const int32_t *)x->data)[i];
-    out->x = floats;
+    out->x = row_floats(x, 0, n, floats);
     return TMK_OK;
 }
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* RNN, GRU, LSTM, and DynamicQuantizeLSTM of ONNX Runtime. */
-#include <math.h>
 #include <string.h>
 
 #include "ops/contrib.h"

@@ -183,10 +183,8 @@ static enum tmk_status open_profiled(const struct tmk_profile *profile, const ch
     const char *name = tmk_base_name(profile->model.file);
     char sha256[TMK_SHA256_HEX];
     struct tmk_diag ignored = {0};
-    char *joined = malloc(len + strlen(name) + 1);
-    TMK_TRY_ALLOC(joined, diag);
-    memcpy(joined, folder, len);
-    strcpy(joined + len, name);
+    char *joined;
+    TMK_TRY_ALLOC(asprintf(&joined, "%.*s%s", (int)len, folder, name) >= 0, diag);
     enum tmk_status status = TMK_OK;
     if (*name && tmk_model_sha256(joined, params, sha256, &ignored) == TMK_OK) {
         const bool found = strcmp(sha256, profile->model.sha256) == 0;

@@ -15,6 +15,17 @@
 #include "profile/lineage_format.h"
 #include "transform/model.h"
 
+/* The text becomes the caller's. */
+static enum tmk_status give_text(struct tmk_text *text, bool failed, char **out,
+                                 struct tmk_diag *diag) {
+    if (text->failed || failed || !text->data) {
+        tmk_text_finish(text);
+        return tmk_nomem(diag);
+    }
+    *out = tmk_text_release(text);
+    return TMK_OK;
+}
+
 /* ---- operators ---- */
 
 struct op_count {
@@ -90,18 +101,12 @@ uint32_t tmk_model_count_op(struct tmk_model *model, const char *op) {
 
 /* ---- JSON ---- */
 
-static void put_id(struct tmk_json_out *to, const char *key, const struct tmk_value *value) {
-    char text[32];
-    snprintf(text, sizeof text, "p%lld", (long long)value->profile_id);
-    tmk_json_put_text(to, key, text);
-}
-
 static void put_ids(struct tmk_json_out *to, const char *key, struct tmk_value *const *values,
                     uint32_t n) {
     struct tmk_json_out array = tmk_json_new_array();
     for (uint32_t i = 0; i < n; i++)
         if (values[i])
-            put_id(&array, NULL, values[i]);
+            tmk_json_put_id(&array, NULL, (uint32_t)values[i]->profile_id);
         else
             tmk_json_put(&array, NULL, cJSON_CreateNull());
     tmk_json_put_child(to, key, &array);
@@ -111,7 +116,7 @@ static void put_value(struct tmk_json_out *to, const struct tmk_value *value) {
     static const char *const kinds[] = {"input", "initializer", "result"};
     char text[32];
     struct tmk_json_out o = tmk_json_new_object();
-    put_id(&o, "id", value);
+    tmk_json_put_id(&o, "id", (uint32_t)value->profile_id);
     tmk_json_put_text(&o, "name", value->name);
     tmk_json_put_text(&o, "kind", kinds[value->kind]);
     snprintf(text, sizeof text, "%016llx", (unsigned long long)value->fingerprint);
@@ -195,14 +200,9 @@ enum tmk_status tmk_model_print(struct tmk_model *model, enum tmk_view view, cha
         break;
     }
     free(c.ops);
-    if (text.failed || c.failed || !text.data) {
-        tmk_text_finish(&text);
-        return tmk_nomem(diag);
-    }
-    *out = tmk_text_release(&text);
     if (unsupported)
         *unsupported = c.unsupported;
-    return TMK_OK;
+    return give_text(&text, c.failed, out, diag);
 }
 
 /* ---- patterns ---- */
@@ -237,12 +237,7 @@ enum tmk_status tmk_model_draw_patterns(struct tmk_model *model,
     const struct marking marking = {nodes, n};
     struct tmk_text text = {0};
     tmk_graph_dot(model->graph, &(struct tmk_dot_notes){note_pattern, &marking}, &text);
-    if (text.failed) {
-        tmk_text_finish(&text);
-        return tmk_nomem(diag);
-    }
-    *out = tmk_text_release(&text);
-    return TMK_OK;
+    return give_text(&text, false, out, diag);
 }
 
 /* ---- lineage ---- */
@@ -283,10 +278,5 @@ enum tmk_status tmk_model_print_lineage(const struct tmk_model *model,
     tmk_graph_destroy(&graph);
     TMK_TRY(tmk_in(diag, status, "%s is neither end of the lineage", model->path));
     tmk_lineage_text(lineage, &text);
-    if (text.failed) {
-        tmk_text_finish(&text);
-        return tmk_nomem(diag);
-    }
-    *out = tmk_text_release(&text);
-    return TMK_OK;
+    return give_text(&text, false, out, diag);
 }
