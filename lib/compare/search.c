@@ -118,20 +118,12 @@ static enum tmk_status prepare_all(const struct tmk_search *s, const struct tmk_
                                    uint32_t *n) {
     static const char *const methods[] = {"auto", "minmax", "mse", "l4"}; /* the last of weights */
     const size_t of_all = of->role == TMK_ENCODING_WEIGHT && s->base.constant ? 4 : 2;
-    bool worth;
-    for (size_t i = 0; i < of_all; i++) {
-        if (strcmp(of->method, "given") == 0 || strcmp(methods[i], of->method) == 0)
-            continue;
-        TMK_TRY(tmk_attempt_init(s, unit, TMK_CHANGE_METHOD, methods[i], &list[*n], &worth));
-        *n += worth;
-    }
-    if (tmk_dtype_bits(of->dtype) < 16) {
-        TMK_TRY(tmk_attempt_init(s, unit, TMK_CHANGE_16_BITS, NULL, &list[*n], &worth));
-        *n += worth;
-    }
-    TMK_TRY(tmk_attempt_init(s, unit, TMK_CHANGE_FLOAT, NULL, &list[*n], &worth));
-    *n += worth;
-    return TMK_OK;
+    for (size_t i = 0; i < of_all; i++)
+        if (strcmp(of->method, "given") != 0 && strcmp(methods[i], of->method) != 0)
+            TMK_TRY(tmk_attempt_add(s, unit, TMK_CHANGE_METHOD, methods[i], list, n));
+    if (tmk_dtype_bits(of->dtype) < 16)
+        TMK_TRY(tmk_attempt_add(s, unit, TMK_CHANGE_16_BITS, NULL, list, n));
+    return tmk_attempt_add(s, unit, TMK_CHANGE_FLOAT, NULL, list, n);
 }
 
 /* Without a goal, multiplications are worth what they are worth to groups. */
@@ -201,17 +193,14 @@ static enum tmk_status probe_values(struct tmk_search *s, const struct tmk_sensi
     for (uint32_t i = 0; status == TMK_OK && i < n; i++) {
         const struct tmk_encoding *e = tmk_search_item(s->current, values[i].id);
         struct tmk_unit unit = {0};
-        bool worth = false;
         gains[i] = false;
         if (!e || e->role == TMK_ENCODING_BIAS)
             continue;
+        of[n_attempts] = i; /* if it is worth it */
         status = tmk_search_members(s->current, e, &unit, s->diag);
         if (status == TMK_OK)
-            status =
-                tmk_attempt_init(s, &unit, TMK_CHANGE_FLOAT, NULL, &attempts[n_attempts], &worth);
+            status = tmk_attempt_add(s, &unit, TMK_CHANGE_FLOAT, NULL, attempts, &n_attempts);
         free(unit.ids);
-        if (worth)
-            of[n_attempts++] = i;
     }
     if (status == TMK_OK)
         status = tmk_attempts_run(s, attempts, n_attempts, &tried);
@@ -222,12 +211,17 @@ static enum tmk_status probe_values(struct tmk_search *s, const struct tmk_sensi
     return status;
 }
 
+enum tmk_status tmk_search_rank(const struct tmk_search *s, const struct tmk_encodings *encodings,
+                                uint32_t most, struct tmk_ranking **out) {
+    struct tmk_run_options run = s->run;
+    run.data.limit = run.data.limit < TMK_RANK_SAMPLES ? run.data.limit : TMK_RANK_SAMPLES;
+    return tmk_rank_within(s->model, encodings, &run, most, s->series, out, s->diag);
+}
+
 /* All values once, the worst first. */
 static enum tmk_status sweep_values(struct tmk_search *s) {
     struct tmk_ranking *ranking = NULL;
-    struct tmk_run_options run = s->run;
-    run.data.limit = run.data.limit < TMK_RANK_SAMPLES ? run.data.limit : TMK_RANK_SAMPLES;
-    TMK_TRY(tmk_rank_within(s->model, s->current, &run, 0, s->series, &ranking, s->diag));
+    TMK_TRY(tmk_search_rank(s, s->current, 0, &ranking));
     enum tmk_status status = TMK_OK;
     for (uint32_t i = 0; status == TMK_OK && i < ranking->n && !tmk_search_is_over(s);
          i += PROBED) {
@@ -479,12 +473,11 @@ static enum tmk_status add_setting(struct tmk_search *s) {
     struct tmk_encodings *e = s->current;
     struct tmk_encodings_setting *list = tmk_encodings_make(e, e->n_settings + 1, sizeof *list);
     const char *config = s->options->config ? tmk_base_name(s->options->config) : NULL;
-    char text[160];
-    uint32_t n = 0;
-    snprintf(text, sizeof text, "%u tried on %llu samples, %.2f dB became %.2f", s->result.tried,
-             (unsigned long long)s->result.samples, s->result.before.sqnr, s->result.after.sqnr);
     struct tmk_text all = {0};
-    tmk_text_puts(&all, text);
+    uint32_t n = 0;
+    tmk_text_printf(&all, "%u tried on %llu samples, %.2f dB became %.2f", s->result.tried,
+                    (unsigned long long)s->result.samples, s->result.before.sqnr,
+                    s->result.after.sqnr);
     if (s->done.data)
         tmk_text_puts(&all, s->done.data);
     for (uint32_t i = 0; list && i < e->n_settings; i++) {

@@ -81,13 +81,13 @@ struct tmk_unit {
 
 bool tmk_has_id(const struct tmk_unit *unit, uint32_t id);
 
-/* The search's config, with these rules more, calibrated. *worth: the encodings differ from those
- * at hand; else there is nothing to be dropped. A method that the profile has no histogram for is
- * not worth it. TMK_NOMEM. */
-TMK_NODISCARD enum tmk_status tmk_attempt_init(const struct tmk_search *s,
-                                               const struct tmk_unit *unit, enum tmk_change change,
-                                               const char *method, struct tmk_attempt *out,
-                                               bool *worth);
+/* The search's config, with these rules more, calibrated, becomes list[(*n)++] if the encodings
+ * differ from those at hand. A method that the profile has no histogram for is not worth it.
+ * TMK_NOMEM. */
+TMK_NODISCARD enum tmk_status tmk_attempt_add(const struct tmk_search *s,
+                                              const struct tmk_unit *unit, enum tmk_change change,
+                                              const char *method, struct tmk_attempt *list,
+                                              uint32_t *n);
 void tmk_attempt_finish(struct tmk_attempt *attempt);
 TMK_NODISCARD enum tmk_status tmk_search_calibrate(const struct tmk_search *s, const cJSON *config,
                                                    struct tmk_encodings **out,
@@ -115,7 +115,8 @@ void tmk_search_take(struct tmk_search *s, struct tmk_attempt *attempt);
 /* The attempt becomes what is at hand, and a point of the result; NULL: what is at hand is the
  * first. `of` names what it changes. */
 void tmk_attempt_choose(struct tmk_search *s, struct tmk_attempt *attempt, const char *of);
-/* The budget of tries or of time is spent, or the goal is reached. */
+/* The budget of tries or of time is spent; that, or the goal is reached. */
+bool tmk_search_is_spent(const struct tmk_search *s);
 bool tmk_search_is_over(const struct tmk_search *s);
 bool tmk_search_is_late(const struct tmk_search *s);
 
@@ -131,6 +132,11 @@ TMK_NODISCARD enum tmk_status tmk_search_verdict(struct tmk_search *s,
                                                  const struct tmk_run_options *given,
                                                  const struct tmk_encodings *before,
                                                  struct tmk_encodings *const halves[2]);
+
+/* What values with these encodings cost alone, by some of the samples: tmk_rank_within. */
+TMK_NODISCARD enum tmk_status tmk_search_rank(const struct tmk_search *s,
+                                              const struct tmk_encodings *encodings, uint32_t most,
+                                              struct tmk_ranking **out);
 
 /* NULL: it has no encoding. */
 const struct tmk_encoding *tmk_search_item(const struct tmk_encodings *e, uint32_t id);

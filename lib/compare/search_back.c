@@ -68,15 +68,14 @@ static enum tmk_status try_product(struct tmk_search *s, const struct tmk_net *n
                                    const struct tmk_encodings *start, uint32_t node) {
     struct tmk_unit unit;
     struct tmk_attempt attempt = {.config = NULL};
-    uint32_t tried = 0;
-    bool worth = false;
+    uint32_t n = 0, tried = 0;
     char name[300];
     enum tmk_status status = unit_of_product(net, start, node, &unit, s->diag);
     if (status == TMK_OK)
-        status = tmk_attempt_init(s, &unit, TMK_CHANGE_BACK, NULL, &attempt, &worth);
+        status = tmk_attempt_add(s, &unit, TMK_CHANGE_BACK, NULL, &attempt, &n);
     free(unit.ids);
-    if (status == TMK_OK && worth)
-        status = tmk_attempts_run(s, &attempt, 1, &tried);
+    if (status == TMK_OK)
+        status = tmk_attempts_run(s, &attempt, n, &tried);
     if (status == TMK_OK && tried && attempt.loss.at_goal && attempt.cost.share8 > s->cost.share8) {
         snprintf(name, sizeof name, "operands of %s '%s'", net->nodes[node].op,
                  net->nodes[node].name);
@@ -89,15 +88,12 @@ static enum tmk_status try_product(struct tmk_search *s, const struct tmk_net *n
 static enum tmk_status try_products(struct tmk_search *s, const struct tmk_net *net,
                                     const struct tmk_encodings *start, struct product *list) {
     struct tmk_ranking *ranking = NULL;
-    struct tmk_run_options run = s->run;
     uint32_t n = 0;
-    run.data.limit = run.data.limit < TMK_RANK_SAMPLES ? run.data.limit : TMK_RANK_SAMPLES;
-    TMK_TRY(tmk_rank_within(s->model, start, &run, UINT32_MAX, s->series, &ranking, s->diag));
+    TMK_TRY(tmk_search_rank(s, start, UINT32_MAX, &ranking));
     enum tmk_status status = find_products(s, net, start, ranking, list, &n);
     tmk_ranking_destroy(&ranking);
-    for (uint32_t i = 0; status == TMK_OK && i < n; i++)
-        if (s->result.tried < s->budget && !tmk_search_is_late(s))
-            status = try_product(s, net, start, list[i].node);
+    for (uint32_t i = 0; status == TMK_OK && i < n && !tmk_search_is_spent(s); i++)
+        status = try_product(s, net, start, list[i].node);
     return status;
 }
 

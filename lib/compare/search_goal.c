@@ -27,14 +27,13 @@ static enum tmk_status try_first(struct tmk_search *s, const struct tmk_ranking 
                                  bool *reached) {
     struct tmk_unit unit;
     struct tmk_attempt attempt;
-    uint32_t tried = 0;
-    bool worth = false;
+    uint32_t added = 0, tried = 0;
     enum tmk_status status = unit_of_ranked(s, ranking, n, &unit);
     *reached = false;
     if (status == TMK_OK)
-        status = tmk_attempt_init(s, &unit, change, NULL, &attempt, &worth);
+        status = tmk_attempt_add(s, &unit, change, NULL, &attempt, &added);
     free(unit.ids);
-    if (status != TMK_OK || !worth)
+    if (status != TMK_OK || !added)
         return status;
     status = tmk_attempts_run(s, &attempt, 1, &tried);
     *reached = status == TMK_OK && tried && attempt.loss.at_goal;
@@ -56,7 +55,7 @@ static enum tmk_status widen_first(struct tmk_search *s, const struct tmk_rankin
     char name[64];
     enum tmk_status status = try_first(s, ranking, high, change, &best, &reached);
     while (status == TMK_OK && best.encodings && best.loss.at_goal && high - low > 1 &&
-           s->result.tried < s->budget && !tmk_search_is_late(s)) {
+           !tmk_search_is_spent(s)) {
         const uint32_t middle = low + (high - low) / 2;
         status = try_first(s, ranking, middle, change, &best, &reached);
         *(reached ? &high : &low) = middle;
@@ -71,9 +70,7 @@ static enum tmk_status widen_first(struct tmk_search *s, const struct tmk_rankin
 
 enum tmk_status tmk_search_goal(struct tmk_search *s) {
     struct tmk_ranking *ranking = NULL;
-    struct tmk_run_options run = s->run;
-    run.data.limit = run.data.limit < TMK_RANK_SAMPLES ? run.data.limit : TMK_RANK_SAMPLES;
-    TMK_TRY(tmk_rank_within(s->model, s->current, &run, UINT32_MAX, s->series, &ranking, s->diag));
+    TMK_TRY(tmk_search_rank(s, s->current, UINT32_MAX, &ranking));
     enum tmk_status status = widen_first(s, ranking, TMK_CHANGE_16_BITS);
     if (status == TMK_OK && !tmk_search_is_over(s))
         status = widen_first(s, ranking, TMK_CHANGE_FLOAT);

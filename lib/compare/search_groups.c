@@ -109,11 +109,8 @@ static enum tmk_status try_group(struct tmk_search *s, struct group *group,
     uint32_t n = 0, tried = 0, chosen = 0;
     enum tmk_status status = TMK_OK;
     *found = false;
-    for (int i = 0; status == TMK_OK && i < 2; i++) {
-        bool worth = false;
-        status = tmk_attempt_init(s, &group->unit, changes[i], NULL, &list[n], &worth);
-        n += status == TMK_OK && worth;
-    }
+    for (int i = 0; status == TMK_OK && i < 2; i++)
+        status = tmk_attempt_add(s, &group->unit, changes[i], NULL, list, &n);
     if (status == TMK_OK)
         status = tmk_attempts_run(s, list, n, &tried);
     group->done = status == TMK_OK && !n;
@@ -145,7 +142,7 @@ static enum tmk_status choose_best(struct tmk_search *s, struct groups *g, uint3
     enum tmk_status status = TMK_OK;
     for (uint32_t i = 0; status == TMK_OK && i < g->n && i < most; i++) {
         bool found = false;
-        if (g->list[i].done || s->result.tried >= s->budget || tmk_search_is_late(s))
+        if (g->list[i].done || tmk_search_is_spent(s))
             continue;
         status = try_group(s, &g->list[i], &one, &found);
         if (status == TMK_OK && found && (!of || g->list[i].score > of->score)) {

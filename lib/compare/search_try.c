@@ -100,9 +100,9 @@ static bool add_rules(const struct tmk_search *s, const struct tmk_unit *unit,
     return ok;
 }
 
-enum tmk_status tmk_attempt_init(const struct tmk_search *s, const struct tmk_unit *unit,
-                                 enum tmk_change change, const char *method,
-                                 struct tmk_attempt *out, bool *worth) {
+enum tmk_status tmk_attempt_add(const struct tmk_search *s, const struct tmk_unit *unit,
+                                enum tmk_change change, const char *method,
+                                struct tmk_attempt *list, uint32_t *n) {
     static const char *const names[] = {
         [TMK_CHANGE_16_BITS] = "16 bits",
         [TMK_CHANGE_FLOAT] = "float",
@@ -112,17 +112,17 @@ enum tmk_status tmk_attempt_init(const struct tmk_search *s, const struct tmk_un
         [TMK_CHANGE_BACK] = "8 bits",
     };
     struct tmk_diag ignored = {0};
-    *out = (struct tmk_attempt){.change = change, .config = cJSON_Duplicate(s->config, true)};
-    snprintf(out->what, sizeof out->what, "%s", method ? method : names[change]);
-    *worth = false;
-    if (!out->config || !add_rules(s, unit, out)) {
-        tmk_attempt_finish(out);
+    struct tmk_attempt one = {.change = change, .config = cJSON_Duplicate(s->config, true)};
+    snprintf(one.what, sizeof one.what, "%s", method ? method : names[change]);
+    if (!one.config || !add_rules(s, unit, &one)) {
+        tmk_attempt_finish(&one);
         return tmk_nomem(s->diag);
     }
-    enum tmk_status status = tmk_search_calibrate(s, out->config, &out->encodings, &ignored);
-    *worth = status == TMK_OK && !tmk_same_encodings(out->encodings, s->current);
-    if (!*worth)
-        tmk_attempt_finish(out);
+    enum tmk_status status = tmk_search_calibrate(s, one.config, &one.encodings, &ignored);
+    if (status == TMK_OK && !tmk_same_encodings(one.encodings, s->current))
+        list[(*n)++] = one;
+    else
+        tmk_attempt_finish(&one);
     if (status == TMK_INTERRUPTED)
         return tmk_fail(s->diag, status, "%s", ignored.text);
     return status == TMK_NOMEM ? tmk_nomem(s->diag) : TMK_OK;
@@ -130,15 +130,11 @@ enum tmk_status tmk_attempt_init(const struct tmk_search *s, const struct tmk_un
 
 enum tmk_status tmk_search_defaults(const struct tmk_search *s,
                                     struct tmk_attempt list[TMK_SEARCH_DEFAULTS], uint32_t *n) {
-    bool worth;
     *n = 0;
     for (int i = 0; i < TMK_SEARCH_DEFAULTS; i++) {
-        struct tmk_attempt *one = &list[*n];
-        TMK_TRY(tmk_attempt_init(s, NULL, TMK_CHANGE_DEFAULT - i, NULL, one, &worth));
-        if (worth && *n && tmk_same_encodings(one->encodings, list[*n - 1].encodings))
-            tmk_attempt_finish(one);
-        else
-            *n += worth;
+        TMK_TRY(tmk_attempt_add(s, NULL, TMK_CHANGE_DEFAULT - i, NULL, list, n));
+        if (*n > 1 && tmk_same_encodings(list[*n - 1].encodings, list[*n - 2].encodings))
+            tmk_attempt_finish(&list[--*n]);
     }
     return TMK_OK;
 }
@@ -291,6 +287,10 @@ void tmk_attempt_choose(struct tmk_search *s, struct tmk_attempt *attempt, const
     add_point(s);
 }
 
+bool tmk_search_is_spent(const struct tmk_search *s) {
+    return s->result.tried >= s->budget || tmk_search_is_late(s);
+}
+
 bool tmk_search_is_over(const struct tmk_search *s) {
-    return s->result.tried >= s->budget || s->loss.at_goal || tmk_search_is_late(s);
+    return s->loss.at_goal || tmk_search_is_spent(s);
 }
