@@ -212,35 +212,14 @@ static void remark_on_rules(const struct calibrate *c) {
                             meant_by(c, &c->config.rules[i], meant));
 }
 
-/* Under the table of a target, which the first rules then are. */
-static enum tmk_status read_under_target(struct calibrate *c) {
-    const struct tmk_target *target = c->options->target;
-    struct tmk_json_file file = {.tree = NULL};
-    cJSON *tree = NULL;
-    uint32_t n_base;
-    const bool has_file = !c->tree && c->options->config;
-    if (has_file)
-        TMK_TRY(tmk_explain_file_kind(c->diag,
-                                      tmk_json_file_open(c->options->config, &file, c->diag),
-                                      c->options->config, TMK_FILE_OTHER));
-    enum tmk_status status =
-        tmk_target_config(target, has_file ? file.tree : c->tree, &tree, &n_base, c->diag);
-    if (status == TMK_OK)
-        status = tmk_in(c->diag, tmk_config_init_tree(&c->config, tree, c->diag), "%s",
-                        c->options->config ? c->options->config : target->name);
-    c->config.target = target;
-    c->config.n_base = n_base;
-    cJSON_Delete(tree);
-    if (has_file)
-        tmk_json_file_close(&file);
-    return status;
-}
-
 static enum tmk_status read_config(struct calibrate *c) {
+    const char *path = c->options->config;
+    tmk_config_init(&c->config);
     if (c->options->target)
-        return read_under_target(c);
-    return c->tree ? tmk_config_init_tree(&c->config, c->tree, c->diag)
-                   : tmk_config_init(&c->config, c->options->config, c->diag);
+        TMK_TRY(tmk_config_add_target(&c->config, c->options->target, c->diag));
+    if (c->tree)
+        return tmk_config_add(&c->config, c->tree, c->diag);
+    return path ? tmk_config_add_file(&c->config, path, c->diag) : TMK_OK;
 }
 
 /* Options and configs may choose what the target does not have. */

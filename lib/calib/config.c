@@ -281,19 +281,29 @@ static enum tmk_status get_rule(struct tmk_config *config, const cJSON *item,
 static enum tmk_status get_rules(struct tmk_config *config, const cJSON *tree,
                                  struct tmk_diag *diag) {
     const cJSON *array, *item;
+    const uint32_t before = config->n_rules;
     if (!tmk_json_member(tree, "rules"))
         return TMK_OK;
     TMK_TRY(tmk_json_array(tree, "rules", &array, diag));
-    config->rules =
-        tmk_arena_array(&config->arena, (size_t)cJSON_GetArraySize(array), sizeof *config->rules);
-    TMK_TRY_ALLOC(config->rules, diag);
+    struct tmk_config_rule *rule = tmk_config_grow(config, (uint32_t)cJSON_GetArraySize(array));
+    TMK_TRY_ALLOC(rule, diag);
     cJSON_ArrayForEach(item, array) {
-        struct tmk_config_rule *rule = &config->rules[config->n_rules];
         TMK_TRY(tmk_in(diag, get_rule(config, item, rule, diag), "rules[%" PRIu32 "]",
-                       config->n_rules));
-        rule->settings.by = ++config->n_rules;
+                       config->n_rules - before));
+        rule++->settings.by = ++config->n_rules;
     }
     return TMK_OK;
+}
+
+struct tmk_config_rule *tmk_config_grow(struct tmk_config *config, uint32_t n) {
+    struct tmk_config_rule *rules =
+        tmk_arena_array(&config->arena, (size_t)config->n_rules + n, sizeof *rules);
+    if (!rules)
+        return NULL;
+    if (config->n_rules)
+        memcpy(rules, config->rules, config->n_rules * sizeof *rules);
+    config->rules = rules;
+    return rules + config->n_rules;
 }
 
 static enum tmk_status get_defaults(struct tmk_config *config, const cJSON *object,
@@ -306,11 +316,11 @@ static enum tmk_status get_defaults(struct tmk_config *config, const cJSON *obje
     TMK_TRY(tmk_json_keys(object, keys, TMK_COUNT(keys), true, diag));
     TMK_TRY(get_quant_settings(object, &all, diag));
     TMK_TRY(check_quant_settings(&all, false, diag));
+    tmk_quant_settings_override(&config->all, &all);
     for (int role = 0; role < 3; role++) {
         const char *key = tmk_encoding_role_name((enum tmk_encoding_role)role);
         const cJSON *own = tmk_json_member(object, key);
         struct tmk_quant_settings settings = {0};
-        tmk_quant_settings_override(&config->defaults[role], &all);
         if (!own)
             continue;
         TMK_TRY(tmk_in(diag, tmk_json_keys(own, own_keys, TMK_COUNT(own_keys), true, diag), "'%s'",
@@ -318,9 +328,16 @@ static enum tmk_status get_defaults(struct tmk_config *config, const cJSON *obje
         TMK_TRY(tmk_in(diag, get_quant_settings(own, &settings, diag), "'%s'", key));
         TMK_TRY(tmk_in(diag, check_quant_settings(&settings, role == TMK_ENCODING_BIAS, diag),
                        "'%s'", key));
-        tmk_quant_settings_override(&config->defaults[role], &settings);
+        tmk_quant_settings_override(&config->own[role], &settings);
     }
     return TMK_OK;
+}
+
+static void join_defaults(struct tmk_config *config) {
+    for (int role = 0; role < 3; role++) {
+        config->defaults[role] = config->all;
+        tmk_quant_settings_override(&config->defaults[role], &config->own[role]);
+    }
 }
 
 static enum tmk_status get_built_in(struct tmk_config *config, const cJSON *object,
@@ -347,41 +364,96 @@ static enum tmk_status get_sensitive(struct tmk_config *config, const cJSON *tre
     return TMK_OK;
 }
 
-static enum tmk_status get_config(struct tmk_config *config, const cJSON *tree,
-                                  struct tmk_diag *diag) {
+enum tmk_status tmk_config_add(struct tmk_config *config, const cJSON *tree,
+                               struct tmk_diag *diag) {
     static const char *const keys[] = {"defaults",        "rules",    "skip_first_layer",
                                        "skip_last_layer", "built_in", "sensitive"};
     TMK_TRY(tmk_json_keys(tree, keys, TMK_COUNT(keys), true, diag));
     TMK_TRY(
         tmk_in(diag, get_defaults(config, tmk_json_member(tree, "defaults"), diag), "'defaults'"));
+    join_defaults(config);
     TMK_TRY(get_rules(config, tree, diag));
-    TMK_TRY(tmk_json_bool_or(tree, "skip_first_layer", &config->skip_first, false, diag));
-    TMK_TRY(tmk_json_bool_or(tree, "skip_last_layer", &config->skip_last, false, diag));
+    TMK_TRY(
+        tmk_json_bool_or(tree, "skip_first_layer", &config->skip_first, config->skip_first, diag));
+    TMK_TRY(tmk_json_bool_or(tree, "skip_last_layer", &config->skip_last, config->skip_last, diag));
     TMK_TRY(get_sensitive(config, tree, diag));
     return tmk_in(diag, get_built_in(config, tmk_json_member(tree, "built_in"), diag),
                   "'built_in'");
 }
 
-enum tmk_status tmk_config_init_tree(struct tmk_config *config, const cJSON *tree,
-                                     struct tmk_diag *diag) {
+void tmk_config_init(struct tmk_config *config) {
     *config = (struct tmk_config){.n_rules = 0};
     for (int i = 0; i < TMK_RULES; i++)
         config->built_in[i] = built_in[i].on;
-    return tree ? get_config(config, tree, diag) : TMK_OK;
 }
 
-enum tmk_status tmk_config_init(struct tmk_config *config, const char *path,
-                                struct tmk_diag *diag) {
+enum tmk_status tmk_config_add_file(struct tmk_config *config, const char *path,
+                                    struct tmk_diag *diag) {
     struct tmk_json_file file;
-    if (!path)
-        return tmk_config_init_tree(config, NULL, diag);
-    *config = (struct tmk_config){.n_rules = 0};
     TMK_TRY(
         tmk_explain_file_kind(diag, tmk_json_file_open(path, &file, diag), path, TMK_FILE_OTHER));
-    enum tmk_status status =
-        tmk_in(diag, tmk_config_init_tree(config, file.tree, diag), "%s", path);
+    enum tmk_status status = tmk_in(diag, tmk_config_add(config, file.tree, diag), "%s", path);
     tmk_json_file_close(&file);
     return status;
+}
+
+/* ---- a target's table ---- */
+
+/* The first type of the limits. */
+static struct tmk_quant_settings settings_of(const struct tmk_target_limits *limits, int role) {
+    if (!limits->n_types)
+        return (struct tmk_quant_settings){.quantize = TMK_NO};
+    if (role == TMK_ENCODING_BIAS)
+        return (struct tmk_quant_settings){.by = 0};
+    const struct tmk_target_type *type = &limits->types[0];
+    const bool symmetric = type->scheme == TMK_TARGET_ANY_SCHEME
+                               ? role == TMK_ENCODING_WEIGHT
+                               : type->scheme == TMK_TARGET_SYMMETRIC;
+    return (struct tmk_quant_settings){.dtype = type->dtype,
+                                       .symmetric = symmetric ? TMK_YES : TMK_NO,
+                                       .channels = limits->prefers_channel ? TMK_YES : TMK_NO};
+}
+
+static bool same_choice(const struct tmk_target_limits *a, const struct tmk_target_limits *b) {
+    if (!a->n_types || !b->n_types)
+        return a->n_types == b->n_types;
+    return a->types[0].dtype == b->types[0].dtype && a->types[0].scheme == b->types[0].scheme &&
+           a->prefers_channel == b->prefers_channel;
+}
+
+static void add_rule(struct tmk_config *config, const struct tmk_config_rule *rule) {
+    config->rules[config->n_rules] = *rule;
+    config->rules[config->n_rules].settings.by = config->n_rules + 1;
+    config->n_rules++;
+}
+
+enum tmk_status tmk_config_add_target(struct tmk_config *config, const struct tmk_target *target,
+                                      struct tmk_diag *diag) {
+    static const enum tmk_config_kind kinds[] = {[TMK_ENCODING_ACTIVATION] = TMK_CONFIG_ACTIVATION,
+                                                 [TMK_ENCODING_WEIGHT] = TMK_CONFIG_WEIGHT,
+                                                 [TMK_ENCODING_BIAS] = TMK_CONFIG_BIAS};
+    const char **ops = tmk_arena_array(&config->arena, (size_t)target->n_rows + 1, sizeof *ops);
+    TMK_TRY_ALLOC(ops && tmk_config_grow(config, 1 + 3 * target->n_rows), diag);
+    for (int role = 0; role < 3; role++)
+        config->own[role] = settings_of(&target->defaults[role], role);
+    join_defaults(config);
+    for (uint32_t i = 0; i < target->n_rows; i++)
+        ops[i] = target->rows[i].op;
+    add_rule(config, &(struct tmk_config_rule){.except_op = ops, .settings = {.quantize = TMK_NO}});
+    for (uint32_t i = 0; i < target->n_rows; i++)
+        for (int role = 0; role < 3; role++) {
+            const struct tmk_target_row *row = &target->rows[i];
+            if (!same_choice(&row->limits[role], &target->defaults[role]))
+                add_rule(config, &(struct tmk_config_rule){
+                                     .op = row->op,
+                                     .kind = kinds[role],
+                                     .settings = settings_of(&row->limits[role], role)});
+        }
+    if (target->config)
+        TMK_TRY(tmk_in(diag, tmk_config_add(config, target->config, diag), "%s", target->name));
+    config->target = target;
+    config->n_base = config->n_rules;
+    return TMK_OK;
 }
 
 void tmk_config_finish(struct tmk_config *config) {

@@ -77,7 +77,8 @@ enum tmk_built_in {
 const char *tmk_built_in_name(enum tmk_built_in rule);
 
 struct tmk_config {
-    struct tmk_quant_settings defaults[3]; /* by enum tmk_encoding_role */
+    struct tmk_quant_settings defaults[3]; /* by enum tmk_encoding_role: `all`, then `own` */
+    struct tmk_quant_settings all, own[3];
     struct tmk_config_rule *rules;
     uint32_t n_rules;
     bool skip_first, skip_last;
@@ -89,13 +90,21 @@ struct tmk_config {
     struct tmk_arena arena;
 };
 
-/* As it is without a file, then what the file says (path may be NULL). TMK_FORMAT names the file
- * and the entry. End with finish, also after a failure. */
-TMK_NODISCARD enum tmk_status tmk_config_init(struct tmk_config *config, const char *path,
-                                              struct tmk_diag *diag);
-/* The same of what such a file holds (may be NULL). The tree is only read during the call. */
-TMK_NODISCARD enum tmk_status tmk_config_init_tree(struct tmk_config *config, const cJSON *tree,
-                                                   struct tmk_diag *diag);
+/* As it is without a file. End with finish. */
+void tmk_config_init(struct tmk_config *config);
+/* Adds what a target's table says; before anything else. */
+TMK_NODISCARD enum tmk_status tmk_config_add_target(struct tmk_config *config,
+                                                    const struct tmk_target *target,
+                                                    struct tmk_diag *diag);
+/* Adds what a file says: its rules come behind those that are there, all else is in the place of
+ * what was said before. TMK_FORMAT names the file and the entry. */
+TMK_NODISCARD enum tmk_status tmk_config_add_file(struct tmk_config *config, const char *path,
+                                                  struct tmk_diag *diag);
+/* The same of what such a file holds. The tree is only read during the call. */
+TMK_NODISCARD enum tmk_status tmk_config_add(struct tmk_config *config, const cJSON *tree,
+                                             struct tmk_diag *diag);
+/* Space for n more rules; NULL: there is no memory. */
+struct tmk_config_rule *tmk_config_grow(struct tmk_config *config, uint32_t n);
 /* "float", "quantize", or a type of 16 bits; status `wrong` for other words. */
 TMK_NODISCARD enum tmk_status tmk_config_set_sensitive(struct tmk_config *config, const char *text,
                                                        enum tmk_status wrong,

@@ -54,13 +54,6 @@ struct tmk_target {
 const struct tmk_target_row *tmk_target_find_row(const struct tmk_target *target, const char *op);
 bool tmk_target_fuses(const struct tmk_target *target, const char *first, const char *second);
 
-/* A config as calibrate reads it: the table's choices, then `user` (may be NULL; only read). The
- * first *n_base rules are the table's, and the first of them leaves float what has no kernel. Free
- * with cJSON_Delete. */
-TMK_NODISCARD enum tmk_status tmk_target_config(const struct tmk_target *target, const cJSON *user,
-                                                cJSON **out, uint32_t *n_base,
-                                                struct tmk_diag *diag);
-
 /* ---- checking, an operator at a time ---- */
 
 struct tmk_target_check {

@@ -141,7 +141,9 @@ static enum tmk_status profile_halves(struct choosing *c) {
 /* Do the options or the config say by which methods? */
 static enum tmk_status find_given(const struct choosing *c, bool *activations, bool *weights) {
     struct tmk_config config;
-    const enum tmk_status status = tmk_config_init(&config, c->how.config, c->diag);
+    tmk_config_init(&config);
+    const enum tmk_status status =
+        c->how.config ? tmk_config_add_file(&config, c->how.config, c->diag) : TMK_OK;
     *activations = c->how.activations.method || config.defaults[TMK_ENCODING_ACTIVATION].method;
     *weights = c->how.weights.method || c->how.weights.block || !c->how.constant ||
                config.defaults[TMK_ENCODING_WEIGHT].method ||

@@ -7,7 +7,8 @@
 FUZZ_TARGET(config) {
     struct tmk_diag diag = {0};
     struct tmk_config config;
-    (void)fuzz_ok(tmk_config_init(&config, fuzz_file("config.json", data, size), &diag), &diag);
+    tmk_config_init(&config);
+    (void)fuzz_ok(tmk_config_add_file(&config, fuzz_file("config.json", data, size), &diag), &diag);
     tmk_config_finish(&config);
     return 0;
 }
