@@ -11,7 +11,6 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/memory.h"
-#include "base/size.h"
 
 enum { DEEPEST = 32, CHUNK = 1 << 16 };
 
@@ -21,15 +20,7 @@ static bool has_image_name(const char *path) {
 }
 
 static char *join_path(struct tmk_arena *arena, const char *folder, const char *name) {
-    size_t f = strlen(folder), n = strlen(name), size;
-    char *path = tmk_add_size(f + 2, n, &size) ? tmk_arena_alloc(arena, size) : NULL;
-    if (!path)
-        return NULL;
-    memcpy(path, folder, f);
-    if (f)
-        path[f++] = '/';
-    memcpy(path + f, name, n + 1);
-    return path;
+    return tmk_arena_printf(arena, "%s%s%s", folder, *folder ? "/" : "", name);
 }
 
 static enum tmk_status add_file(struct tmk_image_files *files, const char *path, const char *name,
@@ -180,11 +171,7 @@ static void hash_file(struct tmk_hash128 *hash, const struct tmk_image_file *fil
     struct tmk_infile in = {.fd = -1};
     bool there = tmk_infile_open(file->path, &in, NULL) == TMK_OK;
     uint64_t size = there ? in.size : UINT64_MAX;
-    unsigned char head[8];
-    for (int i = 0; i < 8; i++)
-        head[i] = (unsigned char)(size >> 8 * i);
-    tmk_hash128_update(hash, file->name, strlen(file->name) + 1);
-    tmk_hash128_update(hash, head, sizeof head);
+    tmk_source_hash_head(hash, file->name, size);
     for (uint64_t at = 0; there && at < size; at += CHUNK) {
         size_t n = size - at < CHUNK ? (size_t)(size - at) : CHUNK;
         there = tmk_infile_read(&in, at, bytes, n, NULL) == TMK_OK;

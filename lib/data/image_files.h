@@ -25,8 +25,7 @@ TMK_NODISCARD enum tmk_status tmk_image_files_claim_folder(const char *path, boo
 TMK_NODISCARD enum tmk_status tmk_image_files_list(struct tmk_source *source,
                                                    struct tmk_image_files *files,
                                                    struct tmk_diag *diag);
-/* For tmk_source_hash: over each file's name, size and bytes, so that a byte cannot move from one
- * to another. A file that cannot be read has no bytes, and fails elsewhere. */
+/* For tmk_source_hash. A file that cannot be read has no bytes, and fails elsewhere. */
 TMK_NODISCARD enum tmk_status
 tmk_image_files_hash(const struct tmk_source *source, const struct tmk_image_files *files,
                      const atomic_bool *stop, char hex[TMK_HASH128_HEX], struct tmk_diag *diag);

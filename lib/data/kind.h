@@ -31,10 +31,11 @@ struct tmk_source_probe {
 struct tmk_source_kind {
     const char *name;
     const char *takes; /* for the message that lists what there is */
+    size_t own_size;   /* of what source->own points to, which is zeroed first */
     bool (*claims)(const struct tmk_source_probe *probe); /* of files and streams; NULL: none */
     /* Is the folder one of this kind? NULL: none is. */
     enum tmk_status (*claims_folder)(const char *path, bool *out, struct tmk_diag *diag);
-    /* Fills info.arrays, info.n_arrays and own; info.path, file and inside are there.
+    /* Fills info.arrays, info.n_arrays and *own; info.path, file and inside are there.
      * After a failure, close is called. */
     enum tmk_status (*open)(struct tmk_source *source, const struct tmk_source_options *options,
                             struct tmk_diag *diag);
@@ -44,7 +45,8 @@ struct tmk_source_kind {
     /* NULL: there is nothing that could be done ahead. */
     enum tmk_status (*ahead)(struct tmk_source *source, const struct tmk_source_order *order,
                              struct tmk_source_threads *threads, struct tmk_diag *diag);
-    /* As tmk_source_read; `array` is in range. Errors name the path. */
+    /* As tmk_source_read; `array` is in range, and so are entries unless they are endless. Errors
+     * name the path. */
     enum tmk_status (*read)(struct tmk_source *source, uint32_t array, uint64_t first,
                             uint64_t count, struct tmk_tensor *out, struct tmk_diag *diag);
     /* NULL: there are no records. */
@@ -56,7 +58,7 @@ struct tmk_source_kind {
     /* As tmk_source_hash. NULL: that of the file. */
     enum tmk_status (*hash)(const struct tmk_source *source, const atomic_bool *stop,
                             char hex[TMK_HASH128_HEX], struct tmk_diag *diag);
-    /* Releases own, which may be NULL or half made. */
+    /* Releases what *own holds, which may be half made. */
     void (*close)(struct tmk_source *source);
 };
 
@@ -74,6 +76,9 @@ TMK_SOURCE_KIND_LIST(TMK_SOURCE_DECLARE)
 
 /* Does the path end so, whatever the case? */
 bool tmk_source_ends_in(const char *path, const char *extension);
+/* What comes before the bytes of one of several files: so that a byte cannot move from one to
+ * another. */
+void tmk_source_hash_head(struct tmk_hash128 *hash, const char *name, uint64_t size);
 /* What tmk_source_hash returns where it was stopped. */
 TMK_NODISCARD enum tmk_status tmk_source_hash_stopped(const struct tmk_source *source,
                                                       const atomic_bool *stop,

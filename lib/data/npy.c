@@ -386,16 +386,9 @@ static enum tmk_status view_slice(const struct tmk_npy *npy, struct tmk_buf *fil
 
 enum tmk_status tmk_npy_slice(const struct tmk_npy *npy, struct tmk_buf *file, uint64_t first,
                               uint64_t count, struct tmk_tensor *out, struct tmk_diag *diag) {
-    uint64_t entries = tmk_npy_entries(npy);
     if (npy->refusal)
         return tmk_fail(diag, TMK_UNSUPPORTED, "%s (element type '%s')", npy->refusal,
                         npy->descr[0] ? npy->descr : "a structure");
-    if (!npy->shape.rank)
-        return tmk_fail(diag, TMK_RANGE, "a scalar has no entries");
-    if (first > entries || count > entries - first)
-        return tmk_fail(diag, TMK_RANGE, "entries %llu to %llu are wanted, but there are %llu",
-                        (unsigned long long)first, (unsigned long long)(first + count),
-                        (unsigned long long)entries);
     struct tmk_shape shape = npy->shape;
     shape.dim[0] = (int64_t)count;
     const char *elements = (const char *)tmk_buf_data(file) + npy->offset;

@@ -44,9 +44,9 @@ TMK_NODISCARD enum tmk_status tmk_npy_check_size(const struct tmk_npy *npy, uint
 /* How many entries the first axis has; 0 for a scalar. */
 uint64_t tmk_npy_entries(const struct tmk_npy *npy);
 
-/* Entries [first, first + count) of the first axis as [count, ...], of type npy->dtype. `file` is
- * the whole file, its size checked; *out shares its bytes where they can be used as they are.
- * TMK_UNSUPPORTED: refused; TMK_RANGE: no such entries. */
+/* Entries [first, first + count) of the first axis, which has them, as [count, ...], of type
+ * npy->dtype. `file` is the whole file, its size checked; *out shares its bytes where they can be
+ * used as they are. TMK_UNSUPPORTED: refused. */
 TMK_NODISCARD enum tmk_status tmk_npy_slice(const struct tmk_npy *npy, struct tmk_buf *file,
                                             uint64_t first, uint64_t count, struct tmk_tensor *out,
                                             struct tmk_diag *diag);

@@ -12,11 +12,6 @@
 #include "base/text.h"
 #include "data/npy.h"
 
-static bool ends_in(const char *text, const char *end) {
-    size_t n = strlen(text), k = strlen(end);
-    return n >= k && strcmp(text + n - k, end) == 0;
-}
-
 /* A name becomes a path when the archive is unpacked: it may not climb. */
 static const char *fault_of(const char *name) {
     if (!*name)
@@ -50,7 +45,7 @@ static enum tmk_status check_names(const struct tmk_npz_entry *entries, size_t n
             return tmk_nomem(diag);
     }
     for (size_t i = 0; i < n; i++) {
-        if (!ends_in(entries[i].name, ".npy"))
+        if (!tmk_ends_in(entries[i].name, ".npy"))
             continue;
         char *shorter = tmk_arena_strndup(arena, entries[i].name, strlen(entries[i].name) - 4);
         TMK_TRY_ALLOC(shorter, diag);
@@ -179,7 +174,7 @@ static enum tmk_status write_npy(struct tmk_outfile *file, const struct tmk_tens
 }
 
 static bool is_alone(const char *path) {
-    return ends_in(path, ".npy");
+    return tmk_ends_in(path, ".npy");
 }
 
 enum tmk_status tmk_npz_check(const char *path, size_t n, struct tmk_diag *diag) {

@@ -15,6 +15,11 @@ bool tmk_role_is_of_encoder(const char *input) {
     return has_word(input, words);
 }
 
+bool tmk_role_starts_as_zeros(const char *input) {
+    static const char *const words[] = {"conv", "recurrent", "ssm", "state", NULL};
+    return has_word(input, words);
+}
+
 enum tmk_role tmk_role_of(const struct tmk_source_input *input, bool alone) {
     static const char *const masks[] = {"mask", NULL}, *const positions[] = {"position", NULL},
                              *const types[] = {"token_type", "segment", NULL},

@@ -22,5 +22,8 @@ enum tmk_role {
 enum tmk_role tmk_role_of(const struct tmk_source_input *input, bool alone);
 /* Does an encoder make it? Then it does not follow from the tokens of a decoder. */
 bool tmk_role_is_of_encoder(const char *input);
+/* Of a cache of a fixed size: the state of a recurrence starts as zeros, keys of an encoder do not.
+ */
+bool tmk_role_starts_as_zeros(const char *input);
 
 #endif

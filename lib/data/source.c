@@ -151,6 +151,8 @@ static enum tmk_status open_path(struct tmk_source *source,
         return no_kind(source->info.path, diag);
     source->info.label = label_of(source);
     TMK_TRY_ALLOC(source->info.label, diag);
+    source->own = tmk_arena_alloc(&source->arena, kind->own_size);
+    TMK_TRY_ALLOC(source->own, diag);
     source->kind = kind;
     source->info.kind = kind->name;
     return kind->open(source, options, diag);
@@ -187,11 +189,29 @@ const struct tmk_source_info *tmk_source_info(const struct tmk_source *source) {
     return &source->info;
 }
 
+/* Of streams, and of what is refused whatever is wanted of it, read decides. */
+static enum tmk_status check_range(const struct tmk_source *source,
+                                   const struct tmk_source_array *array, uint64_t first,
+                                   uint64_t count, struct tmk_diag *diag) {
+    const uint64_t n = array->n_entries;
+    const bool single = array->whole || source->info.separate;
+    if (n == TMK_SOURCE_ENDLESS || (!array->whole && array->dtype == TMK_UNDEFINED))
+        return TMK_OK;
+    if (!array->whole && !array->shape.rank)
+        return tmk_fail(diag, TMK_RANGE, "%s: a scalar has no entries", source->info.path);
+    if (first > n || count > n - first || (single && !count) || (array->whole && count > 1))
+        return tmk_fail(diag, TMK_RANGE, "%s: %llu entries from %llu on are wanted, of %llu%s",
+                        source->info.path, (unsigned long long)count, (unsigned long long)first,
+                        (unsigned long long)n, array->whole ? " single ones" : "");
+    return TMK_OK;
+}
+
 enum tmk_status tmk_source_read(struct tmk_source *source, uint32_t array, uint64_t first,
                                 uint64_t count, struct tmk_tensor *out, struct tmk_diag *diag) {
     if (array >= source->info.n_arrays)
         return tmk_fail(diag, TMK_ARGUMENT, "%s: array %u of %u is wanted", source->info.path,
                         array, source->info.n_arrays);
+    TMK_TRY(check_range(source, &source->info.arrays[array], first, count, diag));
     return source->kind->read(source, array, first, count, out, diag);
 }
 
@@ -229,6 +249,14 @@ void tmk_source_end(struct tmk_source *source) {
 }
 
 /* ---- its bytes ---- */
+
+void tmk_source_hash_head(struct tmk_hash128 *hash, const char *name, uint64_t size) {
+    unsigned char bytes[8];
+    for (int i = 0; i < 8; i++)
+        bytes[i] = (unsigned char)(size >> 8 * i);
+    tmk_hash128_update(hash, name, strlen(name) + 1);
+    tmk_hash128_update(hash, bytes, sizeof bytes);
+}
 
 enum tmk_status tmk_source_hash_stopped(const struct tmk_source *source, const atomic_bool *stop,
                                         struct tmk_diag *diag) {

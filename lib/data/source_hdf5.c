@@ -178,9 +178,6 @@ static enum tmk_status open_inside(struct tmk_source *source, struct tmk_diag *d
 static enum tmk_status open_hdf5(struct tmk_source *source,
                                  const struct tmk_source_options *options, struct tmk_diag *diag) {
     (void)options;
-    struct hdf5 *h = tmk_arena_alloc(&source->arena, sizeof *h);
-    TMK_TRY_ALLOC(h, diag);
-    source->own = h;
     return tmk_in(diag, open_inside(source, diag), "%s", source->info.path);
 }
 
@@ -192,10 +189,6 @@ static enum tmk_status read_entries(const struct hdf5 *h, struct table *table,
     bool narrow = table->stored == TMK_FLOAT16 || table->stored == TMK_BFLOAT16;
     if (table->refusal)
         return tmk_fail(diag, TMK_UNSUPPORTED, "%s", table->refusal);
-    if (first > array->n_entries || count > array->n_entries - first || !shape.rank)
-        return tmk_fail(diag, TMK_RANGE, "entries %llu to %llu are wanted, of %llu",
-                        (unsigned long long)first, (unsigned long long)(first + count),
-                        (unsigned long long)array->n_entries);
     shape.dim[0] = (int64_t)count;
     TMK_TRY(tmk_tensor_init(&tensor, narrow ? TMK_FLOAT32 : table->stored, &shape, diag));
     enum tmk_status status = tmk_hdf5_read(h->file, &table->set, first, count, tensor.data, diag);
@@ -222,14 +215,13 @@ static enum tmk_status read_hdf5(struct tmk_source *source, uint32_t a, uint64_t
 }
 
 static void close_hdf5(struct tmk_source *source) {
-    struct hdf5 *h = source->own;
-    if (h)
-        tmk_hdf5_close(&h->file);
+    tmk_hdf5_close(&((struct hdf5 *)source->own)->file);
 }
 
 const struct tmk_source_kind tmk_source_hdf5 = {
     .name = "hdf5",
     .takes = "FILE.h5:/path (an HDF5 dataset, or the datasets of a group by name)",
+    .own_size = sizeof(struct hdf5),
     .claims = claims_hdf5,
     .open = open_hdf5,
     .read = read_hdf5,

@@ -40,10 +40,9 @@ static enum tmk_status open_images(struct tmk_source *source,
                                    const struct tmk_source_options *options,
                                    struct tmk_diag *diag) {
     struct tmk_image_spec spec;
-    struct images *images = tmk_arena_alloc(&source->arena, sizeof *images);
+    struct images *images = source->own;
     struct tmk_source_array *array = tmk_arena_alloc(&source->arena, sizeof *array);
-    source->own = images;
-    TMK_TRY_ALLOC(images && array, diag);
+    TMK_TRY_ALLOC(array, diag);
     if (options->image)
         spec = *options->image;
     else
@@ -115,10 +114,6 @@ static enum tmk_status read_images(struct tmk_source *source, uint32_t array, ui
     (void)array;
     const struct images *images = source->own;
     struct tmk_tensor one = {0};
-    if (!count || first >= images->files.n || count > images->files.n - first)
-        return tmk_fail(diag, TMK_RANGE, "%s: images %llu to %llu are wanted, of %zu",
-                        source->info.path, (unsigned long long)first,
-                        (unsigned long long)(first + count), images->files.n);
     TMK_TRY(take_image(images, first, &one, diag));
     if (count == 1) {
         *out = one;
@@ -142,8 +137,6 @@ static enum tmk_status hash_images(const struct tmk_source *source, const atomic
 
 static void close_images(struct tmk_source *source) {
     struct images *images = source->own;
-    if (!images)
-        return;
     tmk_ahead_destroy(&images->ahead);
     tmk_image_helpers_destroy(&images->helpers);
     free(images->files.file);
@@ -152,6 +145,7 @@ static void close_images(struct tmk_source *source) {
 const struct tmk_source_kind tmk_source_images = {
     .name = "images",
     .takes = "a folder of PNG and JPEG files, a .txt that lists them, or one of them",
+    .own_size = sizeof(struct images),
     .claims = tmk_image_files_claim,
     .claims_folder = tmk_image_files_claim_folder,
     .open = open_images,

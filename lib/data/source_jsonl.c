@@ -66,9 +66,7 @@ static enum tmk_status find_lines(struct jsonl *jsonl, struct tmk_diag *diag) {
 static enum tmk_status open_jsonl(struct tmk_source *source,
                                   const struct tmk_source_options *options, struct tmk_diag *diag) {
     (void)options;
-    struct jsonl *jsonl = tmk_arena_alloc(&source->arena, sizeof *jsonl);
-    TMK_TRY_ALLOC(jsonl, diag);
-    source->own = jsonl;
+    struct jsonl *jsonl = source->own;
     source->info.binds = source->info.prompts = true;
     TMK_TRY(tmk_file_map(source->file, &jsonl->bytes, diag));
     return tmk_in(diag, find_lines(jsonl, diag), "%s", source->info.path);
@@ -178,15 +176,6 @@ static enum tmk_status make_row(const struct field *field, size_t tokens, struct
     return TMK_OK;
 }
 
-/* A state of a fixed size: that of a recurrence starts as zeros, keys of an encoder do not. */
-static bool starts_as_zeros(const char *input) {
-    static const char *const words[] = {"conv", "recurrent", "ssm", "state"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strstr(input, words[i]))
-            return true;
-    return false;
-}
-
 /* Free sizes are 1 for the first axis, and 0 for the others. Without `use_cache`, which turns
  * caches off, keys of an encoder are needed. */
 static enum tmk_status make_empty(const struct tmk_source_input *want, bool use_cache,
@@ -201,7 +190,7 @@ static enum tmk_status make_empty(const struct tmk_source_input *want, bool use_
     if (empty && !use_cache && tmk_role_is_of_encoder(want->input))
         return tmk_fail(diag, TMK_SHAPE, "an encoder makes '%s'; give it data of its own",
                         want->input);
-    if (!empty && !starts_as_zeros(want->input))
+    if (!empty && !tmk_role_starts_as_zeros(want->input))
         return tmk_fail(diag, TMK_SHAPE,
                         "the cache '%s' has no free size that could be 0; give it data of its own",
                         want->input);
@@ -284,10 +273,7 @@ static enum tmk_status read_jsonl(struct tmk_source *source, uint32_t array, uin
                                   uint64_t count, struct tmk_tensor *out, struct tmk_diag *diag) {
     struct jsonl *jsonl = source->own;
     struct tmk_tensor made = {0};
-    if (count != 1 || first >= jsonl->n)
-        return tmk_fail(diag, TMK_RANGE, "%s: %llu entries from %llu on are wanted, of %zu lines",
-                        source->info.path, (unsigned long long)count, (unsigned long long)first,
-                        jsonl->n);
+    (void)count;
     enum tmk_status status = parse_line(jsonl, (size_t)first, diag);
     if (status == TMK_OK)
         status = make_tensor(jsonl, source->info.n_arrays, array, &made, diag);
@@ -300,8 +286,6 @@ static enum tmk_status read_jsonl(struct tmk_source *source, uint32_t array, uin
 
 static void close_jsonl(struct tmk_source *source) {
     struct jsonl *jsonl = source->own;
-    if (!jsonl)
-        return;
     cJSON_Delete(jsonl->parsed);
     free(jsonl->lines);
     tmk_buf_unref(&jsonl->bytes);
@@ -310,6 +294,7 @@ static void close_jsonl(struct tmk_source *source) {
 const struct tmk_source_kind tmk_source_jsonl = {
     .name = "jsonl",
     .takes = "FILE.jsonl (a line a sample: token ids, or arrays by the inputs' names)",
+    .own_size = sizeof(struct jsonl),
     .claims = claims_jsonl,
     .open = open_jsonl,
     .bind = bind_jsonl,

@@ -52,11 +52,10 @@ static enum tmk_status read_header(struct npy *npy, const char *path, struct tmk
 static enum tmk_status open_npy(struct tmk_source *source, const struct tmk_source_options *options,
                                 struct tmk_diag *diag) {
     (void)options;
-    struct npy *npy = tmk_arena_alloc(&source->arena, sizeof *npy);
-    struct tmk_source_array *array = tmk_arena_alloc(&source->arena, sizeof *array);
-    TMK_TRY_ALLOC(npy && array, diag);
+    struct npy *npy = source->own;
     npy->file.fd = -1;
-    source->own = npy;
+    struct tmk_source_array *array = tmk_arena_alloc(&source->arena, sizeof *array);
+    TMK_TRY_ALLOC(array, diag);
     TMK_TRY(tmk_infile_open(source->info.path, &npy->file, diag));
     TMK_TRY(tmk_in(diag, read_header(npy, source->info.path, diag), "%s", source->info.path));
     *array = (struct tmk_source_array){.name = "",
@@ -71,8 +70,8 @@ static enum tmk_status open_npy(struct tmk_source *source, const struct tmk_sour
 static enum tmk_status read_entries(const struct npy *npy, uint64_t first, uint64_t count,
                                     struct tmk_tensor *out, struct tmk_diag *diag) {
     uint64_t entries = tmk_npy_entries(&npy->header);
-    struct tmk_tensor tensor = {0};
-    if (npy->mapped || first > entries || count > entries - first) {
+    if (npy->mapped) {
+        struct tmk_tensor tensor = {0};
         TMK_TRY(tmk_npy_slice(&npy->header, npy->mapped, first, count, &tensor, diag));
         return tmk_source_return_tensor(&npy->file, &tensor, out, diag);
     }
@@ -101,8 +100,6 @@ static enum tmk_status read_npy(struct tmk_source *source, uint32_t array, uint6
 
 static void close_npy(struct tmk_source *source) {
     struct npy *npy = source->own;
-    if (!npy)
-        return;
     tmk_infile_close(&npy->file);
     tmk_buf_unref(&npy->mapped);
 }
@@ -110,6 +107,7 @@ static void close_npy(struct tmk_source *source) {
 const struct tmk_source_kind tmk_source_npy = {
     .name = "npy",
     .takes = "FILE.npy (a NumPy array)",
+    .own_size = sizeof(struct npy),
     .claims = claims_npy,
     .open = open_npy,
     .read = read_npy,

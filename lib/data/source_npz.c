@@ -111,9 +111,6 @@ static enum tmk_status read_archive(struct tmk_source *source, struct tmk_diag *
 static enum tmk_status open_npz(struct tmk_source *source, const struct tmk_source_options *options,
                                 struct tmk_diag *diag) {
     (void)options;
-    struct npz *npz = tmk_arena_alloc(&source->arena, sizeof *npz);
-    source->own = npz;
-    TMK_TRY_ALLOC(npz, diag);
     return tmk_in(diag, read_archive(source, diag), "%s", source->info.path);
 }
 
@@ -142,8 +139,6 @@ static enum tmk_status read_npz(struct tmk_source *source, uint32_t array, uint6
 
 static void close_npz(struct tmk_source *source) {
     struct npz *npz = source->own;
-    if (!npz)
-        return;
     for (uint32_t i = 0; i < source->info.n_arrays; i++)
         tmk_buf_unref(&npz->members[i].bytes);
     tmk_map_finish(&npz->names);
@@ -153,6 +148,7 @@ static void close_npz(struct tmk_source *source) {
 const struct tmk_source_kind tmk_source_npz = {
     .name = "npz",
     .takes = "FILE.npz (NumPy arrays by name)",
+    .own_size = sizeof(struct npz),
     .claims = claims_npz,
     .open = open_npz,
     .read = read_npz,

@@ -19,10 +19,8 @@ static bool claims_raw(const struct tmk_source_probe *probe) {
 static enum tmk_status open_raw(struct tmk_source *source, const struct tmk_source_options *options,
                                 struct tmk_diag *diag) {
     (void)options;
-    struct raw *raw = tmk_arena_alloc(&source->arena, sizeof *raw);
-    TMK_TRY_ALLOC(raw, diag);
+    struct raw *raw = source->own;
     raw->file.fd = -1;
-    source->own = raw;
     source->info.binds = true;
     return tmk_infile_open(source->info.path, &raw->file, diag);
 }
@@ -82,13 +80,8 @@ static enum tmk_status bind_raw(struct tmk_source *source, const struct tmk_sour
 static enum tmk_status read_raw(struct tmk_source *source, uint32_t a, uint64_t first,
                                 uint64_t count, struct tmk_tensor *out, struct tmk_diag *diag) {
     const struct raw *raw = source->own;
-    const struct tmk_source_array *array = &source->info.arrays[a];
     struct tmk_tensor tensor = {0};
-    struct tmk_shape shape = array->shape;
-    if (first > array->n_entries || count > array->n_entries - first)
-        return tmk_fail(diag, TMK_RANGE, "%s: entries %llu to %llu are wanted, of %llu",
-                        source->info.path, (unsigned long long)first,
-                        (unsigned long long)(first + count), (unsigned long long)array->n_entries);
+    struct tmk_shape shape = source->info.arrays[a].shape;
     shape.dim[0] = (int64_t)count;
     TMK_TRY(tmk_tensor_init(&tensor, TMK_FLOAT32, &shape, diag));
     enum tmk_status status = tmk_infile_read(&raw->file, first * raw->entry, tensor.data,
@@ -101,14 +94,13 @@ static enum tmk_status read_raw(struct tmk_source *source, uint32_t a, uint64_t 
 }
 
 static void close_raw(struct tmk_source *source) {
-    struct raw *raw = source->own;
-    if (raw)
-        tmk_infile_close(&raw->file);
+    tmk_infile_close(&((struct raw *)source->own)->file);
 }
 
 const struct tmk_source_kind tmk_source_raw = {
     .name = "raw",
     .takes = "FILE.bin (float32 numbers in the input's shape)",
+    .own_size = sizeof(struct raw),
     .claims = claims_raw,
     .open = open_raw,
     .bind = bind_raw,

@@ -11,17 +11,18 @@
 #include "base/diag.h"
 #include "base/file.h"
 #include "base/hash.h"
+#include "base/memory.h"
 #include "base/size.h"
 #include "base/text.h"
 #include "data/kind.h"
 
 struct set {
-    char *folder; /* its name in the source's folder; "" when it is that folder */
+    const char *folder; /* its name in the source's folder; "" when it is that folder */
     uint64_t number;
 };
 
 struct sets {
-    struct set *set; /* malloc'ed, with the names */
+    struct set *set; /* malloc'ed; the names are in the source's arena */
     size_t n, size;
     tmk_decode_tensor decode;
 };
@@ -48,14 +49,9 @@ static bool is_set(const char *name) {
 /* malloc'ed "SOURCE/FOLDER/NAME"; empty parts are left out. */
 static enum tmk_status join_path(const char *path, const char *folder, const char *name, char **out,
                                  struct tmk_diag *diag) {
-    struct tmk_text text = {0};
-    tmk_text_printf(&text, "%s%s%s%s%s", path, *folder ? "/" : "", folder, *name ? "/" : "", name);
-    if (text.failed) {
-        tmk_text_finish(&text);
-        return tmk_nomem(diag);
-    }
-    *out = tmk_text_release(&text);
-    return TMK_OK;
+    return asprintf(out, "%s%s%s%s%s", path, *folder ? "/" : "", folder, *name ? "/" : "", name) < 0
+               ? tmk_nomem(diag)
+               : TMK_OK;
 }
 
 static enum tmk_status claims_folder(const char *path, bool *out, struct tmk_diag *diag) {
@@ -72,16 +68,12 @@ static enum tmk_status claims_folder(const char *path, bool *out, struct tmk_dia
     return status;
 }
 
-static enum tmk_status add_set(struct sets *sets, const char *folder, struct tmk_diag *diag) {
-    if (sets->n == sets->size) {
-        size_t size = sets->size ? 2 * sets->size : 16;
-        struct set *grown = reallocarray(sets->set, size, sizeof *grown);
-        TMK_TRY_ALLOC(grown, diag);
-        sets->set = grown;
-        sets->size = size;
-    }
-    struct set set = {strdup(folder), number_in(folder, "test_data_set_", "")};
-    TMK_TRY_ALLOC(set.folder, diag);
+static enum tmk_status add_set(struct tmk_source *source, const char *folder,
+                               struct tmk_diag *diag) {
+    struct sets *sets = source->own;
+    struct set set = {tmk_arena_strdup(&source->arena, folder),
+                      number_in(folder, "test_data_set_", "")};
+    TMK_TRY_ALLOC(set.folder && TMK_GROW(sets->set, sets->n, sets->size), diag);
     sets->set[sets->n++] = set;
     return TMK_OK;
 }
@@ -105,7 +97,9 @@ static enum tmk_status is_folder(const char *path, const char *name, bool *out,
 }
 
 /* Inputs of the folder itself make it one entry, whatever else is there. */
-static enum tmk_status find_sets(const char *path, struct sets *sets, struct tmk_diag *diag) {
+static enum tmk_status find_sets(struct tmk_source *source, struct tmk_diag *diag) {
+    struct sets *sets = source->own;
+    const char *path = source->info.path;
     DIR *directory = opendir(path);
     if (!directory)
         return tmk_cannot_read(diag, path);
@@ -118,17 +112,15 @@ static enum tmk_status find_sets(const char *path, struct sets *sets, struct tmk
             continue;
         status = is_folder(path, entry->d_name, &folder, diag);
         if (status == TMK_OK && folder)
-            status = add_set(sets, entry->d_name, diag);
+            status = add_set(source, entry->d_name, diag);
     }
     if (status == TMK_OK && errno)
         status = tmk_cannot_read(diag, path);
     closedir(directory);
     TMK_TRY(status);
     if (itself) {
-        for (size_t i = 0; i < sets->n; i++)
-            free(sets->set[i].folder);
         sets->n = 0;
-        TMK_TRY(add_set(sets, "", diag));
+        TMK_TRY(add_set(source, "", diag));
     }
     if (!sets->n)
         return tmk_fail(diag, TMK_FORMAT,
@@ -172,8 +164,6 @@ static enum tmk_status path_of(const struct tmk_source *source, size_t set, uint
     return join_path(source->info.path, sets->set[set].folder, name, out, diag);
 }
 
-/* The hash is over each file's name, its size and its bytes, so that a byte cannot move from one to
- * another. */
 static enum tmk_status hash_file(const struct tmk_source *source, struct tmk_hash128 *hash,
                                  size_t set, uint32_t input, struct tmk_diag *diag) {
     struct tmk_buf *buf = NULL;
@@ -181,12 +171,7 @@ static enum tmk_status hash_file(const struct tmk_source *source, struct tmk_has
     TMK_TRY(path_of(source, set, input, &path, diag));
     enum tmk_status status = tmk_file_map(path, &buf, diag);
     if (status == TMK_OK) {
-        const char *name = path + strlen(source->info.path) + 1;
-        unsigned char size[8];
-        for (int i = 0; i < 8; i++)
-            size[i] = (unsigned char)((uint64_t)tmk_buf_size(buf) >> 8 * i);
-        tmk_hash128_update(hash, name, strlen(name) + 1);
-        tmk_hash128_update(hash, size, sizeof size);
+        tmk_source_hash_head(hash, path + strlen(source->info.path) + 1, tmk_buf_size(buf));
         tmk_hash128_update(hash, tmk_buf_data(buf), tmk_buf_size(buf));
         tmk_buf_unref(&buf);
     }
@@ -250,15 +235,13 @@ static enum tmk_status count_all(struct tmk_source *source, uint32_t *out, struc
 
 static enum tmk_status open_sets(struct tmk_source *source,
                                  const struct tmk_source_options *options, struct tmk_diag *diag) {
-    struct sets *sets = tmk_arena_alloc(&source->arena, sizeof *sets);
-    source->own = sets;
-    TMK_TRY_ALLOC(sets, diag);
+    struct sets *sets = source->own;
     if (!options->decode)
         return tmk_fail(diag, TMK_UNSUPPORTED, "%s: ONNX tensors are not read here",
                         source->info.path);
     sets->decode = options->decode;
     uint32_t n = 0;
-    TMK_TRY(find_sets(source->info.path, sets, diag));
+    TMK_TRY(find_sets(source, diag));
     TMK_TRY(count_all(source, &n, diag));
     struct tmk_source_array *arrays = tmk_arena_array(&source->arena, n, sizeof *arrays);
     TMK_TRY_ALLOC(arrays, diag);
@@ -275,10 +258,7 @@ static enum tmk_status open_sets(struct tmk_source *source,
 static enum tmk_status read_sets(struct tmk_source *source, uint32_t array, uint64_t first,
                                  uint64_t count, struct tmk_tensor *out, struct tmk_diag *diag) {
     const struct sets *sets = source->own;
-    if (count != 1 || first >= sets->n)
-        return tmk_fail(
-            diag, TMK_RANGE, "%s: %llu entries from %llu on are wanted, of %zu single ones",
-            source->info.path, (unsigned long long)count, (unsigned long long)first, sets->n);
+    (void)count;
     char *path = NULL, *name = NULL;
     TMK_TRY(path_of(source, (size_t)first, array, &path, diag));
     enum tmk_status status = sets->decode(path, out, &name, diag);
@@ -294,17 +274,13 @@ static const char *entry_name(const struct tmk_source *source, uint64_t entry) {
 }
 
 static void close_sets(struct tmk_source *source) {
-    struct sets *sets = source->own;
-    if (!sets)
-        return;
-    for (size_t i = 0; i < sets->n; i++)
-        free(sets->set[i].folder);
-    free(sets->set);
+    free(((struct sets *)source->own)->set);
 }
 
 const struct tmk_source_kind tmk_source_sets = {
     .name = "onnx-sets",
     .takes = "a folder of input_N.pb or of test_data_set_* folders (ONNX test sets)",
+    .own_size = sizeof(struct sets),
     .claims_folder = claims_folder,
     .open = open_sets,
     .read = read_sets,

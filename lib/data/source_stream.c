@@ -61,11 +61,10 @@ static bool claims_stream(const struct tmk_source_probe *probe) {
 static enum tmk_status open_stream(struct tmk_source *source,
                                    const struct tmk_source_options *options,
                                    struct tmk_diag *diag) {
-    struct stream *stream = tmk_arena_alloc(&source->arena, sizeof *stream);
-    source->own = stream;
-    if (!stream || !(stream->hash = tmk_hash128_create()))
-        return tmk_nomem(diag);
+    struct stream *stream = source->own;
     struct stat st;
+    stream->hash = tmk_hash128_create();
+    TMK_TRY_ALLOC(stream->hash, diag);
     stream->pull = options->pull;
     if (!stream->pull && fstat(STDIN_FILENO, &st) == 0 && S_ISREG(st.st_mode) &&
         !tmk_input_add(&st, &stream->input))
@@ -454,8 +453,6 @@ static enum tmk_status hash_stream(const struct tmk_source *source, const atomic
 static void close_stream(struct tmk_source *source) {
     struct stream *stream = source->own;
     char hex[TMK_HASH128_HEX];
-    if (!stream)
-        return;
     for (uint32_t a = 0; stream->lines && a < source->info.n_arrays; a++)
         while (stream->lines[a].first)
             drop_first(&stream->lines[a]);
@@ -467,6 +464,7 @@ static void close_stream(struct tmk_source *source) {
 const struct tmk_source_kind tmk_source_stream = {
     .name = "stream",
     .takes = "- (.npy records on standard input)",
+    .own_size = sizeof(struct stream),
     .claims = claims_stream,
     .open = open_stream,
     .bind = bind_stream,
