@@ -15,23 +15,11 @@
 #include "tensor/list.h"
 #include "tensor/shape.h"
 
-static enum tmk_status decode_tensor(const char *path, struct tmk_tensor *out, char **name,
-                                     struct tmk_diag *diag) {
-    return tmk_onnx_load_tensor(path, out, name, diag);
-}
-
-int32_t tmk_feed_input(const struct tmk_graph *graph, const char *name, size_t len) {
-    for (uint32_t i = 0; i < graph->n_inputs; i++)
-        if (strlen(graph->inputs[i]->name) == len && memcmp(graph->inputs[i]->name, name, len) == 0)
-            return (int32_t)i;
-    return -1;
-}
-
 /* INPUT=PATH, where INPUT is an input of the graph; a path may hold '=' itself. */
 static int32_t split_binding(const struct tmk_graph *graph, const char *text, const char **path) {
     *path = text;
     for (const char *eq = strchr(text, '='); eq; eq = strchr(eq + 1, '=')) {
-        int32_t input = tmk_feed_input(graph, text, (size_t)(eq - text));
+        int32_t input = tmk_graph_input_named(graph, text, (size_t)(eq - text));
         if (input >= 0) {
             *path = eq + 1;
             return input;
@@ -69,8 +57,7 @@ static enum tmk_status bind_array(struct tmk_feed *feed, uint32_t input, uint32_
         return tmk_fail(diag, TMK_ARGUMENT,
                         "input '%s' has two sources: %s and %s; many images are one as a folder, "
                         "or as a .txt that lists them",
-                        feed->graph->inputs[input]->name,
-                        tmk_source_info(feed->sources[feed->bound[input].source])->path,
+                        feed->graph->inputs[input]->name, feed_path(feed, &feed->bound[input]),
                         tmk_source_info(feed->sources[source])->path);
     feed->bound[input].source = source;
     feed->bound[input].array = array;
@@ -115,7 +102,7 @@ static bool by_position(const struct tmk_graph *graph, const struct tmk_source_i
     if (!info->n_arrays || !info->arrays[0].whole || info->n_arrays > graph->n_inputs)
         return false;
     for (uint32_t a = 0; a < info->n_arrays; a++)
-        if (tmk_feed_input(graph, info->arrays[a].name, strlen(info->arrays[a].name)) < 0)
+        if (tmk_graph_input_named(graph, info->arrays[a].name, strlen(info->arrays[a].name)) < 0)
             return true;
     return false;
 }
@@ -125,7 +112,8 @@ static enum tmk_status bind_by_name(struct tmk_feed *feed, uint32_t source, stru
     bool position = by_position(feed->graph, info), any = false;
     for (uint32_t a = 0; a < info->n_arrays; a++) {
         const char *name = info->arrays[a].name;
-        int32_t input = position ? (int32_t)a : tmk_feed_input(feed->graph, name, strlen(name));
+        int32_t input =
+            position ? (int32_t)a : tmk_graph_input_named(feed->graph, name, strlen(name));
         if (input < 0)
             continue;
         TMK_TRY(bind_array(feed, (uint32_t)input, source, a, diag));
@@ -147,7 +135,7 @@ static enum tmk_status open_sources(struct tmk_feed *feed, struct tmk_diag *diag
     const struct tmk_data_options *data = feed->data;
     struct tmk_image_spec image;
     const struct tmk_source_options how = {
-        .decode = decode_tensor, .image = &image, .pull = data->pull};
+        .decode = tmk_onnx_load_tensor, .image = &image, .pull = data->pull};
     bool streams = false;
     TMK_TRY(tmk_image_spec_parse(data->image, &image, diag));
     for (size_t d = 0; d < data->n_sources; d++) {
@@ -189,10 +177,11 @@ struct tmk_source_input tmk_feed_want(const struct tmk_feed *feed, uint32_t inpu
     const struct tmk_value *value = feed->graph->inputs[input];
     const struct tmk_type *type = &value->type;
     struct tmk_source_input want = {value->name, type->dtype, type->has_shape, type->shape};
-    for (int32_t k = 0; type->has_shape && k < type->shape.rank; k++)
-        for (size_t d = 0; d < feed->data->n_dims && type->symbol[k]; d++)
-            if (type->shape.dim[k] < 0 && strcmp(type->symbol[k], feed->data->dims[d].name) == 0)
-                want.shape.dim[k] = feed->data->dims[d].value;
+    for (int32_t k = 0; type->has_shape && k < type->shape.rank; k++) {
+        const int64_t *given = tmk_feed_dim(feed->data, type->symbol[k]);
+        if (type->shape.dim[k] < 0 && given)
+            want.shape.dim[k] = *given;
+    }
     return want;
 }
 
@@ -303,9 +292,18 @@ enum tmk_status tmk_feed_bind(struct tmk_feed *feed, struct tmk_diag *diag) {
 
 /* Free dimensions by their names. */
 
+const int64_t *tmk_feed_dim(const struct tmk_data_options *data, const char *symbol) {
+    for (size_t d = 0; symbol && d < data->n_dims; d++)
+        if (strcmp(data->dims[d].name, symbol) == 0)
+            return &data->dims[d].value;
+    return NULL;
+}
+
 enum tmk_status tmk_feed_check_dims(const struct tmk_feed *feed, struct tmk_diag *diag) {
     const struct tmk_data_options *data = feed->data;
     for (size_t d = 0; d < data->n_dims; d++) {
+        if (*tmk_feed_dim(data, data->dims[d].name) != data->dims[d].value)
+            return tmk_fail(diag, TMK_ARGUMENT, "--dim %s is given twice", data->dims[d].name);
         bool found = false;
         struct tmk_guess guess = {.wanted = data->dims[d].name};
         char meant[TMK_GUESS_SIZE];
@@ -330,17 +328,6 @@ bool tmk_feed_dim_is(const struct tmk_feed *feed, uint32_t input, const struct t
            strcmp(type->symbol[k], symbol) == 0;
 }
 
-static enum tmk_status check_given(const struct tmk_feed *feed, const char *symbol,
-                                   const struct tmk_value *input, int64_t size,
-                                   struct tmk_diag *diag) {
-    for (size_t d = 0; d < feed->data->n_dims; d++)
-        if (strcmp(feed->data->dims[d].name, symbol) == 0 && feed->data->dims[d].value != size)
-            return tmk_fail(diag, TMK_SHAPE, "dimension '%s' is %lld in input '%s', not %lld",
-                            symbol, (long long)size, input->name,
-                            (long long)feed->data->dims[d].value);
-    return TMK_OK;
-}
-
 /* Does a tensor use the name for different sizes? Then it is no name, for other tensors too. */
 static bool is_anonymous(const struct tmk_feed *feed, const struct tmk_tensor *inputs,
                          const char *symbol) {
@@ -358,28 +345,21 @@ static bool is_anonymous(const struct tmk_feed *feed, const struct tmk_tensor *i
     return false;
 }
 
-static void tell_of(struct tmk_feed *feed, const char *symbol, const struct tmk_value *one,
-                    int64_t size, const struct tmk_value *other, int64_t other_size) {
-    char text[512];
-    feed->reported.dims = true;
-    if (!feed->notices.remark)
-        return;
-    snprintf(text, sizeof text,
-             "dimension '%s' is %lld in input '%s' and %lld in '%s'; going on, as long as the "
-             "operators take these sizes",
-             symbol, (long long)size, one->name, (long long)other_size, other->name);
-    feed->notices.remark(feed->notices.context, text);
-}
-
 /* The first dimension of this name that has another size, of the inputs before `input`. */
 static void compare_dims(struct tmk_feed *feed, const struct tmk_tensor *inputs, uint32_t input,
                          const char *symbol, int64_t size) {
     for (uint32_t i = 0; i < input && !feed->reported.dims; i++)
         for (int32_t k = 0; k < inputs[i].shape.rank && !feed->reported.dims; k++)
             if (tmk_feed_dim_is(feed, i, &inputs[i].shape, k, symbol) &&
-                inputs[i].shape.dim[k] != size && !is_anonymous(feed, inputs, symbol))
-                tell_of(feed, symbol, feed->graph->inputs[i], inputs[i].shape.dim[k],
-                        feed->graph->inputs[input], size);
+                inputs[i].shape.dim[k] != size && !is_anonymous(feed, inputs, symbol)) {
+                feed->reported.dims = true;
+                tmk_feed_remark(feed,
+                                "dimension '%s' is %lld in input '%s' and %lld in '%s'; going on, "
+                                "as long as the operators take these sizes",
+                                symbol, (long long)inputs[i].shape.dim[k],
+                                feed->graph->inputs[i]->name, (long long)size,
+                                feed->graph->inputs[input]->name);
+            }
 }
 
 enum tmk_status tmk_feed_check_symbols(struct tmk_feed *feed, const struct tmk_tensor *inputs,
@@ -391,7 +371,10 @@ enum tmk_status tmk_feed_check_symbols(struct tmk_feed *feed, const struct tmk_t
             const char *symbol = k < input->type.shape.rank ? input->type.symbol[k] : NULL;
             if (!symbol || !tmk_feed_dim_is(feed, i, shape, k, symbol))
                 continue;
-            TMK_TRY(check_given(feed, symbol, input, shape->dim[k], diag));
+            const int64_t *given = tmk_feed_dim(feed->data, symbol);
+            if (given && *given != shape->dim[k])
+                return tmk_fail(diag, TMK_SHAPE, "dimension '%s' is %lld in input '%s', not %lld",
+                                symbol, (long long)shape->dim[k], input->name, (long long)*given);
             compare_dims(feed, inputs, i, symbol, shape->dim[k]);
         }
     }

@@ -5,16 +5,11 @@
 #include "feed/internal.h"
 #include "tensor/shape.h"
 
-const struct tmk_source_array *tmk_feed_array(const struct tmk_feed *feed,
-                                              const struct feed_bound *bound) {
-    return &tmk_source_info(feed->sources[bound->source])->arrays[bound->array];
-}
-
 /* The array as it is cut: without the axis that counts sequences. */
 static enum tmk_status look_inside(const struct tmk_feed *feed, uint32_t input,
                                    struct tmk_source_array *array, struct tmk_diag *diag) {
     struct feed_bound *bound = &feed->bound[input];
-    *array = *tmk_feed_array(feed, bound);
+    *array = *feed_array(feed, bound);
     if (feed->recurrence.reset != RESET_SOURCE || bound->fed_back ||
         array->n_entries == TMK_SOURCE_ENDLESS)
         return TMK_OK;
@@ -22,11 +17,11 @@ static enum tmk_status look_inside(const struct tmk_feed *feed, uint32_t input,
         return tmk_fail(diag, TMK_ARGUMENT,
                         "%s: --reset source wants an array whose first axis counts sequences and "
                         "whose second counts their samples, or a stream; every=N cuts other data",
-                        tmk_source_info(feed->sources[bound->source])->path);
+                        feed_path(feed, bound));
     bound->inner = (uint64_t)array->shape.dim[1];
     if (__builtin_mul_overflow(array->n_entries, bound->inner, &array->n_entries))
         return tmk_fail(diag, TMK_RANGE, "%s: more samples than can be counted",
-                        tmk_source_info(feed->sources[bound->source])->path);
+                        feed_path(feed, bound));
     tmk_shape_drop(&array->shape, 0);
     return TMK_OK;
 }
@@ -41,9 +36,8 @@ static enum tmk_status choose_cut(const struct tmk_feed *feed, uint32_t input, u
     if (type->dtype != TMK_UNDEFINED && array->dtype != TMK_UNDEFINED &&
         type->dtype != array->dtype)
         return tmk_fail(diag, TMK_TYPE, "%s: input '%s' wants %s, but the array is %s",
-                        tmk_source_info(feed->sources[bound->source])->path,
-                        feed->graph->inputs[input]->name, tmk_dtype_name(type->dtype),
-                        tmk_dtype_name(array->dtype));
+                        feed_path(feed, bound), feed->graph->inputs[input]->name,
+                        tmk_dtype_name(type->dtype), tmk_dtype_name(array->dtype));
     if (array->whole) {
         bound->cut = CUT_WHOLE;
     } else if (array->entries || (type->has_shape && array->shape.rank == type->shape.rank + 1)) {
@@ -56,9 +50,8 @@ static enum tmk_status choose_cut(const struct tmk_feed *feed, uint32_t input, u
         return tmk_fail(diag, TMK_SHAPE,
                         "%s: input '%s' has shape %s, but the array has %s; it must have the same "
                         "rank (cut along the first axis) or one more (one input an entry)",
-                        tmk_source_info(feed->sources[bound->source])->path,
-                        feed->graph->inputs[input]->name, TMK_SHAPE_TEXT(&type->shape),
-                        TMK_SHAPE_TEXT(&array->shape));
+                        feed_path(feed, bound), feed->graph->inputs[input]->name,
+                        TMK_SHAPE_TEXT(&type->shape), TMK_SHAPE_TEXT(&array->shape));
     }
     return TMK_OK;
 }
@@ -125,25 +118,25 @@ static enum tmk_status count_samples(struct tmk_feed *feed, const char **first,
         const struct feed_bound *bound = &feed->bound[i];
         if (bound->fed_back)
             continue;
-        const struct tmk_source_info *info = tmk_source_info(feed->sources[bound->source]);
-        uint64_t here = tmk_feed_array(feed, bound)->n_entries * (bound->inner ? bound->inner : 1);
+        const char *path = feed_path(feed, bound);
+        uint64_t here = feed_array(feed, bound)->n_entries * (bound->inner ? bound->inner : 1);
         if (here == TMK_SOURCE_ENDLESS)
             continue;
         if (here == 0)
-            return tmk_fail(diag, TMK_SHAPE, "%s: no samples for input '%s': shape %s", info->path,
+            return tmk_fail(diag, TMK_SHAPE, "%s: no samples for input '%s': shape %s", path,
                             feed->graph->inputs[i]->name,
-                            TMK_SHAPE_TEXT(&tmk_feed_array(feed, bound)->shape));
+                            TMK_SHAPE_TEXT(&feed_array(feed, bound)->shape));
         if (!feed->plan.slices) /* one batch a sample, however many entries it takes */
             here /= bound->step;
         if (samples == TMK_SOURCE_ENDLESS) {
             samples = here;
-            *first = info->path;
+            *first = path;
         } else if (samples != here) {
             return tmk_fail(diag, TMK_SHAPE,
                             "%s has %llu samples for '%s', but %s has %llu; inputs need the same "
                             "number",
-                            info->path, (unsigned long long)here, feed->graph->inputs[i]->name,
-                            *first, (unsigned long long)samples);
+                            path, (unsigned long long)here, feed->graph->inputs[i]->name, *first,
+                            (unsigned long long)samples);
         }
     }
     if (!feed->graph->n_inputs)
@@ -158,7 +151,7 @@ static enum tmk_status choose_strata(struct tmk_feed *feed, const char *first,
                                      struct tmk_diag *diag) {
     const struct tmk_data_options *data = feed->data;
     struct tmk_feed_plan *plan = &feed->plan;
-    feed->smaller = plan->free = may_be_smaller(feed);
+    plan->free = may_be_smaller(feed);
     feed->choice = (struct feed_choice){.skip = data->skip,
                                         .end = feed->samples,
                                         .limit = data->limit ? data->limit : UINT64_MAX,
@@ -171,7 +164,7 @@ static enum tmk_status choose_strata(struct tmk_feed *feed, const char *first,
                         first, (unsigned long long)feed->samples, (unsigned long long)data->skip);
     struct feed_total total = tmk_feed_choice_total(&feed->choice);
     plan->offered = total.samples;
-    plan->run = feed->smaller ? total.samples : total.in_full_batches;
+    plan->run = plan->free ? total.samples : total.in_full_batches;
     if (!plan->run)
         return tmk_fail(diag, TMK_SHAPE,
                         "%s: %llu samples are offered, but the model runs %llu at a time, from "

@@ -56,19 +56,18 @@ void tmk_feed_remark(const struct tmk_feed *feed, const char *fmt, ...) {
 
 static enum tmk_status note_bad(struct tmk_feed *feed, uint64_t sample, enum tmk_status status,
                                 const char *text, struct tmk_diag *diag) {
-    struct tmk_sample_counts *counts = &feed->tally.current->counts;
+    struct tmk_sample_counts *counts = feed->tally.current;
     const struct feed_bound *bound = &feed->bound[feed->batch.failing];
-    const struct tmk_source *source = feed->sources[bound->source];
     const char *file =
-        tmk_source_entry_name(source, sample * (feed->plan.slices ? 1 : bound->step));
+        tmk_source_entry_name(feed->sources[bound->source], sample * feed_step(feed, bound));
     counts->failed++;
     if (feed->tally.passed_over++ < MAX_REPORTED)
         tmk_feed_remark(feed, "sample %llu is passed over: %s", (unsigned long long)sample, text);
     if (counts->n_bad == TMK_FEED_MAX_BAD)
         return TMK_OK;
-    TMK_TRY_ALLOC(TMK_GROW(counts->bad, counts->n_bad, feed->tally.current->bad_size), diag);
+    TMK_TRY_ALLOC(TMK_GROW(counts->bad, counts->n_bad, counts->bad_size), diag);
     if (!*file)
-        file = tmk_source_info(source)->label;
+        file = feed_info(feed, bound)->label;
     struct tmk_bad_sample is = {sample, as_text(file), as_text(reason_in(text, file, status))};
     counts->bad[counts->n_bad++] = is;
     return is.file && is.why ? TMK_OK : tmk_nomem(diag);
@@ -84,7 +83,7 @@ static void move_to(struct tmk_feed *feed, uint64_t at) {
 static struct tmk_sample_counts sum_of(const struct tmk_feed *feed) {
     struct tmk_sample_counts sum = {0};
     for (uint32_t i = 0; i < feed->tally.n; i++) {
-        const struct tmk_sample_counts *counts = &feed->tally.counts[i].counts;
+        const struct tmk_sample_counts *counts = &feed->tally.counts[i];
         sum.run += counts->run;
         sum.skipped += counts->skipped;
         sum.failed += counts->failed;
@@ -157,14 +156,14 @@ static enum tmk_status read_on(struct tmk_feed *feed, struct tmk_batch *out, boo
     }
     *ended = !batch.samples;
     batch.group = feed->tally.stratum;
-    if (!batch.samples || (!feed->smaller && batch.samples < feed->plan.batch)) {
-        feed->tally.current->counts.skipped += batch.samples;
+    if (!batch.samples || (!feed->plan.free && batch.samples < feed->plan.batch)) {
+        feed->tally.current->skipped += batch.samples;
         if (batch.samples)
             move_to(feed, at + batch.samples);
         tmk_batch_finish(&batch);
         return TMK_OK;
     }
-    feed->tally.current->counts.run += batch.samples;
+    feed->tally.current->run += batch.samples;
     move_to(feed, at + batch.samples);
     feed->recurrence.ran_to = feed->batch.at;
     *out = batch;
@@ -190,8 +189,9 @@ static enum tmk_status next_batch(struct tmk_feed *feed, bool *ended, struct tmk
     feed->batch.until = until;
     if (feed->samples != TMK_SOURCE_ENDLESS)
         TMK_TRY(tmk_feed_enter(feed, from, until, diag));
-    if (!feed->smaller && until - from < feed->plan.batch && feed->samples != TMK_SOURCE_ENDLESS) {
-        feed->tally.current->counts.skipped += until - from;
+    if (!feed->plan.free && until - from < feed->plan.batch &&
+        feed->samples != TMK_SOURCE_ENDLESS) {
+        feed->tally.current->skipped += until - from;
         move_to(feed, until);
     }
     return TMK_OK;
@@ -257,14 +257,14 @@ enum tmk_status tmk_feed_set_batch(struct tmk_feed *feed, uint32_t batch, struct
 
 static void clear_counts(struct tmk_feed *feed) {
     for (uint32_t i = 0; feed->tally.counts && i < feed->tally.n; i++) {
-        struct stratum_counts *counts = &feed->tally.counts[i];
-        for (size_t k = 0; k < counts->counts.n_bad; k++) {
-            free(counts->counts.bad[k].file);
-            free(counts->counts.bad[k].why);
+        struct tmk_sample_counts *counts = &feed->tally.counts[i];
+        for (size_t k = 0; k < counts->n_bad; k++) {
+            free(counts->bad[k].file);
+            free(counts->bad[k].why);
         }
-        free(counts->counts.bad);
-        free(counts->counts.ranges);
-        *counts = (struct stratum_counts){0};
+        free(counts->bad);
+        free(counts->ranges);
+        *counts = (struct tmk_sample_counts){0};
     }
 }
 
@@ -324,7 +324,7 @@ struct tmk_feed_plan tmk_feed_plan(const struct tmk_feed *feed) {
 bool tmk_feed_sample(const struct tmk_feed *feed, uint32_t input, struct tmk_tensor *out) {
     if (!feed->bound[input].taken)
         return false;
-    const struct tmk_source_array *array = tmk_feed_array(feed, &feed->bound[input]);
+    const struct tmk_source_array *array = feed_array(feed, &feed->bound[input]);
     const struct tmk_type *type = &feed->graph->inputs[input]->type;
     struct tmk_shape shape = array->shape;
     if (feed->bound[input].cut != CUT_SLICES || array->dtype == TMK_UNDEFINED)
@@ -341,7 +341,7 @@ bool tmk_feed_sample(const struct tmk_feed *feed, uint32_t input, struct tmk_ten
 }
 
 const struct tmk_sample_counts *tmk_feed_counts(const struct tmk_feed *feed, uint32_t stratum) {
-    return &feed->tally.counts[stratum].counts;
+    return &feed->tally.counts[stratum];
 }
 
 uint32_t tmk_feed_strata(const struct tmk_feed *feed) {
@@ -354,16 +354,15 @@ bool tmk_feed_has_begun(const struct tmk_feed *feed) {
 }
 
 uint64_t tmk_feed_reached(const struct tmk_feed *feed) {
-    const struct tmk_sample_counts *counts =
-        &feed->tally.current->counts; /* others end before it */
+    const struct tmk_sample_counts *counts = feed->tally.current; /* others end before it */
     return counts->n_ranges ? counts->ranges[counts->n_ranges - 1].end : 0;
 }
 
 const struct tmk_source_info *tmk_feed_source(const struct tmk_feed *feed, uint32_t input) {
     const struct feed_bound *bound = &feed->bound[input];
-    return bound->taken ? tmk_source_info(feed->sources[bound->source]) : NULL;
+    return bound->taken ? feed_info(feed, bound) : NULL;
 }
 
 uint64_t tmk_feed_entries(const struct tmk_feed *feed, uint32_t input) {
-    return tmk_feed_array(feed, &feed->bound[input])->n_entries;
+    return feed_array(feed, &feed->bound[input])->n_entries;
 }

@@ -28,6 +28,9 @@ TMK_NODISCARD enum tmk_status tmk_feed_open(const struct tmk_graph *graph,
                                             struct tmk_feed **out, struct tmk_diag *diag);
 void tmk_feed_close(struct tmk_feed **feed);
 
+/* A remark, if anybody wants them. */
+void tmk_feed_remark(const struct tmk_feed *feed, const char *fmt, ...) TMK_PRINTF(2, 3);
+
 /* From now on so many samples a batch where the model leaves that free; to be called before any
  * other function. */
 TMK_NODISCARD enum tmk_status tmk_feed_set_batch(struct tmk_feed *feed, uint32_t batch,
@@ -102,6 +105,7 @@ struct tmk_sample_counts {
     uint32_t n_ranges;
     struct tmk_bad_sample *bad; /* the first that failed */
     size_t n_bad;
+    size_t ranges_size, bad_size; /* for which there is memory */
 };
 /* Of a stratum; without strata all samples are of stratum 0. */
 const struct tmk_sample_counts *tmk_feed_counts(const struct tmk_feed *feed, uint32_t stratum);
@@ -179,14 +183,9 @@ struct tmk_work_ranges tmk_shard_ranges(struct tmk_shard *shard);
 /* What other work ranges give, without what is done already. */
 struct tmk_rest {
     struct tmk_work_ranges all;
-    struct tmk_profile_range *done; /* ascending, apart; malloc'ed */
-    uint32_t n_done;
-    uint64_t begin, end; /* of a range of `all`: what is left of it */
+    struct tmk_profile *done; /* what is done are the ranges that it covers */
+    uint64_t begin, end;      /* of a range of `all`: what is left of it; 0 at first */
 };
-/* On success free out->done. */
-TMK_NODISCARD enum tmk_status tmk_rest_of(const struct tmk_work_ranges *all,
-                                          const struct tmk_profile *done, struct tmk_rest *out,
-                                          struct tmk_diag *diag);
 /* *rest must outlive it. */
 struct tmk_work_ranges tmk_rest_ranges(struct tmk_rest *rest);
 

@@ -66,12 +66,6 @@ struct feed_hashing {
     struct tmk_diag diag;
 };
 
-/* What became of the samples of one stratum. */
-struct stratum_counts {
-    struct tmk_sample_counts counts;
-    size_t bad_size, ranges_size;
-};
-
 /* Which samples run, range after range; of the loader alone but for `work`. */
 struct feed_range {
     struct tmk_work_ranges work; /* .next NULL: everything is one range */
@@ -107,11 +101,11 @@ struct feed_batch {
 
 /* What became of the samples. */
 struct feed_tally {
-    struct stratum_counts *counts; /* one a stratum; without strata one for all */
+    struct tmk_sample_counts *counts; /* one a stratum; without strata one for all */
     uint32_t n, stratum;
-    struct stratum_counts *current; /* that of `stratum`, which the samples at hand are of */
-    uint64_t passed_over;           /* samples that could not be read, of all counts */
-    bool resumed;                   /* counting began anew */
+    struct tmk_sample_counts *current; /* that of `stratum`, which the samples at hand are of */
+    uint64_t passed_over;              /* samples that could not be read, of all counts */
+    bool resumed;                      /* counting began anew */
 };
 
 struct tmk_feed {
@@ -131,7 +125,6 @@ struct tmk_feed {
     struct feed_choice cuts; /* where ranges may be cut: the same, or in sequences */
     uint32_t batch_size;     /* samples a call where the model leaves that free */
     uint64_t samples;        /* in the sources, or TMK_SOURCE_ENDLESS */
-    bool smaller;            /* a batch need not be full */
     struct feed_range range;
     struct feed_recurrence recurrence;
     struct feed_decoding decoding;
@@ -140,16 +133,27 @@ struct tmk_feed {
     struct feed_hashing hashing;
 };
 
-/* The number of the input of that name (`len` bytes), or -1. */
-int32_t tmk_feed_input(const struct tmk_graph *graph, const char *name, size_t len);
+/* The source that feeds an input, its path, and the array in it. */
+static inline const struct tmk_source_info *feed_info(const struct tmk_feed *feed,
+                                                      const struct feed_bound *bound) {
+    return tmk_source_info(feed->sources[bound->source]);
+}
+static inline const char *feed_path(const struct tmk_feed *feed, const struct feed_bound *bound) {
+    return feed_info(feed, bound)->path;
+}
+static inline const struct tmk_source_array *feed_array(const struct tmk_feed *feed,
+                                                        const struct feed_bound *bound) {
+    return &feed_info(feed, bound)->arrays[bound->array];
+}
+/* How many of the array's entries a sample takes. */
+static inline uint64_t feed_step(const struct tmk_feed *feed, const struct feed_bound *bound) {
+    return feed->plan.slices ? 1 : bound->step;
+}
 
-const struct tmk_source_array *tmk_feed_array(const struct tmk_feed *feed,
-                                              const struct feed_bound *bound);
-
+/* What --dim sets for the dimension of this name (may be NULL); NULL: nothing. */
+const int64_t *tmk_feed_dim(const struct tmk_data_options *data, const char *symbol);
 /* What a source that takes its arrays from its inputs is to feed: --dim applies. */
 struct tmk_source_input tmk_feed_want(const struct tmk_feed *feed, uint32_t input);
-/* A remark, if anybody wants them. */
-void TMK_PRINTF(2, 3) tmk_feed_remark(const struct tmk_feed *feed, const char *fmt, ...);
 /* Opens the sources and finds each input its array. */
 TMK_NODISCARD enum tmk_status tmk_feed_bind(struct tmk_feed *feed, struct tmk_diag *diag);
 /* What is fed back, and where sequences begin: before anything is bound. */

@@ -13,10 +13,6 @@
 
 /* Which stratum the samples at hand are of, and so where they are counted. */
 
-static const struct tmk_strata *labels_of(const struct tmk_feed *feed) {
-    return feed->data->strata;
-}
-
 /* *stratum: that of the samples before, and then of [from, until); `continues_sequence`: these go
  * on with a sequence of those. */
 static enum tmk_status move_on(const struct tmk_strata *labels, uint64_t from, uint64_t until,
@@ -33,7 +29,7 @@ static enum tmk_status move_on(const struct tmk_strata *labels, uint64_t from, u
 }
 
 enum tmk_status tmk_feed_check_strata(const struct tmk_feed *feed, struct tmk_diag *diag) {
-    const struct tmk_strata *labels = labels_of(feed);
+    const struct tmk_strata *labels = feed->data->strata;
     uint64_t from, until;
     uint32_t stratum = 0;
     if (!labels || feed->samples == TMK_SOURCE_ENDLESS)
@@ -59,12 +55,12 @@ static enum tmk_status enter_stratum(struct tmk_feed *feed, uint32_t stratum, ui
 
 enum tmk_status tmk_feed_enter(struct tmk_feed *feed, uint64_t from, uint64_t until,
                                struct tmk_diag *diag) {
-    const struct tmk_strata *labels = labels_of(feed);
+    const struct tmk_strata *labels = feed->data->strata;
     uint32_t stratum = feed->tally.stratum;
     if (!labels)
         return TMK_OK;
     TMK_TRY(move_on(labels, from, until, tmk_feed_continues_sequence(feed, from), &stratum, diag));
-    if (feed->tally.current->counts.n_ranges)
+    if (feed->tally.current->n_ranges)
         tmk_feed_cover(feed, from);
     return enter_stratum(feed, stratum, from, diag);
 }
@@ -73,7 +69,7 @@ enum tmk_status tmk_feed_enter(struct tmk_feed *feed, uint64_t from, uint64_t un
  * comes after. */
 static enum tmk_status feed_enter_range(struct tmk_feed *feed, uint64_t begin,
                                         struct tmk_diag *diag) {
-    const struct tmk_strata *labels = labels_of(feed);
+    const struct tmk_strata *labels = feed->data->strata;
     uint64_t batch = feed->range.next_batch, from, until;
     uint32_t stratum;
     if (!labels)
@@ -91,7 +87,7 @@ static enum tmk_status feed_enter_range(struct tmk_feed *feed, uint64_t begin,
 
 enum tmk_status tmk_feed_is_of(const struct tmk_feed *feed, uint64_t begin, uint64_t end,
                                uint32_t stratum, struct tmk_diag *diag) {
-    const struct tmk_strata *labels = labels_of(feed);
+    const struct tmk_strata *labels = feed->data->strata;
     uint64_t from, until;
     uint32_t is;
     for (uint64_t i = tmk_feed_choice_from(&feed->choice, begin);
@@ -211,7 +207,7 @@ uint64_t tmk_feed_share(const struct tmk_feed *feed, uint64_t begin, uint64_t en
     part.end = until;
     part.limit = UINT64_MAX;
     struct feed_total total = tmk_feed_choice_total(&part);
-    return feed->smaller ? total.samples : total.in_full_batches;
+    return feed->plan.free ? total.samples : total.in_full_batches;
 }
 
 static bool is_boundary(const struct tmk_feed *feed, uint64_t sample) {
@@ -229,7 +225,7 @@ static bool next_entry(void *context, uint64_t *entry) {
         if (!tmk_feed_choice_batch(&order->choice, order->batch++, &from, &until) ||
             from >= order->end)
             return false;
-        if (!feed->smaller && until - from < feed->plan.batch)
+        if (!feed->plan.free && until - from < feed->plan.batch)
             continue;
         order->at = from * order->step;
         order->until = until * order->step;
@@ -244,11 +240,11 @@ enum tmk_status tmk_feed_set_ranges(struct tmk_feed *feed, const struct tmk_work
                                     struct tmk_diag *diag) {
     for (uint32_t i = 0; i < feed->graph->n_inputs; i++)
         if (!feed->bound[i].fed_back &&
-            tmk_feed_array(feed, &feed->bound[i])->n_entries == TMK_SOURCE_ENDLESS)
+            feed_array(feed, &feed->bound[i])->n_entries == TMK_SOURCE_ENDLESS)
             return tmk_fail(diag, TMK_ARGUMENT,
                             "%s: a stream can only be read whole, once; --shard and --checkpoint "
                             "need data in files",
-                            tmk_source_info(feed->sources[feed->bound[i].source])->path);
+                            feed_path(feed, &feed->bound[i]));
     feed->range.work = *work;
     return TMK_OK;
 }
@@ -273,13 +269,12 @@ static enum tmk_status fetch_range(struct tmk_feed *feed, uint64_t *begin, uint6
 }
 
 enum tmk_status tmk_feed_open_range(struct tmk_feed *feed, uint64_t begin, struct tmk_diag *diag) {
-    struct tmk_sample_counts *counts = &feed->tally.current->counts;
+    struct tmk_sample_counts *counts = feed->tally.current;
     if (counts->n_ranges && counts->ranges[counts->n_ranges - 1].end == begin)
         return TMK_OK;
     if (counts->n_ranges == UINT32_MAX)
         return tmk_nomem(diag);
-    TMK_TRY_ALLOC(TMK_GROW(counts->ranges, counts->n_ranges, feed->tally.current->ranges_size),
-                  diag);
+    TMK_TRY_ALLOC(TMK_GROW(counts->ranges, counts->n_ranges, counts->ranges_size), diag);
     counts->ranges[counts->n_ranges++] = (struct tmk_profile_range){begin, begin};
     return TMK_OK;
 }
@@ -303,7 +298,7 @@ enum tmk_status tmk_feed_next_range(struct tmk_feed *feed, struct tmk_diag *diag
         struct tmk_source *source = feed->sources[bound->source];
         orders[i] = (struct feed_order){.feed = feed,
                                         .choice = feed->choice,
-                                        .step = feed->plan.slices ? 1 : bound->step,
+                                        .step = feed_step(feed, bound),
                                         .batch = feed->range.next_batch,
                                         .end = feed->range.end};
         if (tmk_source_info(source)->n_arrays == 1) {
@@ -321,7 +316,7 @@ enum tmk_status tmk_feed_next_range(struct tmk_feed *feed, struct tmk_diag *diag
 }
 
 void tmk_feed_cover(struct tmk_feed *feed, uint64_t at) {
-    struct tmk_sample_counts *counts = &feed->tally.current->counts;
+    struct tmk_sample_counts *counts = feed->tally.current;
     counts->ranges[counts->n_ranges - 1].end = at;
 }
 
@@ -371,20 +366,6 @@ struct tmk_work_ranges tmk_shard_ranges(struct tmk_shard *shard) {
     return (struct tmk_work_ranges){next_range, shard};
 }
 
-enum tmk_status tmk_rest_of(const struct tmk_work_ranges *all, const struct tmk_profile *done,
-                            struct tmk_rest *out, struct tmk_diag *diag) {
-    struct tmk_profile_range range;
-    uint32_t n = 0;
-    while (tmk_profile_range(done, n, &range))
-        n++;
-    struct tmk_profile_range *ranges = calloc((size_t)n + 1, sizeof *ranges);
-    TMK_TRY_ALLOC(ranges, diag);
-    for (uint32_t i = 0; i < n; i++)
-        (void)tmk_profile_range(done, i, &ranges[i]);
-    *out = (struct tmk_rest){.all = *all, .done = ranges, .n_done = n};
-    return TMK_OK;
-}
-
 static enum tmk_status next_of_rest(void *context, uint64_t *begin, uint64_t *end, bool *more,
                                     struct tmk_diag *diag) {
     struct tmk_rest *rest = context;
@@ -396,17 +377,18 @@ static enum tmk_status next_of_rest(void *context, uint64_t *begin, uint64_t *en
                 return TMK_OK;
             }
         }
-        uint32_t i = 0;
-        while (i < rest->n_done && rest->done[i].end <= rest->begin)
-            i++;
-        const struct tmk_profile_range *done = i < rest->n_done ? &rest->done[i] : NULL;
-        if (done && done->begin <= rest->begin) {
-            rest->begin = done->end < rest->end ? done->end : rest->end;
+        struct tmk_profile_range done; /* the first that ends behind rest->begin */
+        bool some;
+        for (uint32_t i = 0; (some = tmk_profile_range(rest->done, i, &done)); i++)
+            if (done.end > rest->begin)
+                break;
+        if (some && done.begin <= rest->begin) {
+            rest->begin = done.end < rest->end ? done.end : rest->end;
             continue;
         }
         *more = true;
         *begin = rest->begin;
-        *end = done && done->begin < rest->end ? done->begin : rest->end;
+        *end = some && done.begin < rest->end ? done.begin : rest->end;
         rest->begin = *end;
         return TMK_OK;
     }

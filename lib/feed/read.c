@@ -13,11 +13,6 @@
 #include "plan/batch.h"
 #include "tensor/shape.h"
 
-static const struct tmk_source_info *info_of(const struct tmk_feed *feed,
-                                             const struct feed_bound *bound) {
-    return tmk_source_info(feed->sources[bound->source]);
-}
-
 /* Entries [at, at + count) of a tensor's, whose bytes they share. */
 static enum tmk_status view_entries(const struct tmk_tensor *tensor, uint64_t at, uint64_t count,
                                     struct tmk_tensor *out, struct tmk_diag *diag) {
@@ -76,7 +71,7 @@ static enum tmk_status read_sample(struct tmk_feed *feed, struct feed_bound *bou
     tmk_tensor_finish(&next);
     return tmk_fail(
         diag, TMK_SHAPE, "%s: a sample takes %llu entries of one shape, and there are only %llu",
-        info_of(feed, bound)->path, (unsigned long long)bound->step, (unsigned long long)got);
+        feed_path(feed, bound), (unsigned long long)bound->step, (unsigned long long)got);
 }
 
 enum tmk_status tmk_feed_read_first(struct tmk_feed *feed, uint32_t input, struct tmk_tensor *out,
@@ -86,7 +81,7 @@ enum tmk_status tmk_feed_read_first(struct tmk_feed *feed, uint32_t input, struc
     TMK_TRY(read_sample(feed, &feed->bound[input], 0, &tensor, &there, diag));
     if (!there)
         return tmk_fail(diag, TMK_SHAPE, "%s: holds nothing for '%s'",
-                        info_of(feed, &feed->bound[input])->path, feed->graph->inputs[input]->name);
+                        feed_path(feed, &feed->bound[input]), feed->graph->inputs[input]->name);
     if (feed->bound[input].cut == CUT_ENTRIES)
         tmk_shape_drop(&tensor.shape, 0);
     *out = tensor;
@@ -104,7 +99,7 @@ static bool is_first_fed(const struct tmk_feed *feed, uint32_t input) {
 static enum tmk_status read_input(struct tmk_feed *feed, uint32_t input, uint64_t first,
                                   uint64_t *count, struct tmk_tensor *out, struct tmk_diag *diag) {
     struct feed_bound *bound = &feed->bound[input];
-    feed->batch.separate = info_of(feed, bound)->separate;
+    feed->batch.separate = feed_info(feed, bound)->separate;
     feed->batch.failing = input;
     if (!feed->plan.slices) {
         bool there = false;
@@ -119,7 +114,7 @@ static enum tmk_status read_input(struct tmk_feed *feed, uint32_t input, uint64_
         tmk_tensor_finish(out);
         return tmk_fail(diag, TMK_SHAPE,
                         "%s: ends after %llu samples for '%s', but there is more for other inputs",
-                        info_of(feed, &feed->bound[input])->path, (unsigned long long)first,
+                        feed_path(feed, bound), (unsigned long long)first,
                         feed->graph->inputs[input]->name);
     }
     return TMK_OK;
@@ -180,17 +175,16 @@ enum tmk_status tmk_feed_has_sample(struct tmk_feed *feed, uint64_t at, struct t
     for (uint32_t i = 0; i < feed->graph->n_inputs; i++) {
         struct feed_bound *bound = &feed->bound[i];
         struct tmk_tensor tensor = {0};
-        if (bound->fed_back || tmk_feed_array(feed, bound)->n_entries != TMK_SOURCE_ENDLESS)
+        if (bound->fed_back || feed_array(feed, bound)->n_entries != TMK_SOURCE_ENDLESS)
             continue;
-        TMK_TRY(read_entries(feed, bound, at * (feed->plan.slices ? 1 : bound->step), 1, &tensor,
-                             diag));
+        TMK_TRY(read_entries(feed, bound, at * feed_step(feed, bound), 1, &tensor, diag));
         bool more = tensor.shape.dim[0] > 0;
         tmk_tensor_finish(&tensor);
         if (more)
             return tmk_fail(diag, TMK_SHAPE,
                             "%s: continues after %llu samples for '%s', but there is no more for "
                             "other inputs",
-                            info_of(feed, bound)->path, (unsigned long long)at,
+                            feed_path(feed, bound), (unsigned long long)at,
                             feed->graph->inputs[i]->name);
     }
     return TMK_OK;
@@ -207,11 +201,8 @@ static bool has_print(const struct tmk_graph *graph) {
 /* Is the size of the batch, which every input begins with, given by --dim? */
 static bool is_given(const struct tmk_graph *graph, const struct tmk_data_options *data) {
     for (uint32_t i = 0; i < graph->n_inputs; i++)
-        for (size_t d = 0; d < data->n_dims; d++) {
-            const char *symbol = graph->inputs[i]->type.symbol[0];
-            if (symbol && strcmp(symbol, data->dims[d].name) == 0)
-                return true;
-        }
+        if (tmk_feed_dim(data, graph->inputs[i]->type.symbol[0]))
+            return true;
     return false;
 }
 
@@ -331,7 +322,7 @@ bool tmk_feed_hash_failed(const struct tmk_feed *feed) {
     return atomic_load(&feed->hashing.failed);
 }
 
-static void join_threads(struct feed_hashing *hashing) {
+static void join_thread(struct feed_hashing *hashing) {
     if (hashing->runs)
         pthread_join(hashing->thread, NULL);
     hashing->runs = false;
@@ -340,7 +331,7 @@ static void join_threads(struct feed_hashing *hashing) {
 enum tmk_status tmk_feed_hashes(struct tmk_feed *feed, const char (**hex)[TMK_HASH128_HEX],
                                 struct tmk_diag *diag) {
     struct feed_hashing *hashing = &feed->hashing;
-    join_threads(hashing);
+    join_thread(hashing);
     if (hashing->status != TMK_OK)
         return tmk_fail(diag, hashing->status, "%s", hashing->diag.text);
     for (uint32_t i = 0; i < feed->n_sources; i++)
@@ -352,7 +343,7 @@ enum tmk_status tmk_feed_hashes(struct tmk_feed *feed, const char (**hex)[TMK_HA
 
 void tmk_feed_hash_end(struct tmk_feed *feed) {
     atomic_store(&feed->hashing.stop, true);
-    join_threads(&feed->hashing);
+    join_thread(&feed->hashing);
     free(feed->hashing.hex);
 }
 

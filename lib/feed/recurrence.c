@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Outputs that are fed back, and the sequences that they make of the samples. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,7 +29,7 @@ enum tmk_status tmk_feed_parse_pair(const struct tmk_feed *feed, size_t i, struc
     int32_t some_output = -1;
     for (const char *eq = equals; eq; eq = strchr(eq + 1, '=')) {
         int32_t output = output_by_name(graph, text, (size_t)(eq - text)),
-                input = tmk_feed_input(graph, eq + 1, strlen(eq + 1));
+                input = tmk_graph_input_named(graph, eq + 1, strlen(eq + 1));
         if (output >= 0 && input >= 0) {
             *out = (struct tmk_loop){(uint32_t)output, (uint32_t)input, false};
             return TMK_OK;
@@ -126,15 +125,15 @@ static enum tmk_status measure_sequences(struct tmk_feed *feed, struct tmk_diag 
     uint64_t most = 1;
     for (uint32_t i = 0; i < feed->graph->n_inputs; i++) {
         const struct feed_bound *bound = &feed->bound[i];
-        uint64_t step = feed->plan.slices ? 1 : bound->step;
+        uint64_t step = feed_step(feed, bound);
         if (bound->fed_back)
             continue;
         if (bound->inner % step || (!first && bound->inner / step != feed->recurrence.sequence))
             return tmk_fail(diag, TMK_SHAPE,
                             "%s: its sequences have %llu entries for '%s', which are not as many "
                             "samples as other inputs have, or no whole number of them",
-                            tmk_source_info(feed->sources[bound->source])->path,
-                            (unsigned long long)bound->inner, feed->graph->inputs[i]->name);
+                            feed_path(feed, bound), (unsigned long long)bound->inner,
+                            feed->graph->inputs[i]->name);
         feed->recurrence.sequence = bound->inner / step;
         most = bound->step > most ? bound->step : most;
         first = false;
@@ -159,7 +158,7 @@ enum tmk_status tmk_feed_cut_sequences(struct tmk_feed *feed, struct tmk_diag *d
     /* What would be the same as a run without the samples in between. */
     const struct tmk_data_options *data = feed->data;
     uint64_t batch = feed->plan.batch;
-    if (data->batch > 1 && (data->batch != batch || feed->smaller))
+    if (data->batch > 1 && (data->batch != batch || feed->plan.free))
         return tmk_fail(diag, TMK_ARGUMENT,
                         "--batch %u: with --feedback a batch is one step, and steps run one by one",
                         data->batch);
@@ -176,10 +175,9 @@ enum tmk_status tmk_feed_cut_sequences(struct tmk_feed *feed, struct tmk_diag *d
                         (unsigned long long)feed->recurrence.sequence, (unsigned long long)batch);
     feed->cuts.batch = feed->recurrence.sequence;
     for (uint32_t i = 0; i < feed->recurrence.n; i++) {
-        struct feed_bound *bound = &feed->bound[feed->recurrence.loops[i].input];
-        if (bound->taken)
-            TMK_TRY(
-                tmk_feed_read_first(feed, feed->recurrence.loops[i].input, &bound->state, diag));
+        const uint32_t input = feed->recurrence.loops[i].input;
+        if (feed->bound[input].taken)
+            TMK_TRY(tmk_feed_read_first(feed, input, &feed->bound[input].state, diag));
     }
     return TMK_OK;
 }
@@ -188,7 +186,7 @@ static bool begins_a_record(const struct tmk_feed *feed, uint64_t sample) {
     for (uint32_t i = 0; i < feed->graph->n_inputs; i++) {
         const struct feed_bound *bound = &feed->bound[i];
         if (!bound->fed_back && tmk_source_begins(feed->sources[bound->source], bound->array,
-                                                  sample * (feed->plan.slices ? 1 : bound->step)))
+                                                  sample * feed_step(feed, bound)))
             return true;
     }
     return false;
@@ -207,10 +205,10 @@ bool tmk_feed_continues_sequence(const struct tmk_feed *feed, uint64_t sample) {
 /* A free dimension is as set by --dim, or as wherever its name stands in the batch; -1: unknown. */
 static int64_t size_of(const struct tmk_feed *feed, const struct tmk_batch *batch,
                        const char *symbol) {
+    const int64_t *given = tmk_feed_dim(feed->data, symbol);
     int64_t size = -1;
-    for (size_t d = 0; symbol && d < feed->data->n_dims; d++)
-        if (strcmp(feed->data->dims[d].name, symbol) == 0)
-            return feed->data->dims[d].value;
+    if (given)
+        return *given;
     for (uint32_t i = 0; symbol && i < batch->n_inputs; i++) {
         const struct tmk_shape *shape = &batch->inputs[i].shape;
         for (int32_t k = 0; batch->inputs[i].data && k < shape->rank; k++) {

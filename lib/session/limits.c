@@ -143,10 +143,6 @@ static enum tmk_status plan_batch(const struct tmk_memory_request *r,
     return status;
 }
 
-static uint64_t strata_of(const struct tmk_run_options *options) {
-    return options->data.strata ? tmk_strata_count(options->data.strata) : 1;
-}
-
 static uint64_t floats_among(const struct tmk_plan *plan, const struct tmk_plan_tap *taps,
                              uint32_t n) {
     uint64_t floats = 0;
@@ -161,7 +157,7 @@ static uint64_t floats_among(const struct tmk_plan *plan, const struct tmk_plan_
 static uint64_t per_sample_bytes(const struct tmk_memory_request *r, const struct tmk_plan *plan,
                                  const struct tmk_feed *feed) {
     const struct tmk_run_options *options = r->options;
-    const uint64_t strata = strata_of(options),
+    const uint64_t strata = tmk_feed_strata(feed),
                    parts = options->shard.count ? options->shard.count : 1;
     const uint64_t span = tmk_feed_begin(feed, UINT64_MAX) - options->data.skip;
     const uint64_t profiles = strata == 1 ? 1 : options->checkpoint.path ? strata + 1 : 2;
@@ -280,7 +276,7 @@ static enum tmk_status measure_plan(const struct tmk_memory_request *r, const st
                     statistics_of(plan, plan->input_taps, plan->n_input_taps, slots, own, false);
     m->constants = statistics_of(plan, plan->constant_taps, plan->n_constant_taps, slots, 1, false);
     m->derived = statistics_of(plan, plan->taps, plan->n_taps, slots, calls, true);
-    const uint64_t strata = strata_of(r->options);
+    const uint64_t strata = tmk_feed_strata(feed);
     m->whole = strata > 1 ? m->statistics + m->constants : 0;
     m->derived *= strata;
     m->statistics *= strata;
@@ -301,7 +297,6 @@ static enum tmk_status measure_batch(const struct tmk_memory_request *r,
         p->read = calloc(plan->n_steps + 1u, sizeof *p->read);
         status = p->read ? measure_plan(r, feed, batch, plan, p, diag) : tmk_nomem(diag);
         free(p->read);
-        p->read = NULL;
     }
     tmk_plan_destroy(&plan);
     tmk_packs_destroy(&packs);

@@ -198,14 +198,11 @@ static enum tmk_status read_before(struct profiling *p, struct tmk_diag *diag) {
 /* What the checkpoint holds is taken off the work. */
 static enum tmk_status resume_checkpoint(struct profiling *p, struct tmk_work_ranges *work,
                                          struct tmk_diag *diag) {
-    struct tmk_profile *covered;
     TMK_TRY(read_before(p, diag));
-    TMK_TRY(tmk_partials_covered(&p->partials, &covered, diag));
-    enum tmk_status status = tmk_rest_of(work, covered, &p->rest, diag);
-    tmk_profile_destroy(&covered);
-    if (status == TMK_OK)
-        *work = tmk_rest_ranges(&p->rest);
-    return status;
+    p->rest.all = *work;
+    TMK_TRY(tmk_partials_covered(&p->partials, &p->rest.done, diag));
+    *work = tmk_rest_ranges(&p->rest);
+    return TMK_OK;
 }
 
 static bool keeps_checkpoint(const struct profiling *p) {
@@ -363,18 +360,14 @@ static void note_whole(struct profiling *p, uint32_t stratum) {
 }
 
 static void remark_on_padding(const struct profiling *p) {
-    const struct tmk_notices *notices = &p->run.options->notices;
-    char text[256];
     uint32_t n = 0;
     for (uint32_t i = 0; i < p->run.n_slots; i++)
         n += p->run.whole[i];
-    if (!n || !notices->remark)
-        return;
-    snprintf(
-        text, sizeof text,
-        "%u of %u values keep all of their elements: which of them are of padding is not known", n,
-        p->run.n_slots);
-    notices->remark(notices->context, text);
+    if (n)
+        tmk_feed_remark(p->run.feed,
+                        "%u of %u values keep all of their elements: which of them are of padding "
+                        "is not known",
+                        n, p->run.n_slots);
 }
 
 /* How the segment ended; in a team, for all ranks. */
@@ -530,7 +523,7 @@ enum tmk_status tmk_model_profile(struct tmk_model *model, const struct tmk_run_
     tmk_profile_destroy(&p.profile);
     tmk_partials_finish(&p.partials);
     tmk_meter_destroy(&p.meter);
-    free(p.rest.done);
+    tmk_profile_destroy(&p.rest.done);
     free(p.received);
     tmk_running_finish(&p.run);
     return status;

@@ -176,6 +176,7 @@ def test_usage_errors_are_reported_in_one_line(path):
         profile(target, option, 0).refuses(WRONG_CALL, option, "'0'")
     profile(target, "--dim", "N").refuses(WRONG_CALL, "--dim")
     profile(target, "--dim", "M=3").refuses(WRONG_CALL, "--dim M")
+    profile(target, "--dim", "N=1", "--dim", "N=2").refuses(WRONG_CALL, "--dim N is given twice")
     profile(target, "--data", PICTURES).refuses(WRONG_CALL)
     tidemark("run", DIGITS, "--data", PICTURES).refuses(WRONG_CALL, "-o")
     tidemark("instrument", DIGITS).refuses(WRONG_CALL, "-o")

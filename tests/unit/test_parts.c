@@ -68,14 +68,11 @@ TEST(what_is_done_is_not_handed_out) {
         struct list list = {given, make_up(given, in_given, 1), 0};
         uint32_t n = make_up(done, in_done, 1);
         struct tmk_profile *profile = NULL;
-        struct tmk_rest rest;
         struct tmk_diag diag = {0};
         uint64_t begin, end, last = 0;
         assert_ok(tmk_profile_create(&profile, &diag), &diag);
         assert_ok(tmk_profile_set_ranges(profile, done, n, &diag), &diag);
-        assert_ok(
-            tmk_rest_of(&(struct tmk_work_ranges){next_of_list, &list}, profile, &rest, &diag),
-            &diag);
+        struct tmk_rest rest = {.all = {next_of_list, &list}, .done = profile};
         const struct tmk_work_ranges hand_out = tmk_rest_ranges(&rest);
         for (;;) {
             assert_ok(hand_out.next(hand_out.context, &begin, &end, &more, &diag), &diag);
@@ -87,7 +84,6 @@ TEST(what_is_done_is_not_handed_out) {
         }
         for (int s = 0; s < SAMPLES; s++)
             assert_int_equal(got[s], in_given[s] && !in_done[s]);
-        free(rest.done);
         tmk_profile_destroy(&profile);
     }
 }
