@@ -93,13 +93,11 @@ static double nonfinite_of(const struct summary *f) {
 }
 
 static double dead_channels_of(const struct summary *f) {
-    struct tmk_flags flags;
-    return tmk_profile_flags(f->tensor, &flags, NULL) == TMK_OK ? (double)flags.dead_channels : 0;
+    return (double)tmk_profile_flags(f->tensor).dead_channels;
 }
 
 static double saturated_of(const struct summary *f) {
-    struct tmk_flags flags;
-    return tmk_profile_flags(f->tensor, &flags, NULL) == TMK_OK && flags.saturated;
+    return tmk_profile_flags(f->tensor).saturated;
 }
 
 static const struct pick_key keys[] = {

@@ -58,13 +58,11 @@ static const struct tmk_nonfinite *nonfinite_of(const struct tmk_nonfinite *all,
  * tenth or more. */
 static void marks_of(const struct tmk_profile_tensor *tensor, const struct tmk_nonfinite *nonfinite,
                      char out[32]) {
-    struct tmk_flags flags;
+    const struct tmk_flags flags = tmk_profile_flags(tensor);
     int at = 0;
     out[0] = '\0';
     if (nonfinite)
         at += snprintf(out, 32, "%s", nonfinite->n_from ? "n" : "N");
-    if (tmk_profile_flags(tensor, &flags, NULL) != TMK_OK)
-        return;
     if (flags.constant)
         at += snprintf(out + at, 32 - (size_t)at, "C");
     else if (flags.dead_channels)
@@ -127,13 +125,11 @@ static void put_integer(int64_t value, char out[32]) {
 /* Red: it has NaN or infinity; yellow: it is dead, or partly, or saturated. */
 static enum hue hue_of(const struct tmk_profile_tensor *tensor,
                        const struct tmk_nonfinite *nonfinite) {
-    struct tmk_flags flags;
     if (nonfinite)
         return HUE_RED;
     if (tensor->status == TMK_PROFILE_DEAD)
         return HUE_YELLOW;
-    if (tmk_profile_flags(tensor, &flags, NULL) != TMK_OK)
-        return HUE_NONE;
+    const struct tmk_flags flags = tmk_profile_flags(tensor);
     return flags.dead_channels || flags.saturated ? HUE_YELLOW : HUE_NONE;
 }
 
@@ -292,7 +288,6 @@ static void print_statistics(const struct tmk_stats *stats) {
 
 static void print_flags(const struct tmk_profile_tensor *tensor,
                         const struct tmk_nonfinite *nonfinite) {
-    struct tmk_flags flags;
     if (nonfinite && !nonfinite->n_from)
         print_entry("warning", "NaN or infinity begins here: no operand had any before");
     if (nonfinite && nonfinite->n_from) {
@@ -301,8 +296,7 @@ static void print_flags(const struct tmk_profile_tensor *tensor,
             print_item(&used, "p%u%s", nonfinite->from[i], i + 1 < nonfinite->n_from ? "," : "");
         print_out("\n");
     }
-    if (tmk_profile_flags(tensor, &flags, NULL) != TMK_OK)
-        return;
+    const struct tmk_flags flags = tmk_profile_flags(tensor);
     if (flags.constant)
         print_entry("warning", "constant: one number all the time");
     if (flags.dead_channels)
@@ -400,14 +394,14 @@ void show_value(const struct tmk_profile *profile, const struct tmk_profile_tens
 
 static void print_json_flags(const struct tmk_profile_tensor *tensor,
                              const struct tmk_nonfinite *nonfinite) {
-    struct tmk_flags flags;
     if (nonfinite && !nonfinite->n_from)
         print_out(", \"nonfinite\": {\"origin\": true}");
     for (uint32_t i = 0; nonfinite && i < nonfinite->n_from; i++)
         print_out("%s\"p%u\"%s", i ? ", " : ", \"nonfinite\": {\"inherits\": [", nonfinite->from[i],
                   i + 1 == nonfinite->n_from ? "]}" : "");
-    if (!tensor->stats || tmk_profile_flags(tensor, &flags, NULL) != TMK_OK)
+    if (!tensor->stats)
         return;
+    const struct tmk_flags flags = tmk_profile_flags(tensor);
     print_out(", \"constant\": %s, \"saturated\": %s, \"at_min\": %llu, \"at_max\": %llu",
               flags.constant ? "true" : "false", flags.saturated ? "true" : "false",
               (unsigned long long)flags.at_min, (unsigned long long)flags.at_max);

@@ -84,9 +84,9 @@ static void remark_on_flags(const struct tmk_profile *profile) {
     struct example sentinel = {0}, spike = {0};
     for (uint32_t i = 0; i < profile->n_tensors; i++) {
         const struct tmk_profile_tensor *t = &profile->tensors[i];
-        struct tmk_flags flags;
-        if (t->kind == TMK_PROFILE_WEIGHT || tmk_profile_flags(t, &flags, NULL) != TMK_OK)
+        if (t->kind == TMK_PROFILE_WEIGHT)
             continue;
+        const struct tmk_flags flags = tmk_profile_flags(t);
         count_example(&sentinel, flags.min_is || flags.max_is, t, &flags);
         count_example(&spike, flags.at_spike && !flags.saturated, t, &flags);
         saturated += flags.saturated;

@@ -363,9 +363,7 @@ struct tmk_flags {
 /* What a number is known to stand for, as in masks: the ends of floating-point types, negative
  * powers of ten from -10^4 on. NULL: nothing. */
 TMK_API const char *tmk_sentinel(float value);
-TMK_API TMK_NODISCARD enum tmk_status tmk_profile_flags(const struct tmk_profile_tensor *tensor,
-                                                        struct tmk_flags *out,
-                                                        struct tmk_diag *diag);
+TMK_API struct tmk_flags tmk_profile_flags(const struct tmk_profile_tensor *tensor);
 
 /* Thinned histograms (tmk_stats_thin) in one sentence: which share they count, and how far off
  * quantiles may be, in the value with the fewest elements counted. `out` is cut to `size`. False,

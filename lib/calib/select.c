@@ -98,13 +98,12 @@ static const char *why_unusable(const struct tmk_profile_tensor *t) {
  * under another one they are no masks any more. */
 static const char *why_masked(const struct tmk_profile_tensor *t) {
     struct tmk_summary facts;
-    struct tmk_flags flags;
     tmk_stats_quick_summary(t->stats, &facts);
     if (facts.posinf || facts.neginf)
         return "it holds infinities, as masks do, which no code stands for";
     bool stands_for = tmk_sentinel(facts.min) || tmk_sentinel(facts.max); /* also of a constant */
-    if (stands_for ||
-        (tmk_profile_flags(t, &flags, NULL) == TMK_OK && (flags.min_is || flags.max_is)))
+    const struct tmk_flags flags = tmk_profile_flags(t);
+    if (stands_for || flags.min_is || flags.max_is)
         return "its extreme is a number that masks are made of, and would take all codes";
     return NULL;
 }

@@ -10,54 +10,33 @@
 #include "calib/method.h"
 #include "stats/state.h"
 
-/* Rows of tmk_stats_bins: positive ones ascend, negative ones descend by value. */
-struct rows {
-    uint16_t *bin;
-    uint64_t *count, *low;
-};
-
-static void place_row(const struct rows *rows, uint32_t row, const struct tmk_summary *facts,
-                      struct tmk_spread *out, double *const columns[4], uint32_t at) {
-    double lo, hi;
-    uint64_t count = rows->count[row];
-    tmk_bin_edges(rows->bin[row], &lo, &hi);
-    columns[0][at] = fmax(lo, (double)facts->min);
-    columns[1][at] = fmin(hi, (double)facts->max);
-    columns[2][at] = tmk_bin_mean(rows->bin[row], count, rows->low[row]);
-    columns[3][at] = (double)count;
-    double half = tmk_spread_half(out, at), mean = columns[2][at];
-    out->square += (double)count * (mean * mean + half * half / 3);
-}
-
 static enum tmk_status fill_columns(const struct tmk_stats *stats, const struct tmk_summary *facts,
                                     struct tmk_spread *out, struct tmk_diag *diag) {
+    struct tmk_bin_walk walk = {.stats = stats}, again = walk;
+    struct tmk_wide one;
+    const uint32_t n = facts->bins_used;
     uint32_t negative = 0;
-    size_t n = facts->bins_used;
-    if (n == 0)
-        return TMK_OK;
-    double *values = calloc(n, 4 * sizeof *values);
-    uint64_t *wide = calloc(n, 2 * sizeof *wide);
-    uint16_t *bins = calloc(n, sizeof *bins);
-    if (values && wide && bins) {
-        struct rows rows = {bins, wide, wide + n};
-        double *const columns[4] = {values, values + n, values + 2 * n, values + 3 * n};
-        tmk_stats_bins(stats, rows.bin, rows.count, rows.low);
-        out->n = facts->bins_used;
-        out->columns = values;
-        out->lo = columns[0], out->hi = columns[1], out->mean = columns[2];
-        out->count = columns[3];
-        for (uint32_t i = 0; i < out->n; i++)
-            negative += rows.bin[i] >> 15;
-        for (uint32_t i = 0; i < out->n; i++)
-            place_row(&rows, i < negative ? out->n - 1 - i : i - negative, facts, out, columns, i);
-        out->square /= out->finite;
+    out->columns = calloc(n + 1u, 4 * sizeof *out->columns);
+    TMK_TRY_ALLOC(out->columns, diag);
+    double *lo = out->columns, *hi = lo + n, *mean = hi + n, *count = mean + n;
+    out->n = n;
+    out->lo = lo, out->hi = hi, out->mean = mean, out->count = count;
+    while (tmk_next_bin(&walk, &one))
+        negative += one.bin >> 15;
+    for (uint32_t row = 0; tmk_next_bin(&again, &one); row++) {
+        /* of the bins, positive ones ascend by value, negative ones descend */
+        const uint32_t at = one.bin >> 15 ? n - 1 - row : negative + row;
+        tmk_bin_edges(one.bin, &lo[at], &hi[at]);
+        lo[at] = fmax(lo[at], (double)facts->min);
+        hi[at] = fmin(hi[at], (double)facts->max);
+        mean[at] = tmk_bin_mean(one.bin, one.count, one.low);
+        count[at] = (double)one.count;
     }
-    free(wide);
-    free(bins);
-    if (out->n == 0) {
-        free(values);
-        return tmk_nomem(diag);
+    for (uint32_t i = 0; i < n; i++) {
+        const double half = tmk_spread_half(out, i);
+        out->square += count[i] * (mean[i] * mean[i] + half * half / 3);
     }
+    out->square /= out->finite;
     return TMK_OK;
 }
 

@@ -167,12 +167,10 @@ static void put_growth(const struct tmk_profile_tensor *t, struct tmk_json_out *
     tmk_json_put_child(out, "growth", &list);
 }
 
-static enum tmk_status put_flags(const struct tmk_profile_tensor *t, struct tmk_json_out *out,
-                                 struct tmk_diag *diag) {
-    struct tmk_flags flags;
-    TMK_TRY(tmk_profile_flags(t, &flags, diag));
+static void put_flags(const struct tmk_profile_tensor *t, struct tmk_json_out *out) {
+    const struct tmk_flags flags = tmk_profile_flags(t);
     if (t->kind == TMK_PROFILE_WEIGHT)
-        return TMK_OK;
+        return;
     if (flags.dead_channels)
         tmk_json_put_u64(out, "dead_channels", flags.dead_channels);
     if (flags.saturated)
@@ -182,7 +180,6 @@ static enum tmk_status put_flags(const struct tmk_profile_tensor *t, struct tmk_
         tmk_json_put_text(out, "sentinel", flags.min_is ? flags.min_is : flags.max_is);
     if (flags.at_spike)
         put_short(out, "spike", (double)flags.spike);
-    return TMK_OK;
 }
 
 /* The columns from count to bins. */
@@ -221,8 +218,8 @@ static void put_integers(const struct tmk_profile_tensor *t, struct tmk_json_out
 }
 
 /* What few values have. */
-static enum tmk_status put_rest(const struct tmk_report_item *item, const struct tmk_summary *s,
-                                struct tmk_json_out *out, struct tmk_diag *diag) {
+static void put_rest(const struct tmk_report_item *item, const struct tmk_summary *s,
+                     struct tmk_json_out *out) {
     const struct tmk_profile_tensor *t = item->tensor;
     if (!tmk_summary_std_is_close(s)) {
         tmk_json_put_double(out, "std_low", s->std_lo);
@@ -244,7 +241,7 @@ static enum tmk_status put_rest(const struct tmk_report_item *item, const struct
     }
     put_channels(s, item->most_channels, out);
     put_growth(t, out);
-    return put_flags(t, out, diag);
+    put_flags(t, out);
 }
 
 /* ---- what would become of it ---- */
@@ -343,8 +340,7 @@ enum tmk_status tmk_report_value(const struct tmk_report_item *item, struct tmk_
         status = put_numbers(tensor, &s, out, diag);
         if (status == TMK_OK && s.level == TMK_STATS_HISTOGRAM && s.finite && s.min < s.max)
             status = put_methods(item, &methods, diag);
-        if (status == TMK_OK)
-            status = put_rest(item, &s, &more, diag);
+        put_rest(item, &s, &more);
     } else
         put_integers(tensor, out);
     tmk_json_put_child(out, NULL, &methods);

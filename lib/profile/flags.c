@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include <tidemark/profile.h>
 
 #include "base/bits.h"
-#include "base/diag.h"
 #include "base/size.h"
+#include "stats/state.h"
 
 /* At least so many elements, and more than one in so many. */
 enum { MANY = 16, SATURATED_SHARE = 100, SPIKE_SHARE = 10 };
@@ -16,17 +15,17 @@ enum { MANY = 16, SATURATED_SHARE = 100, SPIKE_SHARE = 10 };
  * one side of it: their dropped bits are at most (`outer`: the extreme of greater magnitude) or at
  * least its own; if n of the bin's are equal to it, the others differ by one or more, so that the
  * sum of the dropped bits bounds n from below. */
-static uint64_t equal_to(float extreme, bool outer, enum tmk_stats_level level,
-                         const uint16_t *bins, const uint64_t *counts, const uint64_t *lows,
-                         uint32_t n) {
+static uint64_t equal_to(const struct tmk_stats *stats, float extreme, bool outer) {
     const uint32_t bits = tmk_bits_of_float(extreme),
-                   mask = level == TMK_STATS_HISTOGRAM ? 0xffff : 0x7fffff;
-    for (uint32_t i = 0; i < n; i++) {
-        if (bins[i] != (bits & ~mask) >> 16)
+                   mask = stats->level == TMK_STATS_HISTOGRAM ? 0xffff : 0x7fffff;
+    struct tmk_bin_walk walk = {.stats = stats};
+    struct tmk_wide one;
+    while (tmk_next_bin(&walk, &one)) {
+        if (one.bin != (bits & ~mask) >> 16)
             continue;
-        uint64_t own = counts[i] * (bits & mask); /* below 2^41 * 2^23, or 2^48 * 2^16 */
-        uint64_t off = outer ? own - lows[i] : lows[i] - own;
-        return off < counts[i] ? counts[i] - off : 0;
+        uint64_t own = one.count * (bits & mask); /* below 2^41 * 2^23, or 2^48 * 2^16 */
+        uint64_t off = outer ? own - one.low : one.low - own;
+        return off < one.count ? one.count - off : 0;
     }
     return 0;
 }
@@ -43,9 +42,9 @@ static uint64_t weighted(uint64_t n, double weight) {
 /* The number that most elements are proven to be. In a bin, n of c elements that are its first
  * number leave at most c - n that add one or more to the sum of the dropped bits; the same from its
  * last number. */
-static void find_spike(const struct tmk_summary *s, const uint16_t *bins, const uint64_t *counts,
-                       const uint64_t *lows, double weight, struct tmk_flags *out) {
-    uint32_t mask = s->level == TMK_STATS_HISTOGRAM ? 0xffff : 0x7fffff;
+static void find_spike(const struct tmk_stats *stats, const struct tmk_summary *s, double weight,
+                       struct tmk_flags *out) {
+    const uint32_t mask = s->level == TMK_STATS_HISTOGRAM ? 0xffff : 0x7fffff;
     struct {
         float value;
         uint64_t n;
@@ -54,12 +53,14 @@ static void find_spike(const struct tmk_summary *s, const uint16_t *bins, const 
         most.value = s->max;
         most.n = out->at_max;
     }
-    for (uint32_t i = 0; i < s->bins_used; i++) {
-        uint64_t off = counts[i] * mask - lows[i], least = lows[i] < off ? lows[i] : off;
-        if (least >= counts[i] || counts[i] - least <= most.n)
+    struct tmk_bin_walk walk = {.stats = stats};
+    struct tmk_wide one;
+    while (tmk_next_bin(&walk, &one)) {
+        const uint64_t off = one.count * mask - one.low, least = one.low < off ? one.low : off;
+        if (least >= one.count || one.count - least <= most.n)
             continue;
-        most.n = counts[i] - least;
-        most.value = tmk_float_of_bits((uint32_t)bins[i] << 16 | (lows[i] < off ? 0 : mask));
+        most.n = one.count - least;
+        most.value = tmk_float_of_bits((uint32_t)one.bin << 16 | (one.low < off ? 0 : mask));
     }
     const uint64_t n = weighted(most.n, weight);
     if (!is_many(n, s->finite, SPIKE_SHARE))
@@ -87,62 +88,53 @@ const char *tmk_sentinel(float value) {
 
 /* Is the minimum a constant that was added to numbers that are small compared to it? It is near
  * one, and between it and an eighth of it there is nothing. */
-static bool is_masked(const struct tmk_summary *s, const uint16_t *bins) {
+static bool is_masked(const struct tmk_stats *stats, const struct tmk_summary *s) {
     bool near = false, others = s->max > s->min / 8;
     for (double power = 1e4; power < 1e39; power *= 10)
         near |= fabs((double)s->min + power) < power / 64;
-    for (uint32_t i = 0; i < s->bins_used; i++) {
+    struct tmk_bin_walk walk = {.stats = stats};
+    struct tmk_wide one;
+    while (tmk_next_bin(&walk, &one)) {
         double low, high;
         if (s->level == TMK_STATS_HISTOGRAM)
-            tmk_bin_edges(bins[i], &low, &high);
+            tmk_bin_edges(one.bin, &low, &high);
         else
-            tmk_octave_edges(bins[i], &low, &high);
+            tmk_octave_edges(one.bin, &low, &high);
         bool own = low <= (double)s->min && (double)s->min <= high;
         near &= own || high <= (double)s->min * 15 / 16 || low >= (double)s->min / 8;
     }
     return near && others;
 }
 
-enum tmk_status tmk_profile_flags(const struct tmk_profile_tensor *tensor, struct tmk_flags *out,
-                                  struct tmk_diag *diag) {
+struct tmk_flags tmk_profile_flags(const struct tmk_profile_tensor *tensor) {
+    const struct tmk_stats *stats = tensor->stats;
+    struct tmk_flags flags = {0};
     struct tmk_summary s;
-    *out = (struct tmk_flags){0};
-    if (!tensor->stats)
-        return TMK_OK;
-    tmk_stats_summary(tensor->stats, &s);
-    out->constant = tensor->status == TMK_PROFILE_DEAD;
-    out->channels = s.channels;
+    if (!stats)
+        return flags;
+    tmk_stats_summary(stats, &s);
+    flags.constant = tensor->status == TMK_PROFILE_DEAD;
+    flags.channels = s.channels;
     for (size_t c = 0; c < s.channels; c++)
-        out->dead_channels += s.channel_min[c] == 0 && s.channel_max[c] == 0;
+        flags.dead_channels += s.channel_min[c] == 0 && s.channel_max[c] == 0;
     if (tensor->kind == TMK_PROFILE_WEIGHT || !s.finite)
-        return TMK_OK;
-    out->min_is = tmk_sentinel(s.min);
-    out->max_is = tmk_sentinel(s.max);
+        return flags;
+    flags.min_is = tmk_sentinel(s.min);
+    flags.max_is = tmk_sentinel(s.max);
     if (s.bins_used == 0)
-        return TMK_OK;
-    uint16_t *bins = malloc((s.bins_used + 1u) * sizeof *bins);
-    uint64_t *counts = malloc((s.bins_used + 1u) * sizeof *counts),
-             *lows = malloc((s.bins_used + 1u) * sizeof *lows);
-    const double weight = tmk_stats_weight(tensor->stats);
-    bool ok = bins && counts && lows;
-    if (ok) {
-        tmk_stats_bins(tensor->stats, bins, counts, lows);
-        out->at_min = equal_to(s.min, s.min < 0, s.level, bins, counts, lows, s.bins_used);
-        out->at_max = equal_to(s.max, s.max > 0, s.level, bins, counts, lows, s.bins_used);
-        if (!out->constant)
-            find_spike(&s, bins, counts, lows, weight, out);
-        out->at_min = weighted(out->at_min, weight);
-        out->at_max = weighted(out->at_max, weight);
-        if (!out->min_is && is_masked(&s, bins))
-            out->min_is = "close to a power of ten, with nothing between: as behind a mask";
-    }
-    free(bins);
-    free(counts);
-    free(lows);
-    TMK_TRY_ALLOC(ok, diag);
-    out->saturated = !out->constant && (is_many(out->at_min, s.finite, SATURATED_SHARE) ||
-                                        is_many(out->at_max, s.finite, SATURATED_SHARE));
-    return TMK_OK;
+        return flags;
+    const double weight = tmk_stats_weight(stats);
+    flags.at_min = equal_to(stats, s.min, s.min < 0);
+    flags.at_max = equal_to(stats, s.max, s.max > 0);
+    if (!flags.constant)
+        find_spike(stats, &s, weight, &flags);
+    flags.at_min = weighted(flags.at_min, weight);
+    flags.at_max = weighted(flags.at_max, weight);
+    if (!flags.min_is && is_masked(stats, &s))
+        flags.min_is = "close to a power of ten, with nothing between: as behind a mask";
+    flags.saturated = !flags.constant && (is_many(flags.at_min, s.finite, SATURATED_SHARE) ||
+                                          is_many(flags.at_max, s.finite, SATURATED_SHARE));
+    return flags;
 }
 
 bool tmk_profile_thinned(const struct tmk_profile *profile, char *out, size_t size) {

@@ -13,11 +13,10 @@ static void observe_all(struct tmk_profile_tensor *t, const float *x, size_t n, 
 static struct tmk_flags flags_of(enum tmk_stats_level level, enum tmk_profile_kind kind,
                                  const float *x, size_t n, size_t channels) {
     struct tmk_profile_tensor t = {.kind = kind};
-    struct tmk_flags flags;
     must(tmk_stats_create(level, &t.stats, DIAG));
     observe_all(&t, x, n, channels);
     t.status = tmk_profile_status_of(&t);
-    must(tmk_profile_flags(&t, &flags, DIAG));
+    const struct tmk_flags flags = tmk_profile_flags(&t);
     tmk_stats_destroy(&t.stats);
     return flags;
 }
