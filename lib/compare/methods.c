@@ -17,7 +17,8 @@ enum { FEWEST = 32, EVEN = 4, A_FEW = 8 };
 /* Decibels that another method than the default must be better by on either half, as hardly any is
  * by luck: the default's ranges are wider than what was seen, so that narrower ones seem better
  * until an extreme comes. And of weights. */
-static const double least_method_gain = 3, least_weights_gain = 1;
+static const double least_method_gain = 3,
+                    least_weights_gain = 1; /* on FEWEST samples; more on fewer */
 
 /* Decibels by which the default's weights are better on A_FEW samples where more need not be asked:
  * those of single samples differ by 3 to 6 from one to the next. */
@@ -163,8 +164,9 @@ static enum tmk_status judge_weights(struct choosing *c, const struct tmk_encodi
     struct tmk_weights_tried *tried = c->out->weights;
     const uint64_t all = c->whole ? c->whole->ledger.run : FEWEST;
     bool open = true;
+    uint64_t done = 0;
     run.events.progress = NULL;
-    for (uint64_t done = 0, most = A_FEW; open && done < most && done < all; most = FEWEST) {
+    for (uint64_t most = A_FEW; open && done < most && done < all; most = FEWEST) {
         struct tmk_loss losses[TMK_WEIGHTS_TRIED];
         const uint64_t n = (all < most ? all : most) - done;
         run.data.skip = c->run->data.skip + done;
@@ -177,6 +179,9 @@ static enum tmk_status judge_weights(struct choosing *c, const struct tmk_encodi
         open = tried[0].typical - tried[1].typical < clear_weights;
         done += n;
     }
+    const double gain = tried[1].typical - tried[0].typical;
+    c->out->chosen_weights =
+        done && gain >= least_weights_gain * sqrt((double)FEWEST / (double)done) ? 1 : 0;
     return TMK_OK;
 }
 
@@ -197,9 +202,6 @@ static enum tmk_status choose_weights(struct choosing *c) {
     for (uint32_t i = 0; i < TMK_WEIGHTS_TRIED; i++)
         tmk_encodings_destroy(&made[i]);
     TMK_TRY(status);
-    for (uint32_t i = 1; i < TMK_WEIGHTS_TRIED; i++)
-        if (c->out->weights[i].typical >= c->out->weights[0].typical + least_weights_gain)
-            c->out->chosen_weights = i;
     c->how.weights.method = names[c->out->chosen_weights];
     return TMK_OK;
 }
