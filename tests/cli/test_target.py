@@ -224,6 +224,19 @@ def test_tables_of_ones_own_are_found_by_name(path):
     tidemark(*words[:-1], "ort-cpi").refuses(WRONG_CALL, "did you mean 'ort-cpu'")
 
 
+def test_constants_that_are_parameters_and_weights_of_zeros_have_a_place(path):
+    nodes = [onnx.node("Mul", ["x", "zero"], ["scaled"], "mul"), onnx.node("Range", ["zero", "three", "one"], ["steps"], "range"),
+             onnx.node("MatMul", ["x", "w"], ["product"], "product"), onnx.node("Add", ["scaled", "product"], ["sum"], "sum"),
+             onnx.node("Add", ["sum", "steps"], ["y"], "add")]
+    constants = [onnx.tensor("zero", [], [0.]), onnx.tensor("three", [], [3.]), onnx.tensor("one", [], [1.]), onnx.tensor("w", [3, 3], [0.] * 9)]
+    (path / "m.onnx").write_bytes(onnx.model(nodes, [onnx.value("x", [1, 3])], [onnx.value("y", [1, 3])], constants))
+    (path / "x.npy").write_bytes(npy_bytes([8, 3], [.5 * i - 6 for i in range(24)]))
+    tidemark("profile", path / "m.onnx", "--data", path / "x.npy", "-o", path / "p.json", "-q").expect(DONE)
+    for name in NAMES:
+        tidemark("calibrate", path / "p.json", "--target", name, "-o", path / "enc.json", "-q").expect(DONE)
+        tidemark("check", path / "enc.json", "--target", name, "--against", path / "m.onnx").expect(DONE)
+
+
 def test_wrong_tables_are_refused_in_one_line(path):
     row = OWN["operators"][0]
     for changes, *texts in (

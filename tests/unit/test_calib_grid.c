@@ -67,6 +67,9 @@ TEST(test_nothing_gets_scale_one) {
     assert_true(scale == 1);
     fit(&weight, -254, 254, &scale, &zero_point);
     assert_true(scale == 2);
+    struct tmk_grid unsigned_one = {TMK_UINT8, true, false, false};
+    fit(&unsigned_one, 0, 0, &scale, &zero_point);
+    assert_true(scale == 1 && zero_point == 128);
 }
 
 TEST(test_what_is_no_range) {

@@ -652,37 +652,6 @@ TEST(test_constants_are_what_they_are_behind_a_reshape) {
     tmk_profile_destroy(&p);
 }
 
-TEST(test_zeros_have_the_zero_point_of_their_scheme) {
-    static const float none[N] = {0};
-    struct tmk_profile *p = new_profile();
-    input(p, "x");
-    add(p, "w", TMK_PROFILE_WEIGHT, none, N, -1);
-    result(p, "y", "m", "MatMul", none, 0, 1);
-    struct tmk_encodings *all = calibrated(
-        p, NULL, "{\"defaults\":{\"dtype\":\"uint8\",\"scheme\":\"symmetric\"}}"); /* and read */
-    assert_int_equal(item(all, 1)->zero_point[0], 128);
-    assert_int_equal(item(all, 2)->zero_point[0], 128);
-    assert_true(item(all, 2)->scale[0] == 1);
-    tmk_encodings_destroy(&all);
-    tmk_profile_destroy(&p);
-}
-
-TEST(test_a_target_needs_no_kernel_for_parameters) {
-    struct tmk_profile *p = new_profile();
-    struct tmk_target *target = NULL;
-    must(tmk_target_open("ort-qnn", &target, DIAG));
-    input(p, "x");
-    add(p, "c", TMK_PROFILE_WEIGHT, ramp, N, -1);
-    result(p, "y", "m", "Mul", ramp, 0, 1);
-    result(p, "r", "r", "Range", ramp, 1, 0); /* the same constant is where it begins */
-    struct tmk_encodings *all =
-        calibrated(p, &(struct tmk_calibrate_options){.target = target}, NULL);
-    assert_int_equal(item(all, 1)->role, TMK_ENCODING_ACTIVATION);
-    tmk_encodings_destroy(&all);
-    tmk_target_close(&target);
-    tmk_profile_destroy(&p);
-}
-
 /* ---- what stays float ---- */
 
 TEST(test_ranges_to_the_ends_of_float32_are_written_and_read) {
