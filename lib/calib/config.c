@@ -278,24 +278,8 @@ static enum tmk_status get_rule(struct tmk_config *config, const cJSON *item,
     return check_quant_settings(&rule->settings, rule->kind == TMK_CONFIG_BIAS, diag);
 }
 
-static enum tmk_status get_rules(struct tmk_config *config, const cJSON *tree,
-                                 struct tmk_diag *diag) {
-    const cJSON *array, *item;
-    const uint32_t before = config->n_rules;
-    if (!tmk_json_member(tree, "rules"))
-        return TMK_OK;
-    TMK_TRY(tmk_json_array(tree, "rules", &array, diag));
-    struct tmk_config_rule *rule = tmk_config_grow(config, (uint32_t)cJSON_GetArraySize(array));
-    TMK_TRY_ALLOC(rule, diag);
-    cJSON_ArrayForEach(item, array) {
-        TMK_TRY(tmk_in(diag, get_rule(config, item, rule, diag), "rules[%" PRIu32 "]",
-                       config->n_rules - before));
-        rule++->settings.by = ++config->n_rules;
-    }
-    return TMK_OK;
-}
-
-struct tmk_config_rule *tmk_config_grow(struct tmk_config *config, uint32_t n) {
+/* Space for n more rules; NULL: there is no memory. */
+static struct tmk_config_rule *grow_rules(struct tmk_config *config, uint32_t n) {
     struct tmk_config_rule *rules =
         tmk_arena_array(&config->arena, (size_t)config->n_rules + n, sizeof *rules);
     if (!rules)
@@ -304,6 +288,23 @@ struct tmk_config_rule *tmk_config_grow(struct tmk_config *config, uint32_t n) {
         memcpy(rules, config->rules, config->n_rules * sizeof *rules);
     config->rules = rules;
     return rules + config->n_rules;
+}
+
+static enum tmk_status get_rules(struct tmk_config *config, const cJSON *tree,
+                                 struct tmk_diag *diag) {
+    const cJSON *array, *item;
+    const uint32_t before = config->n_rules;
+    if (!tmk_json_member(tree, "rules"))
+        return TMK_OK;
+    TMK_TRY(tmk_json_array(tree, "rules", &array, diag));
+    struct tmk_config_rule *rule = grow_rules(config, (uint32_t)cJSON_GetArraySize(array));
+    TMK_TRY_ALLOC(rule, diag);
+    cJSON_ArrayForEach(item, array) {
+        TMK_TRY(tmk_in(diag, get_rule(config, item, rule, diag), "rules[%" PRIu32 "]",
+                       config->n_rules - before));
+        rule++->settings.by = ++config->n_rules;
+    }
+    return TMK_OK;
 }
 
 static enum tmk_status get_defaults(struct tmk_config *config, const cJSON *object,
@@ -433,7 +434,7 @@ enum tmk_status tmk_config_add_target(struct tmk_config *config, const struct tm
                                                  [TMK_ENCODING_WEIGHT] = TMK_CONFIG_WEIGHT,
                                                  [TMK_ENCODING_BIAS] = TMK_CONFIG_BIAS};
     const char **ops = tmk_arena_array(&config->arena, (size_t)target->n_rows + 1, sizeof *ops);
-    TMK_TRY_ALLOC(ops && tmk_config_grow(config, 1 + 3 * target->n_rows), diag);
+    TMK_TRY_ALLOC(ops && grow_rules(config, 1 + 3 * target->n_rows), diag);
     for (int role = 0; role < 3; role++)
         config->own[role] = settings_of(&target->defaults[role], role);
     join_defaults(config);

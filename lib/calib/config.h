@@ -103,8 +103,6 @@ TMK_NODISCARD enum tmk_status tmk_config_add_file(struct tmk_config *config, con
 /* The same of what such a file holds. The tree is only read during the call. */
 TMK_NODISCARD enum tmk_status tmk_config_add(struct tmk_config *config, const cJSON *tree,
                                              struct tmk_diag *diag);
-/* Space for n more rules; NULL: there is no memory. */
-struct tmk_config_rule *tmk_config_grow(struct tmk_config *config, uint32_t n);
 /* "float", "quantize", or a type of 16 bits; status `wrong` for other words. */
 TMK_NODISCARD enum tmk_status tmk_config_set_sensitive(struct tmk_config *config, const char *text,
                                                        enum tmk_status wrong,

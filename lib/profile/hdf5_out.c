@@ -11,6 +11,60 @@
 
 enum { DEFLATE_LEVEL = 4, CHUNK_ROWS = 256, CHUNK_BYTES = 1 << 20 };
 
+/* UTF-8 of a fixed length > 0, zero-padded in the file or terminated in memory. Kept. */
+static hid_t text_type(struct tmk_h5 *h, size_t size, bool in_file) {
+    hid_t id = tmk_h5_keep(h, H5Tcopy(H5T_C_S1));
+    tmk_h5_ok(h, H5Tset_size(id, size));
+    tmk_h5_ok(h, H5Tset_strpad(id, in_file ? H5T_STR_NULLPAD : H5T_STR_NULLTERM));
+    tmk_h5_ok(h, H5Tset_cset(id, H5T_CSET_UTF8));
+    return id;
+}
+
+/* Not kept. */
+static hid_t number_type(enum tmk_h5_type type, bool in_file) {
+    switch (type) {
+    case TMK_H5_U8:
+        return in_file ? H5T_STD_U8LE : H5T_NATIVE_UINT8;
+    case TMK_H5_U16:
+        return in_file ? H5T_STD_U16LE : H5T_NATIVE_UINT16;
+    case TMK_H5_U32:
+        return in_file ? H5T_STD_U32LE : H5T_NATIVE_UINT32;
+    case TMK_H5_U64:
+        return in_file ? H5T_STD_U64LE : H5T_NATIVE_UINT64;
+    case TMK_H5_I32:
+        return in_file ? H5T_STD_I32LE : H5T_NATIVE_INT32;
+    case TMK_H5_I64:
+        return in_file ? H5T_STD_I64LE : H5T_NATIVE_INT64;
+    case TMK_H5_F32:
+        return in_file ? H5T_IEEE_F32LE : H5T_NATIVE_FLOAT;
+    default:
+        return in_file ? H5T_IEEE_F64LE : H5T_NATIVE_DOUBLE;
+    }
+}
+
+static hid_t element_type(struct tmk_h5 *h, enum tmk_h5_type type, size_t text, bool in_file) {
+    if (type == TMK_H5_WORD)
+        return text_type(h, TMK_H5_WORD_SIZE, in_file);
+    if (type == TMK_H5_TEXT)
+        return text_type(h, in_file && text ? text : text + 1, in_file);
+    return number_type(type, in_file);
+}
+
+/* The compound type of a table: a row in memory, or packed and little-endian in the file. Kept. */
+static hid_t layout_type(struct tmk_h5 *h, const struct tmk_h5_layout *layout, bool in_file) {
+    hid_t compound = H5Tcreate(H5T_COMPOUND, layout->row);
+    size_t mark = h->n_kept;
+    for (size_t i = 0; i < layout->n; i++) {
+        const struct tmk_h5_column *column = &layout->column[i];
+        hid_t element = element_type(h, column->type, column->size, in_file);
+        tmk_h5_ok(h, H5Tinsert(compound, column->name, column->at, element));
+        tmk_h5_release(h, mark);
+    }
+    if (in_file)
+        tmk_h5_ok(h, H5Tpack(compound));
+    return tmk_h5_keep(h, compound);
+}
+
 void tmk_h5_put_attribute(struct tmk_h5 *h, hid_t at, const char *name, hid_t in_file,
                           hid_t in_memory, hid_t space, const void *value) {
     hid_t attribute =
@@ -20,7 +74,7 @@ void tmk_h5_put_attribute(struct tmk_h5 *h, hid_t at, const char *name, hid_t in
 
 void tmk_h5_put_text(struct tmk_h5 *h, hid_t at, const char *name, const char *text) {
     size_t mark = h->n_kept;
-    hid_t type = tmk_h5_text_type(h, H5T_VARIABLE, false);
+    hid_t type = text_type(h, H5T_VARIABLE, false);
     tmk_h5_put_attribute(h, at, name, type, type, tmk_h5_keep(h, H5Screate(H5S_SCALAR)), &text);
     tmk_h5_release(h, mark);
 }
@@ -68,8 +122,8 @@ static struct tmk_h5_out new_dataset(struct tmk_h5 *h, hid_t parent, const char 
 
 struct tmk_h5_out tmk_h5_new_column(struct tmk_h5 *h, hid_t parent, const char *name,
                                     enum tmk_h5_type type, hsize_t size) {
-    return new_dataset(h, parent, name, tmk_h5_number_type(type, true),
-                       tmk_h5_number_type(type, false), size, TMK_H5_CHUNK_ELEMENTS);
+    return new_dataset(h, parent, name, number_type(type, true), number_type(type, false), size,
+                       TMK_H5_CHUNK_ELEMENTS);
 }
 
 void tmk_h5_new_columns(struct tmk_h5 *h, hid_t parent, const struct tmk_h5_flat *flat, size_t n,
@@ -101,7 +155,7 @@ hid_t tmk_h5_new_group(struct tmk_h5 *h, hid_t parent, const char *name, const c
 }
 
 void tmk_h5_new_header(struct tmk_h5 *h, hid_t file, const struct tmk_text *json) {
-    hid_t type = tmk_h5_text_type(h, json->len, true), list = tmk_h5_creation(h, 0, NULL, NULL);
+    hid_t type = text_type(h, json->len, true), list = tmk_h5_creation(h, 0, NULL, NULL);
     hid_t space = tmk_h5_keep(h, H5Screate(H5S_SCALAR));
     hid_t dataset =
         tmk_h5_keep(h, H5Dcreate2(file, "header", type, space, H5P_DEFAULT, list, H5P_DEFAULT));
@@ -154,8 +208,8 @@ static enum tmk_status new_table(struct tmk_h5 *h, hid_t parent, const char *nam
     TMK_TRY(measure_rows(rows, &layout, record, &n, diag));
     hsize_t batch = CHUNK_BYTES / layout.row;
     batch = batch > CHUNK_ROWS ? CHUNK_ROWS : batch ? batch : 1;
-    struct tmk_h5_out to = new_dataset(h, parent, name, tmk_h5_layout_type(h, &layout, true),
-                                       tmk_h5_layout_type(h, &layout, false), n, batch);
+    struct tmk_h5_out to = new_dataset(h, parent, name, layout_type(h, &layout, true),
+                                       layout_type(h, &layout, false), n, batch);
     tmk_h5_put_text(h, to.dataset, "long_name", about);
     /* What the columns of a table mean, as a JSON object: HDF5 has no attributes for members. */
     struct tmk_json_out columns = tmk_json_new_object();
@@ -239,57 +293,6 @@ hid_t tmk_h5_keep(struct tmk_h5 *h, hid_t id) {
 void tmk_h5_release(struct tmk_h5 *h, size_t mark) {
     while (h->n_kept > mark) /* a dataset writes what it still holds */
         (void)tmk_h5_ok(h, H5Idec_ref(h->kept[--h->n_kept]) < 0 ? -1 : 0);
-}
-
-hid_t tmk_h5_text_type(struct tmk_h5 *h, size_t size, bool in_file) {
-    hid_t id = tmk_h5_keep(h, H5Tcopy(H5T_C_S1));
-    tmk_h5_ok(h, H5Tset_size(id, size));
-    tmk_h5_ok(h, H5Tset_strpad(id, in_file ? H5T_STR_NULLPAD : H5T_STR_NULLTERM));
-    tmk_h5_ok(h, H5Tset_cset(id, H5T_CSET_UTF8));
-    return id;
-}
-
-hid_t tmk_h5_number_type(enum tmk_h5_type type, bool in_file) {
-    switch (type) {
-    case TMK_H5_U8:
-        return in_file ? H5T_STD_U8LE : H5T_NATIVE_UINT8;
-    case TMK_H5_U16:
-        return in_file ? H5T_STD_U16LE : H5T_NATIVE_UINT16;
-    case TMK_H5_U32:
-        return in_file ? H5T_STD_U32LE : H5T_NATIVE_UINT32;
-    case TMK_H5_U64:
-        return in_file ? H5T_STD_U64LE : H5T_NATIVE_UINT64;
-    case TMK_H5_I32:
-        return in_file ? H5T_STD_I32LE : H5T_NATIVE_INT32;
-    case TMK_H5_I64:
-        return in_file ? H5T_STD_I64LE : H5T_NATIVE_INT64;
-    case TMK_H5_F32:
-        return in_file ? H5T_IEEE_F32LE : H5T_NATIVE_FLOAT;
-    default:
-        return in_file ? H5T_IEEE_F64LE : H5T_NATIVE_DOUBLE;
-    }
-}
-
-static hid_t element_type(struct tmk_h5 *h, enum tmk_h5_type type, size_t text, bool in_file) {
-    if (type == TMK_H5_WORD)
-        return tmk_h5_text_type(h, TMK_H5_WORD_SIZE, in_file);
-    if (type == TMK_H5_TEXT)
-        return tmk_h5_text_type(h, in_file && text ? text : text + 1, in_file);
-    return tmk_h5_number_type(type, in_file);
-}
-
-hid_t tmk_h5_layout_type(struct tmk_h5 *h, const struct tmk_h5_layout *layout, bool in_file) {
-    hid_t compound = H5Tcreate(H5T_COMPOUND, layout->row);
-    size_t mark = h->n_kept;
-    for (size_t i = 0; i < layout->n; i++) {
-        const struct tmk_h5_column *column = &layout->column[i];
-        hid_t element = element_type(h, column->type, column->size, in_file);
-        tmk_h5_ok(h, H5Tinsert(compound, column->name, column->at, element));
-        tmk_h5_release(h, mark);
-    }
-    if (in_file)
-        tmk_h5_ok(h, H5Tpack(compound));
-    return tmk_h5_keep(h, compound);
 }
 
 enum { IMAGE_GROWTH = 1 << 20 };

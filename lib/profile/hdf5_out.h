@@ -38,13 +38,6 @@ void tmk_h5_release(struct tmk_h5 *h, size_t mark);
 /* Notes a call's failure (negative). Returns !h->failed. */
 bool tmk_h5_ok(struct tmk_h5 *h, herr_t result);
 
-/* The compound type of a table: a row in memory, or packed and little-endian in the file. Kept. */
-hid_t tmk_h5_layout_type(struct tmk_h5 *h, const struct tmk_h5_layout *layout, bool in_file);
-/* A type of numbers; not kept. */
-hid_t tmk_h5_number_type(enum tmk_h5_type type, bool in_file);
-/* UTF-8 of a fixed length > 0, zero-padded in the file or terminated in memory. Kept. */
-hid_t tmk_h5_text_type(struct tmk_h5 *h, size_t size, bool in_file);
-
 /* ---- a file that is made in memory and written in one go: whole or not at all ---- */
 
 /* H5Fget_file_image spoils the checksum of newer superblocks (1.10.8); so the driver's own memory

@@ -16,8 +16,9 @@ enum tmk_status tmk_relay_new_expr(struct tmk_relay_reader *in, enum tmk_relay_e
     return TMK_OK;
 }
 
-enum tmk_status tmk_relay_new_inner(struct tmk_relay_reader *in, struct tmk_relay_place place,
-                                    struct tmk_relay_expr **out) {
+/* Of kind FN, with its function. */
+static enum tmk_status new_inner(struct tmk_relay_reader *in, struct tmk_relay_place place,
+                                 struct tmk_relay_expr **out) {
     struct tmk_relay_function *fn;
     TMK_TRY(tmk_relay_new_expr(in, TMK_RELAY_FN, place, out));
     TMK_RELAY_NEW(in, fn);
@@ -147,7 +148,7 @@ static enum tmk_status parse_scope(struct tmk_relay_reader *in, struct tmk_relay
     struct tmk_relay_expr *call, *callee;
     uint32_t height;
     TMK_TRY(tmk_relay_new_expr(in, TMK_RELAY_CALL, place, &call));
-    TMK_TRY(tmk_relay_new_inner(in, place, &callee));
+    TMK_TRY(new_inner(in, place, &callee));
     TMK_TRY(tmk_relay_parse_body(in, &callee->fn->body, &height));
     TMK_TRY(set_height(in, callee, height));
     call->callee = callee;
@@ -199,7 +200,7 @@ static enum tmk_status parse_word(struct tmk_relay_reader *in, struct tmk_relay_
                                   "%s is not read: only what computes tensors is", unread[i]);
     if (tmk_relay_is(in, "fn")) {
         uint32_t height;
-        TMK_TRY(tmk_relay_new_inner(in, in->token.place, out));
+        TMK_TRY(new_inner(in, in->token.place, out));
         TMK_TRY(tmk_relay_next(in));
         TMK_TRY(tmk_relay_parse_function(in, (*out)->fn, &height));
         return set_height(in, *out, height);

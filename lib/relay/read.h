@@ -171,10 +171,6 @@ TMK_NODISCARD enum tmk_status tmk_relay_new_expr(struct tmk_relay_reader *in,
                                                  enum tmk_relay_expr_kind kind,
                                                  struct tmk_relay_place place,
                                                  struct tmk_relay_expr **out);
-/* The same of kind FN, with its function. */
-TMK_NODISCARD enum tmk_status tmk_relay_new_inner(struct tmk_relay_reader *in,
-                                                  struct tmk_relay_place place,
-                                                  struct tmk_relay_expr **out);
 TMK_NODISCARD enum tmk_status tmk_relay_parse_expr(struct tmk_relay_reader *in,
                                                    struct tmk_relay_expr **out);
 

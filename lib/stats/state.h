@@ -100,19 +100,10 @@ static inline bool tmk_stats_is_thinned(const struct tmk_stats *stats) {
 
 bool tmk_stats_octave_held(const struct tmk_stats *stats, unsigned octave, struct tmk_octave *out);
 
-static inline bool tmk_stats_has_octave(const struct tmk_stats *stats, unsigned octave) {
-    return stats->octaves[octave / 64] >> octave % 64 & 1;
-}
-
-static inline void tmk_stats_note_octave(struct tmk_stats *stats, unsigned bin) {
-    const unsigned octave = bin / TMK_OCTAVE;
-    stats->octaves[octave / 64] |= UINT64_C(1) << octave % 64;
-}
-
 /* False when nothing was ever counted in the octave; *out is then not written. */
 static inline bool tmk_stats_octave(const struct tmk_stats *stats, unsigned octave,
                                     struct tmk_octave *out) {
-    return (stats->in_table || tmk_stats_has_octave(stats, octave)) &&
+    return (stats->in_table || (stats->octaves[octave / 64] >> octave % 64 & 1)) &&
            tmk_stats_octave_held(stats, octave, out);
 }
 

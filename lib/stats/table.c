@@ -262,6 +262,11 @@ enum tmk_status tmk_stats_add_squares(struct tmk_stats *stats, const tmk_loose_b
 
 /* ---- emptying ---- */
 
+static void note_octave(struct tmk_stats *stats, unsigned bin) {
+    const unsigned octave = bin / TMK_OCTAVE;
+    stats->octaves[octave / 64] |= UINT64_C(1) << octave % 64;
+}
+
 /* To the wide counters: right there, where there are none yet. */
 static bool move_to_wide(struct tmk_stats *stats, const struct bin_range *bin_range) {
     if (stats->n_wide) {
@@ -275,7 +280,7 @@ static bool move_to_wide(struct tmk_stats *stats, const struct bin_range *bin_ra
     list_bins(stats, bin_range, stats->wide);
     stats->n_wide = (uint32_t)bin_range->bins;
     for (uint32_t i = 0; i < stats->n_wide; i++)
-        tmk_stats_note_octave(stats, stats->wide[i].bin);
+        note_octave(stats, stats->wide[i].bin);
     if (stats->n_wide > TMK_NARROW)
         tmk_stats_coarsen(stats);
     return true;
@@ -360,7 +365,7 @@ void tmk_stats_add_bin(struct tmk_stats *stats, const struct tmk_wide *more) {
     if (at == stats->n_wide || wide->bin != more->bin) {
         memmove(wide + 1, wide, (stats->n_wide++ - at) * sizeof *wide);
         *wide = (struct tmk_wide){.bin = more->bin};
-        tmk_stats_note_octave(stats, more->bin);
+        note_octave(stats, more->bin);
     }
     if (!add_counts(wide, more, 1) || stats->n_wide > TMK_NARROW)
         tmk_stats_coarsen(stats);
@@ -393,7 +398,7 @@ bool tmk_stats_add_bins(struct tmk_stats *stats, const struct tmk_wide *more, si
         else
             wide[--to] = (struct tmk_wide){.bin = more[n].bin};
         narrow &= add_counts(&wide[to], &more[n], times);
-        tmk_stats_note_octave(stats, more[n].bin);
+        note_octave(stats, more[n].bin);
     }
     if (!narrow)
         tmk_stats_coarsen(stats);
