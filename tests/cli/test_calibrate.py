@@ -481,4 +481,22 @@ def test_the_mlp_in_int8_throughout_then_without_dense(path):
         assert enc.quantized() == {"sum3", "probs"}
 
 
+def test_parts_of_what_has_no_codes_have_their_own_scale(path):
+    """A QDQ model has codes behind Relu, Clip and Where only if their operands have."""
+    ends = [onnx.tensor(f"at{i}", [1], [i], onnx.INT64) for i in (0, 4, 8)] + [onnx.tensor("axis", [1], [1], onnx.INT64)]
+    rest = [onnx.tensor("zero", [], [0.]), onnx.tensor("mask", [8], [1] * 8, onnx.BOOL),
+            *(onnx.tensor(f"w{i}", [4, 4], [.1 * k - .7 for k in range(16)]) for i in range(2))]
+    (path / "x.npy").write_bytes(npy_bytes([8, 8], [(1000 if k % 8 < 4 else 1) * (k % 13 - 6) for k in range(64)]))
+    firsts = (("Relu", "x"), ("Clip", "x", "zero"), ("Where", "mask", "x", "zero"), ("Sigmoid", "x"))
+    for op, *operands in firsts:
+        nodes = [onnx.node(op, operands, ["y"], "first"),
+                 *(onnx.node("Slice", ["y", f"at{4 * i}", f"at{4 * i + 4}", "axis"], [f"half{i}"], f"slice{i}") for i in range(2)),
+                 *(onnx.node("MatMul", [f"half{i}", f"w{i}"], [f"z{i}"], f"product{i}") for i in range(2))]
+        model = path / f"parts_{op}.onnx"
+        model.write_bytes(onnx.model(nodes, [onnx.value("x", ["N", 8])], [onnx.value(f"z{i}", ["N", 4]) for i in range(2)], ends + rest))
+        enc = Encodings(profile_of(model, path / "x.npy"), path, "--method", "minmax", "--sensitive=quantize")
+        scales = [enc.items[f"half{i}"][0]["scale"][0] for i in range(2)]
+        assert scales[0] == scales[1] if op == "Sigmoid" else scales[0] > 900 * scales[1], (op, scales)
+
+
 main()
