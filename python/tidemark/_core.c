@@ -51,6 +51,12 @@ void py_free(PyObject *object) {
 }
 
 const char *py_utf8(PyObject *text) {
+    if (!PyUnicode_Check(text)) {
+        PyObject *kind = PyType_GetName(Py_TYPE(text));
+        PyErr_Format(PyExc_TypeError, "a text is wanted, not %S", kind);
+        Py_XDECREF(kind);
+        return NULL;
+    }
     return PyUnicode_AsUTF8AndSize(text, NULL);
 }
 

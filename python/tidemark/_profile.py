@@ -128,7 +128,7 @@ class Tensor:
 
     def histogram(self, bins: int = 2048, range: tuple[float, float] | None = None) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """Counts and edges, as numpy.histogram gives them; counts are fractions where bins of the exact histogram are cut."""
-        low, high = range or (self.min, self.max)
+        low, high = (self.min, self.max) if range is None else range
         if low is None or high is None:
             raise ValueError(f"{self.name!r} has no numbers")
         if low == high:
@@ -266,6 +266,8 @@ class Profile(OfFiles, Mapping[str, Tensor]):
 
         model: that the weights are read from, for weights_method "auto" (the default with it), "mse" or "l4" and for
         weights_block; without it weights have their min and max."""
+        if parameter < 0:
+            raise ValueError("parameter is 0, for the method's own, or more")
         remarks: list[str] = []
         with model_file_if_any(model) as file, json_file(config, "config.json") as rules:
             core = _core.calibrate(self._core, method=method, parameter=parameter, dtype=dtype, scheme=scheme, scales=scales,

@@ -241,7 +241,7 @@ def profile(model: Model, data: Data, *, observe: Sequence[str] = (), kind: str 
     model: a path (.onnx, or Relay text with `params`), an onnx.ModelProto, or the bytes of one.
     data: paths as `tidemark profile --data` takes them; or an array (first axis: samples); a mapping from input names to
         arrays; an iterable of arrays, tuples or mappings; or a CalibrationDataReader of ONNX Runtime. Arrays in C order are
-        read where they lie (with memory_limit or stream_layers they become a file first). Of an input's own rank, the first axis
+        read where they lie (with shard, memory_limit or stream_layers they become a file first). Of an input's own rank, the first axis
         counts samples; of one rank less, an array is one sample.
     observe: "all", "activations", "weights", or globs on names. kind: "histogram", "range", "minmax", "guard".
     exclude: finite numbers, such as -1e9 of a mask. Elements that equal one are in no range, moment and histogram.
@@ -262,12 +262,12 @@ def profile(model: Model, data: Data, *, observe: Sequence[str] = (), kind: str 
 
     The interpreter's lock is released while the network runs. Raises tidemark.Error, or what the data raise.
     """
-    if shard is not None and not (isinstance(shard, tuple) and len(shard) == 2):
+    if shard is not None and not (isinstance(shard, (tuple, list)) and len(shard) == 2):
         raise ValueError(f"shard is (k, n), the k-th of n parts from 1, not {shard!r}")
     with ExitStack() as stack:
         path, folder = stack.enter_context(model_file(model)), stack.enter_context(tempfile.TemporaryDirectory())
         source = data
-        if run.get("memory_limit") or run.get("stream_layers"):
+        if run.get("memory_limit") or run.get("stream_layers") or shard is not None:
             source = stack.enter_context(readable_again(data, path, run))
         files: dict[str, str] = {}
 

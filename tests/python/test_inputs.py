@@ -102,6 +102,9 @@ def test_data_that_are_read_again_are_the_same(folder):
     def limited(data):
         return figures(tidemark.profile(DIGITS, data, memory_limit=1 << 30))
 
+    def sharded(data):
+        return figures(tidemark.profile(DIGITS, data, shard=[2, 2]))
+
     def streamed(data):
         return figures(tidemark.profile(DIGITS, data, stream_layers=True))
 
@@ -116,7 +119,7 @@ def test_data_that_are_read_again_are_the_same(folder):
     wanted = ranked(FILE)
     for name, form in FORMS.items():
         assert ranked(form()) == wanted, name
-    for function in (searched, quantized, limited, streamed, planned, linked, measured):
+    for function in (searched, quantized, limited, sharded, streamed, planned, linked, measured):
         wanted = function(FILE)
         for name in ("array", "mapping", "pairs with labels"):
             assert function(FORMS[name]()) == wanted, (function.__name__, name)
@@ -205,6 +208,11 @@ def test_outputs_of_nan_have_no_decibels(folder):
     assert np.isnan(made.sqnr) and np.isnan(made.simulation.sqnr) and "nan dB" in repr(made)
 
 
+def test_histograms_take_arrays_as_ranges():
+    for kind in (tuple, list, np.array):
+        assert PROFILE["image"].histogram(4, kind([0, 8]))[1].tolist() == [0, 2, 4, 6, 8]
+
+
 def test_encodings_are_found_by_id():
     for name, encoding in ENCODINGS.items():
         assert ENCODINGS[encoding.id] is ENCODINGS[name] and encoding.id in ENCODINGS
@@ -231,7 +239,10 @@ def test_what_is_wrong_is_one_line():
     """Of what no annotation allows, too: what is wanted, and what it is instead; and no file that the caller has not named."""
     wrong = [raises(TypeError, "a model is a path, an onnx.ModelProto or the bytes of one, not ", tidemark.profile, model, DATA) for model in (None, 3, [])]
     wrong += [raises(TypeError, "data are paths, an array, ", tidemark.profile, DIGITS, data) for data in (3.0, b"data", object())]
-    wrong += [raises(ValueError, "shard is (k, n)", tidemark.profile, DIGITS, DATA, shard=shard) for shard in ("1/4", 3, (1, 2, 3))]
+    wrong += [raises(ValueError, "shard is (k, n)", tidemark.profile, DIGITS, DATA, shard=shard) for shard in ("1/4", 3, (1, 2, 3), [1])]
+    wrong += [raises(TypeError, f"{name}: a text is wanted, not int", tidemark.profile, DIGITS, DATA, **{name: value})
+              for name, value in (("image", 3), ("reset", 3), ("strata", 3), ("checkpoint", 3), ("observe", [3]), ("dims", {3: 1}))]
+    wrong += [raises(ValueError, "parameter is 0", PROFILE.calibrate, parameter=-1)]
     wrong += [raises(TypeError, "histogram_share is a number", tidemark.profile, DIGITS, DATA, histogram_share="1/8")]
     wrong += [raises(TypeError, "a tidemark.Profile, or the path of its file, is expected, not ", call, *words)
               for call, words in ((tidemark.merge, [[3]]), (tidemark.diff, [PROFILE, ENCODINGS]), (tidemark.diff, [3, PROFILE]))]
