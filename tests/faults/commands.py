@@ -73,7 +73,7 @@ def commands():
             Command("profile to both", profile("-o", "OUT/p.json", "-o", "OUT/p.h5"), ["p.json", "p.h5"], together=False),
             Command("merge to both", ["merge", "IN/1.json", "IN/2.json", "-o", "OUT/m.json", "-o", "OUT/m.h5"], ["m.json", "m.h5"], together=False),
         ]
-    return all_of_them + [export(to, f"out.{'csv' if to == 'csv' else 'json'}") for to in WITHOUT_MODEL] + [export(to, "out.onnx", "--model", "IN/m.onnx") for to in WITH_MODEL]
+    return all_of_them + [export(to, "out.new") for to in WITHOUT_MODEL] + [export(to, "out.new", "--model", "IN/m.onnx") for to in WITH_MODEL]
 
 
 @contextlib.contextmanager

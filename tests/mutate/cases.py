@@ -124,7 +124,7 @@ def model_case(dice, every, folder):
     elif verb == "export":
         subjects.append(known.encodings)
         form = dice.choice((*MODEL_EXPORTS, "qdq", "relay"))
-        target = f"{out}{'.onnx' if form == 'qdq' else '.txt'}"
+        target = f"{out}{'.onnx' if form == 'qdq' else '.new'}"
         commands = [["export", known.encodings, "--model", path, *params, "--to", form, "-o", target, "--quiet"]]
         commands += [["graph", target]] if form == "qdq" else []
     elif verb == "verify":
@@ -185,8 +185,8 @@ def _encodings(dice, every, folder):
     model, path, out = dice.choice(every.small), folder / "e.json", folder / "out"
     kind = _damaged(dice, model.encodings.read_bytes(), "json", path)
     commands = dice.choice((
-        [["export", path, "--to", dice.choice(EXPORTS), "-o", f"{out}.txt", "--quiet"]],
-        [["export", path, "--to", dice.choice(MODEL_EXPORTS), "--model", model.path, "-o", f"{out}.onnx", "--quiet"]],
+        [["export", path, "--to", dice.choice(EXPORTS), "-o", f"{out}.new", "--quiet"]],
+        [["export", path, "--to", dice.choice(MODEL_EXPORTS), "--model", model.path, "-o", f"{out}.new", "--quiet"]],
         [["simulate", model.path, path, "--data", model.data, "--quiet", *dice.choice(([], ["--integer"], ["--requant", "fixed"]))]],
         [["diff", "--quiet", *dice.sample([path, model.encodings], 2)]],
         [["report", model.profile, "--encodings", path, "-o", f"{out}.html", "--quiet"]],
@@ -215,7 +215,7 @@ def _config(dice, every, folder):
 def _names(dice, every, folder):
     path, model = folder / "names.json", dice.choice(every.small)
     kind = _damaged(dice, b'{"p0": "a", "p1": "b", "p2": ["c", "d"], "stranger": "e", "p5": "a long name of a value"}', "json", path)
-    return Case(f"names {kind}", [["export", model.encodings, "--to", dice.choice(EXPORTS), "--names", path, "-o", folder / "out.txt", "--quiet",
+    return Case(f"names {kind}", [["export", model.encodings, "--to", dice.choice(EXPORTS), "--names", path, "-o", folder / "out.new", "--quiet",
                                    *dice.choice(([], ["--keep-names"]))]], [path])
 
 
