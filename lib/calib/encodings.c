@@ -23,7 +23,7 @@ const char *tmk_encoding_role_name(enum tmk_encoding_role role) {
         TMK_ENCODING_ROLE_LIST(TMK_ENCODING_ROLE_TEXT)
 #undef TMK_ENCODING_ROLE_TEXT
     };
-    return (size_t)role < sizeof names / sizeof *names ? names[role] : "?";
+    return (size_t)role < TMK_COUNT(names) ? names[role] : "?";
 }
 
 enum tmk_status tmk_encodings_create(struct tmk_encodings **out, struct tmk_diag *diag) {

@@ -26,6 +26,7 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "base/size.h"
 #include "calib/range_cost.h"
 
 enum {
@@ -37,7 +38,7 @@ enum {
 };
 
 static const uint32_t bins_a_level[] = {8, 16, 32};
-enum { VARIANTS = sizeof bins_a_level / sizeof *bins_a_level };
+enum { VARIANTS = TMK_COUNT(bins_a_level) };
 
 struct divergence {
     uint32_t levels, n;         /* bins */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/size.h"
 #include "dist/team.h"
 
 #include <stdlib.h>
@@ -26,7 +27,7 @@ struct tmk_launch tmk_launch_of_environment(void) {
                      {"PMI_RANK", "PMI_SIZE"},
                      {"PMIX_RANK", ""}};
     struct tmk_launch launch = {0};
-    for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++)
+    for (size_t i = 0; i < TMK_COUNT(launchers); i++)
         if (number_of(launchers[i].rank, &launch.rank)) {
             (void)number_of(launchers[i].size, &launch.size);
             launch.by_launcher = launch.size != 1;

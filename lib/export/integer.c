@@ -68,7 +68,7 @@ static enum tmk_status replace_one(struct tmk_integer *g, struct tmk_node *node)
     tmk_integer_fn *fn = tmk_node_has(node, TMK_TRAIT_CODES) ? tmk_integer_move : NULL;
     g->at = node;
     g->why[0] = 0;
-    for (size_t i = 0; i < sizeof operators / sizeof *operators; i++)
+    for (size_t i = 0; i < TMK_COUNT(operators); i++)
         if (tmk_node_is(node, TMK_DOMAIN_ONNX, operators[i].op))
             fn = operators[i].replace;
     if (fn && node->n_inputs && node->n_outputs && node->outputs[0])

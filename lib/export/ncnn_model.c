@@ -347,7 +347,7 @@ static enum tmk_status keep_memory(struct keeping *k) {
     const struct tmk_ncnn_keys *keys = k->keys;
     int64_t count = 1;
     bool any = false;
-    for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) {
+    for (size_t i = 0; i < TMK_COUNT(dims); i++) {
         const int64_t dim = keys->value[dims[i]];
         any = any || dim;
         count = dim ? times(count, dim) : count;
@@ -440,13 +440,13 @@ enum tmk_status tmk_ncnn_keep(const struct tmk_buf *bin, size_t at,
                               const struct tmk_ncnn_keys *keys, struct tmk_ncnn_layer *layer,
                               struct tmk_diag *diag) {
     struct keeping k = {tmk_buf_data(bin), at, tmk_buf_size(bin), keys, layer, diag};
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+    for (size_t i = 0; i < TMK_COUNT(kinds); i++)
         if (strcmp(kinds[i].type, layer->type) == 0)
             return keep_kind(&k, &kinds[i]);
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+    for (size_t i = 0; i < TMK_COUNT(others); i++)
         if (strcmp(others[i].type, layer->type) == 0)
             return others[i].keep(&k);
-    for (size_t i = 0; i < sizeof weightless / sizeof *weightless; i++)
+    for (size_t i = 0; i < TMK_COUNT(weightless); i++)
         if (strcmp(weightless[i], layer->type) == 0)
             return TMK_OK;
     return tmk_fail(diag, TMK_UNSUPPORTED,

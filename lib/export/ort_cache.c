@@ -28,12 +28,12 @@ struct most {
 static enum tmk_dtype most_common(const struct tmk_encodings *all, enum tmk_encoding_role role) {
     static const enum tmk_dtype types[] = {TMK_UINT8, TMK_INT8, TMK_UINT16,
                                            TMK_INT16, TMK_INT4, TMK_UINT4};
-    uint32_t counts[sizeof types / sizeof *types] = {0};
+    uint32_t counts[TMK_COUNT(types)] = {0};
     size_t best = 0;
     for (uint32_t i = 0; i < all->n_items; i++)
-        for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+        for (size_t t = 0; t < TMK_COUNT(types); t++)
             counts[t] += all->items[i].role == role && all->items[i].dtype == types[t];
-    for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+    for (size_t t = 0; t < TMK_COUNT(types); t++)
         best = counts[t] > counts[best] ? t : best;
     return types[best];
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "base/size.h"
 #include "calib/grid.h"
 #include "export/qdq.h"
 #include "graph/rewrite.h"
@@ -429,7 +430,7 @@ static const struct {
 static mark_fn *find_operator(const struct tmk_node *node) {
     if (strcmp(node->domain, TMK_DOMAIN_ONNX) != 0)
         return NULL;
-    for (size_t i = 0; i < sizeof operators / sizeof *operators; i++)
+    for (size_t i = 0; i < TMK_COUNT(operators); i++)
         if (strcmp(node->op, operators[i].op) == 0)
             return operators[i].mark;
     return NULL;

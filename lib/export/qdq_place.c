@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "base/size.h"
 #include "calib/encodings.h"
 #include "export/qdq.h"
 #include "ops/quantized.h"
@@ -443,7 +444,7 @@ static enum tmk_status place_bias(struct tmk_qdq *q, struct tmk_qdq_mark *bias) 
 static bool lets_codes_pass(const struct tmk_node *node) {
     static const char *const ops[] = {"MaxPool", "Reshape",   "Slice",
                                       "Squeeze", "Transpose", "Unsqueeze"};
-    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+    for (size_t i = 0; i < TMK_COUNT(ops); i++)
         if (tmk_node_is(node, TMK_DOMAIN_ONNX, ops[i]))
             return true;
     return false;

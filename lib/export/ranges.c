@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/memory.h"
+#include "base/size.h"
 #include "base/text.h"
 #include "export/reader.h"
 
@@ -25,7 +26,7 @@ static const struct tmk_ranges_reader *const readers[] = {
 #include "export/readers.inc"
 #undef TMK_READER
 };
-enum { N_READERS = sizeof readers / sizeof *readers };
+enum { N_READERS = TMK_COUNT(readers) };
 
 const char *tmk_range_meaning_name(enum tmk_range_meaning meaning) {
     static const char *const names[] = {
@@ -33,7 +34,7 @@ const char *tmk_range_meaning_name(enum tmk_range_meaning meaning) {
         TMK_RANGE_MEANING_LIST(TMK_RANGE_MEANING_TEXT)
 #undef TMK_RANGE_MEANING_TEXT
     };
-    return (size_t)meaning < sizeof names / sizeof *names ? names[meaning] : "?";
+    return (size_t)meaning < TMK_COUNT(names) ? names[meaning] : "?";
 }
 
 bool tmk_ranges_format(size_t i, const char **name, const char **help) {

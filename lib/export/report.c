@@ -8,6 +8,7 @@
 
 #include "base/diag.h"
 #include "base/file.h"
+#include "base/size.h"
 #include "calib/cost.h"
 #include "calib/encodings.h"
 #include "calib/method.h"
@@ -125,7 +126,7 @@ static const struct kind {
 
 static enum tmk_status copy_results(const struct results *r, const cJSON *tree,
                                     struct tmk_diag *diag) {
-    for (size_t i = 0; i < sizeof result_kinds / sizeof *result_kinds; i++) {
+    for (size_t i = 0; i < TMK_COUNT(result_kinds); i++) {
         const struct kind *kind = &result_kinds[i];
         if (!tmk_json_member(tree, kind->list))
             continue;

@@ -8,6 +8,7 @@
 
 #include "base/bits.h"
 #include "base/diag.h"
+#include "base/size.h"
 #include "export/rows.h"
 
 /* TRT-<digits>-<one of TensorRT's calibrators>. */
@@ -19,7 +20,7 @@ static bool is_header(const char *text) {
     size_t digits = strspn(text + 4, "0123456789");
     if (!digits || text[4 + digits] != '-')
         return false;
-    for (size_t i = 0; i < sizeof calibrators / sizeof *calibrators; i++)
+    for (size_t i = 0; i < TMK_COUNT(calibrators); i++)
         if (strcmp(text + 5 + digits, calibrators[i]) == 0)
             return true;
     return false;

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "base/diag.h"
+#include "base/size.h"
 #include "export/layers.h"
 #include "export/rows.h"
 
@@ -98,7 +99,7 @@ static const char *type_of(const struct tmk_node *node) {
         {"Reshape", "TIDL_ReshapeLayer"},
         {"Pad", "TIDL_PadLayer"},
     };
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+    for (size_t i = 0; i < TMK_COUNT(types); i++)
         if (tmk_node_is(node, TMK_DOMAIN_ONNX, types[i][0]))
             return types[i][1];
     return NULL;

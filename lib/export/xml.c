@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "base/size.h"
 #include "base/text.h"
 
 enum { DEEPEST = 1000 };
@@ -117,7 +118,7 @@ static size_t read_entity(const char *raw, size_t len, char out[4], size_t *n) {
         const char *text;
         char means;
     } named[] = {{"&amp;", '&'}, {"&lt;", '<'}, {"&gt;", '>'}, {"&quot;", '"'}, {"&apos;", '\''}};
-    for (size_t i = 0; i < sizeof named / sizeof *named; i++)
+    for (size_t i = 0; i < TMK_COUNT(named); i++)
         if (len >= strlen(named[i].text) &&
             memcmp(raw, named[i].text, strlen(named[i].text)) == 0) {
             out[0] = named[i].means;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "base/size.h"
 #include "data/role.h"
 #include "feed/internal.h"
 #include "tensor/elements.h"
@@ -118,7 +119,7 @@ static void stem_of(const char *name, char stem[NAME_BYTES]) {
     size_t n = 0;
     while (*name && n + 1 < NAME_BYTES) {
         size_t skip = 0;
-        for (size_t i = 0; !skip && i < sizeof words / sizeof *words; i++)
+        for (size_t i = 0; !skip && i < TMK_COUNT(words); i++)
             skip = strncmp(name, words[i], strlen(words[i])) == 0 ? strlen(words[i]) : 0;
         name += skip;
         if (!skip)

@@ -111,7 +111,7 @@ static size_t utf8_length(const unsigned char *p, size_t n) {
         {0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3},
         {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    for (size_t i = 0; i < TMK_COUNT(rows); i++) {
         if (p[0] < rows[i].first || p[0] > rows[i].last)
             continue;
         if (n < rows[i].length || p[1] < rows[i].low || p[1] > rows[i].high)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "base/size.h"
 #include "pass/pass.h"
 
 #define DOMAIN "com.microsoft"
@@ -30,7 +31,7 @@ static const struct activation activations[] = {
 };
 
 static const struct activation *activation_of(const struct tmk_node *node) {
-    for (size_t i = 0; i < sizeof activations / sizeof *activations; i++)
+    for (size_t i = 0; i < TMK_COUNT(activations); i++)
         if (tmk_node_is(node, TMK_DOMAIN_ONNX, activations[i].op))
             return &activations[i];
     return NULL;

@@ -19,6 +19,7 @@
 #include <stdlib.h>
 
 #include "base/diag.h"
+#include "base/size.h"
 #include "ops/ops.h"
 #include "pass/pass.h"
 #include "pass/proposal.h"
@@ -364,7 +365,7 @@ static const struct form forms[] = {
 
 static const struct form *form_of(const struct tmk_node *node) {
     static const struct form moving = {"", 1, fuse_moving, false};
-    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+    for (size_t i = 0; i < TMK_COUNT(forms); i++)
         if (tmk_node_is(node, TMK_DOMAIN_ONNX, forms[i].op))
             return &forms[i];
     return tmk_node_has(node, TMK_TRAIT_CODES) && node->n_outputs == 1 ? &moving : NULL;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "base/size.h"
 #include "relay/read.h"
 
 enum tmk_status tmk_relay_new_expr(struct tmk_relay_reader *in, enum tmk_relay_expr_kind kind,
@@ -194,7 +195,7 @@ static enum tmk_status parse_brackets(struct tmk_relay_reader *in, struct tmk_re
 
 static enum tmk_status parse_word(struct tmk_relay_reader *in, struct tmk_relay_expr **out) {
     static const char *const unread[] = {"match", "match?", "ref", "ref_read", "ref_write"};
-    for (size_t i = 0; i < sizeof unread / sizeof unread[0]; i++)
+    for (size_t i = 0; i < TMK_COUNT(unread); i++)
         if (tmk_relay_is(in, unread[i]))
             return tmk_relay_fail(in, in->token.place,
                                   "%s is not read: only what computes tensors is", unread[i]);
@@ -373,7 +374,7 @@ static const struct infix {
                {RELAY_UNEQUAL, 0, "not_equal"}};
 
 static const struct infix *find_infix(int kind) {
-    for (size_t i = 0; i < sizeof infixes / sizeof infixes[0]; i++)
+    for (size_t i = 0; i < TMK_COUNT(infixes); i++)
         if (infixes[i].kind == kind)
             return &infixes[i];
     return NULL;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "base/size.h"
 #include "base/text.h"
 #include "relay/read.h"
 
@@ -235,7 +236,7 @@ enum tmk_status tmk_relay_next(struct tmk_relay_reader *in) {
                  {"<=", RELAY_AT_MOST}, {">=", RELAY_AT_LEAST}, {"=>", RELAY_ARROW}};
     in->token.kind = (unsigned char)*in->at;
     in->token.len = 1;
-    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
+    for (size_t i = 0; i < TMK_COUNT(pairs); i++)
         if (in->at[0] == pairs[i].text[0] && char_at(in, in->at + 1) == pairs[i].text[1]) {
             in->token.kind = pairs[i].kind;
             in->token.len = 2;

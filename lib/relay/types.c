@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "base/size.h"
 #include "relay/read.h"
 
 static enum tmk_status new_type(struct tmk_relay_reader *in, enum tmk_relay_type_kind kind,
@@ -41,7 +42,7 @@ static enum tmk_status parse_other(struct tmk_relay_reader *in, const char *begi
 /* A letter-and-digits name of an element type: "float32", "uint1", "float32x4". */
 static bool is_dtype(const char *at, size_t len) {
     static const char *const names[] = {"float", "bfloat", "int", "uint", "bool", "handle"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    for (size_t i = 0; i < TMK_COUNT(names); i++) {
         size_t n = strlen(names[i]);
         if (len >= n && !memcmp(at, names[i], n) && (len == n || (at[n] >= '0' && at[n] <= '9')))
             return true;

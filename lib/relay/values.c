@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "base/size.h"
 #include "relay/read.h"
 
 /* inf, nan, inff, nanf64, ...: how C++ streams spell what has no digits. */
@@ -13,7 +14,7 @@ static bool is_odd_number(const struct tmk_relay_token *token) {
     if (token->kind != RELAY_WORD || token->len < 3 ||
         (memcmp(token->at, "inf", 3) != 0 && memcmp(token->at, "nan", 3) != 0))
         return false;
-    for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++)
+    for (size_t i = 0; i < TMK_COUNT(suffixes); i++)
         if (strlen(suffixes[i]) == token->len - 3 &&
             !memcmp(token->at + 3, suffixes[i], token->len - 3))
             return true;

@@ -5,13 +5,14 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "base/size.h"
 
 static const char *const rounding_names[] = {
 #define TMK_ROUNDING_TEXT(name, text) text,
     TMK_ROUNDING_LIST(TMK_ROUNDING_TEXT)
 #undef TMK_ROUNDING_TEXT
 };
-enum { N_ROUNDINGS = sizeof rounding_names / sizeof *rounding_names };
+enum { N_ROUNDINGS = TMK_COUNT(rounding_names) };
 
 const char *tmk_rounding_name(enum tmk_rounding rounding) {
     return (size_t)rounding < N_ROUNDINGS ? rounding_names[rounding] : "?";
