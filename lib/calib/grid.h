@@ -37,8 +37,9 @@ double tmk_grid_float8_nearest(enum tmk_dtype dtype, double x);
  *               zero point = rint((lowest + highest) / 2): 0, or 128 for uint8;
  *   float8:     scale = largest magnitude / largest finite number, zero point 0;
  *   pow2:       the least power of two that is not below that scale, with its zero point.
- * A scale below FLT_MIN, as of a range of nothing, becomes 1, with zero point 0. TMK_ARGUMENT: low
- * <= high does not hold, or they are not finite, or the type has no codes. */
+ * A scale below FLT_MIN, as of a range of nothing, becomes 1, and an asymmetric zero point 0 (ONNX
+ * Runtime's symmetric one, too). TMK_ARGUMENT: low <= high does not hold, or they are not finite,
+ * or the type has no codes. */
 TMK_NODISCARD enum tmk_status tmk_grid_fit(const struct tmk_grid *grid, float low, float high,
                                            float *scale, int32_t *zero_point,
                                            struct tmk_diag *diag);
