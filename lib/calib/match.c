@@ -255,20 +255,20 @@ static bool is_paired(const struct tmk_match *m, uint32_t node) {
     return tmk_traits_are(m->net->nodes[node].traits, TMK_TRAIT_PAIRED);
 }
 
-/* What has codes where its operands have, and asks for none itself: ONNX Runtime's quantizer treats
- * Relu, Clip and Where so. */
-static bool follows_codes(const struct tmk_net_node *n) {
-    return n->traits->class == TMK_OP_CLAMP || strcmp(n->op, "Where") == 0;
+static bool follows_codes(const struct tmk_match *m, uint32_t node) {
+    return tmk_traits_are(m->net->nodes[node].traits, TMK_TRAIT_FOLLOWS);
 }
 
-/* An operand that its result is made of has no codes in a QDQ model. */
+/* An operand that the node's result is made of has no codes in a QDQ model: the first, or, of what
+ * follows its operands, each that is a number. */
 static bool has_unpaired_operand(const struct tmk_match *m, uint32_t node) {
     const struct tmk_net_node *n = &m->net->nodes[node];
-    const bool chooses = strcmp(n->op, "Where") == 0;
+    const bool several = follows_codes(m, node) && n->traits->numbers;
     bool has = false;
-    for (uint32_t i = chooses ? 1 : 0; i < (chooses ? 3u : 1u); i++) {
+    for (uint32_t i = 0; i < (several ? n->n_inputs : 1); i++) {
         const uint32_t x = tmk_net_input(m->net, node, i);
-        has = has || x == TMK_NET_NONE || !m->net->varies[x] || m->unpaired[x];
+        if (!several || tmk_input_is_number(n->traits, i))
+            has = has || x == TMK_NET_NONE || !m->net->varies[x] || m->unpaired[x];
     }
     return has;
 }
@@ -289,13 +289,12 @@ static void find_unpaired(const struct tmk_match *m) {
         const uint32_t maker = net->maker[v];
         bool is = known && net->varies[v];
         if (maker != TMK_NET_NONE &&
-            (net->nodes[maker].traits->class == TMK_OP_DIRECT || follows_codes(&net->nodes[maker])))
+            (net->nodes[maker].traits->class == TMK_OP_DIRECT || follows_codes(m, maker)))
             is = is && has_unpaired_operand(m, maker);
         else if (maker != TMK_NET_NONE)
             is = is && !is_paired(m, maker);
         for (uint32_t k = net->first_use[v]; k < net->first_use[v + 1] && is; k++)
-            is = !is_paired(m, net->uses[k].node) ||
-                 follows_codes(&net->nodes[net->uses[k].node]) ||
+            is = !is_paired(m, net->uses[k].node) || follows_codes(m, net->uses[k].node) ||
                  is_node_quantized(m, net->uses[k].node) == TMK_NO;
         m->unpaired[v] = is;
     }

@@ -29,6 +29,7 @@ enum {
     RECODES = TMK_TRAIT_RECODES,
     ROWS = TMK_TRAIT_ROWS,
     PAIRED = TMK_TRAIT_PAIRED,
+    FOLLOWS = TMK_TRAIT_FOLLOWS,
     SENSITIVE = TMK_TRAIT_SENSITIVE
 };
 
@@ -77,7 +78,8 @@ static const struct tmk_traits rows[] = {
     {ONNX, "Ceil", .batch = TMK_BATCH_POINTWISE, .flags = MONOTONE},
     {ONNX, "Celu", .batch = TMK_BATCH_POINTWISE, .flags = MONOTONE},
     {ONNX, "CenterCropPad", .flags = MOVES},
-    {ONNX, "Clip", .class = TMK_OP_CLAMP, .batch = TMK_BATCH_POINTWISE, .flags = MONOTONE | PAIRED},
+    {ONNX, "Clip", .class = TMK_OP_CLAMP, .batch = TMK_BATCH_POINTWISE,
+     .flags = MONOTONE | PAIRED | FOLLOWS},
     {ONNX, "Col2Im"},
     {ONNX, "Compress", .flags = MOVES},
     {ONNX, "Concat", .class = TMK_OP_CONCAT, .batch = TMK_BATCH_CONCAT, .numbers = EVERY_INPUT,
@@ -283,7 +285,7 @@ static const struct tmk_traits rows[] = {
     {ONNX, "ReduceSum", .batch = TMK_BATCH_REDUCE},
     {ONNX, "ReduceSumSquare", .batch = TMK_BATCH_REDUCE, .flags = SENSITIVE},
     {ONNX, "Relu", .class = TMK_OP_CLAMP, .batch = TMK_BATCH_POINTWISE,
-     .flags = MONOTONE | HOMOGENEOUS | PAIRED},
+     .flags = MONOTONE | HOMOGENEOUS | PAIRED | FOLLOWS},
     {TIDEMARK, "Requantize"},
     {ONNX, "Reshape", .class = TMK_OP_DIRECT, .batch = TMK_BATCH_RESHAPE, .numbers = 1 << 0,
      .flags = CODES | MOVES},
@@ -369,7 +371,7 @@ static const struct tmk_traits rows[] = {
      .flags = CODES | MOVES},
     {ONNX, "Upsample", .class = TMK_OP_DIRECT, .batch = TMK_BATCH_RESIZE, .numbers = 1 << 0},
     {ONNX, "Where", .class = TMK_OP_SUM, .batch = TMK_BATCH_POINTWISE, .numbers = 1 << 1 | 1 << 2,
-     .flags = PAIRED},
+     .flags = PAIRED | FOLLOWS},
     {ONNX, "Xor", .batch = TMK_BATCH_POINTWISE},
     {ML, "ZipMap", .flags = MOVES},
 };

@@ -87,6 +87,7 @@ enum tmk_trait {
                                 from `axis` on): a row is made for the same indices */
     TMK_TRAIT_PAIRED = 8192, /* of no class DIRECT: QDQ models as ONNX Runtime makes them have codes
                                 at its operands and results */
+    TMK_TRAIT_FOLLOWS = 16384,  /* and these have codes where its operands have: it asks for none */
     TMK_TRAIT_SENSITIVE = 1024, /* 8-bit operands or results lose much of its accuracy: quotients,
                                    roots, exponentials, phases, long sums, normalizations */
 };
