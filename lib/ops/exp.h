@@ -11,17 +11,14 @@
 #define TMK_OPS_EXP_H
 
 #include <stdint.h>
-#include <string.h>
+
+#include "base/bits.h"
 
 static inline int32_t tmk_float_bits(float v) {
-    int32_t bits;
-    memcpy(&bits, &v, sizeof bits);
-    return bits;
+    return (int32_t)tmk_bits_of_float(v);
 }
 static inline float tmk_bits_float(int32_t bits) {
-    float v;
-    memcpy(&v, &bits, sizeof v);
-    return v;
+    return tmk_float_of_bits((uint32_t)bits);
 }
 
 /* x where its sign bit is set, else 0; and the other way round. A NaN is in one of them. */
