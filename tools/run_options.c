@@ -50,16 +50,19 @@ static bool parse_duration(const struct command *command, const char *word, doub
     return false;
 }
 
+static bool is_stream(const char *source) {
+    const char *eq = strrchr(source, '=');
+    return strcmp(eq ? eq + 1 : source, "-") == 0;
+}
+
 /* A terminal gives no .npy records; without this the program would seem to hang. */
 static bool stream_is_piped(const struct command *command, const struct words *data) {
-    for (size_t i = 0; i < data->n; i++) {
-        const char *eq = strrchr(data->items[i], '=');
-        if (strcmp(eq ? eq + 1 : data->items[i], "-") == 0 && isatty(STDIN_FILENO)) {
+    for (size_t i = 0; i < data->n; i++)
+        if (is_stream(data->items[i]) && isatty(STDIN_FILENO)) {
             wrong_call(command, "--data - reads .npy records from a pipe, and standard input is a "
                                 "terminal");
             return false;
         }
-    }
     return true;
 }
 
@@ -149,14 +152,12 @@ bool make_run_options(const struct command *command, struct run_args *args,
 
 bool can_read_again(const struct command *command, const struct tmk_data_options *data,
                     int *exit_status) {
-    for (size_t i = 0; i < data->n_sources; i++) {
-        const char *eq = strrchr(data->sources[i], '=');
-        if (strcmp(eq ? eq + 1 : data->sources[i], "-") == 0) {
+    for (size_t i = 0; i < data->n_sources; i++)
+        if (is_stream(data->sources[i])) {
             wrong_call(command, "the data is read more than once, which a pipe cannot be");
             *exit_status = EXIT_WRONG_CALL;
             return false;
         }
-    }
     return true;
 }
 

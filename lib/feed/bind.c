@@ -189,28 +189,33 @@ static bool is_free(const struct tmk_feed *feed, uint32_t input) {
     return !feed->bound[input].taken && !feed->bound[input].fed_back;
 }
 
-/* What is made for an input beside prompts that are given for another one, of tokens or their
- * embeddings. */
-static bool goes_with(const struct tmk_feed *feed, uint32_t input, int32_t prompts) {
-    const struct tmk_source_input own = tmk_feed_want(feed, (uint32_t)prompts),
-                                  want = tmk_feed_want(feed, input);
-    const enum tmk_role named = tmk_role_of(&own, false), role = tmk_role_of(&want, false);
-    return (named == TMK_ROLE_TOKENS || named == TMK_ROLE_EMBEDDINGS) && role != TMK_ROLE_NONE &&
-           role != TMK_ROLE_TOKENS && role != TMK_ROLE_EMBEDDINGS && is_free(feed, input);
+static enum tmk_role role_wanted(const struct tmk_feed *feed, uint32_t input) {
+    const struct tmk_source_input want = tmk_feed_want(feed, input);
+    return tmk_role_of(&want, false);
+}
+
+static bool is_prompt(enum tmk_role role) {
+    return role == TMK_ROLE_TOKENS || role == TMK_ROLE_EMBEDDINGS;
+}
+
+/* Is the input made of tokens, or of their embeddings? */
+static bool is_made(enum tmk_role role) {
+    return role != TMK_ROLE_NONE && !is_prompt(role);
 }
 
 /* Such a source feeds the input that it was given for, or all that no other source feeds. An input
  * that prompts were given for is bound already. */
 static enum tmk_status bind_source(struct tmk_feed *feed, uint32_t source, int32_t input,
                                    struct tmk_diag *diag) {
-    const bool prompts = input >= 0 && tmk_source_info(feed->sources[source])->prompts;
+    const bool prompts = input >= 0 && tmk_source_info(feed->sources[source])->prompts,
+               fills = prompts && is_prompt(role_wanted(feed, (uint32_t)input));
     uint32_t n = 0;
     struct tmk_source_input *wants = calloc(feed->graph->n_inputs + 1u, sizeof *wants);
     enum tmk_status status = wants ? TMK_OK : tmk_nomem(diag);
     if (status == TMK_OK && prompts)
         wants[n++] = tmk_feed_want(feed, (uint32_t)input);
     for (uint32_t i = 0; status == TMK_OK && i < feed->graph->n_inputs; i++)
-        if (prompts      ? goes_with(feed, i, input)
+        if (prompts      ? fills && is_free(feed, i) && is_made(role_wanted(feed, i))
             : input >= 0 ? i == (uint32_t)input
                          : is_free(feed, i)) {
             wants[n] = tmk_feed_want(feed, i);

@@ -101,7 +101,7 @@ TMK_NODISCARD enum tmk_status tmk_h5_new_table(struct tmk_h5 *h, hid_t parent, c
                                                const char *about, const struct tmk_h5_rows *rows,
                                                hid_t *dataset, struct tmk_diag *diag);
 
-/* A scalar dataset that holds a text of JSON. */
+/* The scalar dataset "header": a text of JSON. */
 void tmk_h5_new_header(struct tmk_h5 *h, hid_t file, const struct tmk_text *json);
 
 /* Kept. */

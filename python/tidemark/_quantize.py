@@ -160,17 +160,19 @@ def quantize(model: Model, data: Data, output: Path, *, target: Path | None = No
         first: RunOptions = {**run, "limit": held_out or limit}
         with run_settings(again, rest, method=method, config=rules, target=text(target)) as settings:
             made, report, found, chosen, weights = _core.choose_method(path, text(run.get("params")), settings)
-        profiled, tried = Profile(made, files_of(model, paths_of(data), config, run.get("params"))), [Tried(*one) for one in found]
-        profiled.run_report = RunReport(**report)
+        tried = [Tried(*one) for one in found]
         best = tried[chosen].name if tried else None
-        encodings = profiled.calibrate(best or method, config=config, target=target, weights_method=weights, model=path,
-                                       params=run.get("params"))
+
+        def calibrated(core: _core.Profile, report: RunReport | None) -> tuple[Profile, Encodings]:
+            of = Profile(core, files_of(model, paths_of(data), config, run.get("params")))
+            of.run_report = report
+            return of, of.calibrate(best or method, config=config, target=target, weights_method=weights, model=path,
+                                    params=run.get("params"))
+
+        profiled, encodings = calibrated(made, RunReport(**report))
         simulation = simulate(path, encodings, again, labels=labels, **first)
         if 0 < held_out < _MOST:  # a quarter is missed in ranges
             whole = profile(path, again, **run)
-            profiled = Profile(whole._core, files_of(model, paths_of(data), config, run.get("params")))
-            profiled.run_report = whole.run_report
-            encodings = profiled.calibrate(best or method, config=config, target=target, weights_method=weights, model=path,
-                                           params=run.get("params"))
+            profiled, encodings = calibrated(whole._core, whole.run_report)
         left_out = encodings.export(format, output, model=path, params=run.get("params"), template=template, target=target)
     return Quantized(profiled, encodings, simulation, held_out, format, left_out, n_folded, best, tried, weights)
