@@ -29,14 +29,22 @@ HELD = {"FLOAT", "FLOAT16", "BFLOAT16", "DOUBLE", "BOOL", "INT8", "INT16", "INT3
 SECONDS = 120  # for one case
 
 
+def covers(releases, version):
+    """Is the version one of "1.17,1.19-1.21,1.23-"?"""
+    def number(text):
+        return tuple(map(int, text.split(".")[:2]))
+    spans = [word.partition("-") for word in releases.split(",")]
+    return any(number(first) <= number(version) <= number(last or ("2.0" if dash else first)) for first, dash, last in spans)
+
+
 def read_expected(version):
-    """Name to reason: lines "name  reason", or "name@1.18  reason" of that release alone; # begins a comment."""
+    """Name to reason: lines "name  reason", or "name@RELEASES  reason"; # begins a comment."""
     path = Path(__file__).with_name("expected_failures.txt")
     lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
     expected = {}
     for line in lines:
-        (name, _, of), reason = line.split(maxsplit=1)[0].partition("@"), line.split(maxsplit=1)[1]
-        if not of or version.startswith(f"{of}."):
+        (name, _, releases), reason = line.split(maxsplit=1)[0].partition("@"), line.split(maxsplit=1)[1]
+        if not releases or covers(releases, version):
             expected[name] = reason
     return expected
 
