@@ -41,14 +41,15 @@ NOTHING = "no such setting"
 SECONDS = 1200
 QUANTIZABLE = ("Conv", "MatMul", "Gemm", "ConvTranspose")
 PASSING = ("Relu", "Clip", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Slice", "Resize", "MaxPool", "AveragePool")
-# Consumers in interpreters of their own: what is exported for them, and the settings that they are tried with.
+# Consumers in interpreters of their own: what is exported for them, how its file ends, and the settings that they are tried with. Those
+# whose interpreter is not given get the file all the same, where it is not a model, and a row if it is not written.
 ELSEWHERE = {
-    "openvino": ("qdq", ("defaults", "int8 symmetric", "per_channel", "op_types", "nodes_to_exclude")),
-    "tvm": ("qdq", ("defaults", "per_channel")),
-    "qnn": ("qdq", ("defaults", "uint16")),
-    "aimet": ("aimet", ("per_channel",)),
-    "quark": ("quark", ("defaults",)),
-    "modelopt": ("tensorrt-cache", ("int8 symmetric",)),
+    "openvino": ("qdq", ".onnx", ("defaults", "int8 symmetric", "per_channel", "op_types", "nodes_to_exclude")),
+    "tvm": ("qdq", ".onnx", ("defaults", "per_channel")),
+    "qnn": ("qdq", ".onnx", ("defaults", "uint16")),
+    "aimet": ("aimet", ".encodings", ("per_channel",)),
+    "quark": ("quark", ".json", ("defaults",)),
+    "modelopt": ("tensorrt-cache", ".cache", ("int8 symmetric",)),
 }
 
 
@@ -198,6 +199,7 @@ class Network:
         self.calibrate, self.check = (cases.read(options.networks, name, kind) for kind in ("calibrate", "check"))
         self.wanted = run(self.model, self.check, False)
         self.sources = {}
+        self.python = dict(word.split("=", 1) for word in options.python)
 
     def source(self, setting):
         return self.named if setting == "nodes_to_exclude" else self.model
@@ -288,10 +290,14 @@ class Network:
 
     def elsewhere(self, consumer, setting):
         """(what the consumer makes by itself, or of ONNX Runtime's model; what it makes of ours), in decibels."""
-        kind, _ = ELSEWHERE[consumer]
-        ours, theirs = self.scratch / f"ours-{kind}.onnx", None
-        if kind == "qdq":
-            theirs = self.scratch / "theirs.onnx"
+        kind, suffix, _ = ELSEWHERE[consumer]
+        ours, theirs = self.scratch / f"ours-{kind}{suffix}", self.scratch / "theirs.onnx"
+        if consumer not in self.python:
+            try:
+                self.exported(setting, kind, ours)
+            except Exception as error:
+                return 0.0, one_line(error)
+            return None, None
         def attempt(make, job):
             try:
                 make()
@@ -315,9 +321,8 @@ class Network:
         out = self.scratch / "out.npz"
         out.unlink(missing_ok=True)
         (self.scratch / "job.json").write_text(json.dumps({**job, "out": str(out)}))
-        python = dict(word.split("=", 1) for word in self.options.python)[consumer]
         environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "LD_LIBRARY_PATH")}
-        done = subprocess.run([python, "-B", Path(__file__).with_name("consumer_run.py"), consumer, self.scratch / "job.json"],
+        done = subprocess.run([self.python[consumer], "-B", Path(__file__).with_name("consumer_run.py"), consumer, self.scratch / "job.json"],
                               capture_output=True, encoding="utf-8", errors="replace", timeout=SECONDS / 4, env=environment)
         if done.returncode:
             raise RuntimeError(f"{consumer}: status {done.returncode}: {(done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]}")
@@ -332,14 +337,14 @@ class Network:
 
     def cells(self):
         """(setting, consumer) of all that is asked for."""
-        here = ["quantize_static", "qdq"] + [word.split("=")[0] for word in self.options.python]
+        here = ["quantize_static", "qdq", *(name for name, (kind, _, _) in ELSEWHERE.items() if name in self.python or kind != "qdq")]
         for setting in self.settings:
             for consumer in here:
                 if self.options.setting and setting not in self.options.setting:
                     continue
                 if self.options.consumer and consumer not in self.options.consumer:
                     continue
-                if consumer not in ELSEWHERE or setting in ELSEWHERE[consumer][1]:
+                if consumer not in ELSEWHERE or setting in ELSEWHERE[consumer][2]:
                     yield setting, consumer
 
     def rows(self, skip):
@@ -347,12 +352,13 @@ class Network:
         for setting, consumer in list(self.cells())[skip:]:
             row = {"network": self.name, "setting": setting}
             if consumer in ELSEWHERE:
-                kind, _ = ELSEWHERE[consumer]
+                kind = ELSEWHERE[consumer][0]
                 theirs, ours = self.elsewhere(consumer, setting)
                 row |= {"consumer": f"{kind} in {consumer}", "theirs": theirs, "ours": ours}
                 if kind == "qdq" and verdict(row) == "BELOW":
                     row |= self.spread("ours-qdq.onnx", setting, lambda path: self.run_elsewhere(consumer, {"model": str(path)}))
-                yield row
+                if ours is not None:
+                    yield row
             else:
                 theirs, ours = self.theirs(setting), (self.drop_in if consumer == "quantize_static" else self.qdq)(setting)
                 for load in ours:
