@@ -12,10 +12,11 @@
 
 #define TMK_HDF5_CALLS(X)                                                                          \
     X(H5Acreate2)                                                                                  \
-    X(H5Awrite) X(H5Dcreate2) X(H5Dget_space) X(H5Dwrite) X(H5Eget_auto2) X(H5Eset_auto2)          \
-        X(H5Ewalk2) X(H5Fclose) X(H5Fcreate) X(H5Gcreate2) X(H5Idec_ref) X(                        \
-            H5P_CLS_DATASET_CREATE_ID_g) X(H5P_CLS_FILE_ACCESS_ID_g) X(H5P_CLS_FILE_CREATE_ID_g)   \
-            X(H5P_CLS_GROUP_CREATE_ID_g) X(H5Pcreate) X(H5Pset_chunk) X(H5Pset_fapl_core) X(       \
+    X(H5Awrite)                                                                                    \
+    X(H5Dcreate2) X(H5Dget_space) X(H5Dwrite) X(H5Eget_auto2) X(H5Eset_auto2) X(H5Ewalk2)          \
+        X(H5Fclose) X(H5Fcreate) X(H5Gcreate2) X(H5Idec_ref) X(H5P_CLS_DATASET_CREATE_ID_g) X(     \
+            H5P_CLS_FILE_ACCESS_ID_g) X(H5P_CLS_FILE_CREATE_ID_g) X(H5P_CLS_GROUP_CREATE_ID_g)     \
+            X(H5Pcreate) X(H5Pset_cache) X(H5Pset_chunk) X(H5Pset_fapl_core) X(                    \
                 H5Pset_file_image_callbacks) X(H5Pset_filter) X(H5Pset_libver_bounds)              \
                 X(H5Pset_obj_track_times) X(H5Screate) X(H5Screate_simple) X(H5Sselect_hyperslab)  \
                     X(H5T_C_S1_g) X(H5T_IEEE_F32LE_g) X(H5T_IEEE_F64LE_g) X(H5T_NATIVE_DOUBLE_g)   \
@@ -54,6 +55,7 @@ extern struct tmk_hdf5_calls {
 #define H5P_CLS_FILE_CREATE_ID_g (*tmk_hdf5_calls.H5P_CLS_FILE_CREATE_ID_g)
 #define H5P_CLS_GROUP_CREATE_ID_g (*tmk_hdf5_calls.H5P_CLS_GROUP_CREATE_ID_g)
 #define H5Pcreate (*tmk_hdf5_calls.H5Pcreate)
+#define H5Pset_cache (*tmk_hdf5_calls.H5Pset_cache)
 #define H5Pset_chunk (*tmk_hdf5_calls.H5Pset_chunk)
 #define H5Pset_fapl_core (*tmk_hdf5_calls.H5Pset_fapl_core)
 #define H5Pset_file_image_callbacks (*tmk_hdf5_calls.H5Pset_file_image_callbacks)

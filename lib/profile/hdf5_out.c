@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "base/size.h"
 
-enum { DEFLATE_LEVEL = 4, CHUNK_ROWS = 256, CHUNK_BYTES = 1 << 20 };
+enum { DEFLATE_LEVEL = 4, CHUNK_ROWS = 256, CHUNK_BYTES = 1 << 18 };
 
 /* UTF-8 of a fixed length > 0, zero-padded in the file or terminated in memory. Kept. */
 static hid_t text_type(struct tmk_h5 *h, size_t size, bool in_file) {
@@ -342,6 +342,8 @@ hid_t tmk_h5_image_open(struct tmk_h5 *h, struct tmk_h5_image *image) {
     hid_t access = tmk_h5_keep(h, H5Pcreate(H5P_FILE_ACCESS)),
           create = tmk_h5_keep(h, H5Pcreate(H5P_FILE_CREATE));
     tmk_h5_ok(h, H5Pset_fapl_core(access, IMAGE_GROWTH, false));
+    /* Datasets are filled from their start: each needs the chunk at hand, not a MiB of them. */
+    tmk_h5_ok(h, H5Pset_cache(access, 0, 1, TMK_H5_CHUNK_ELEMENTS * sizeof(uint64_t), 1.0));
     tmk_h5_ok(h, H5Pset_file_image_callbacks(access, &callbacks));
     /* Read by every HDF5 since 1.8, and the first format whose metadata has checksums. */
     tmk_h5_ok(h, H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_V18));
