@@ -84,13 +84,14 @@ enum { MEMORY_ALIGN = 64 };
 
 /* Stands before the block, and keeps its alignment. */
 struct head {
-    size_t bytes; /* with the head */
+    _Alignas(MEMORY_ALIGN) size_t bytes; /* with the head */
     bool mapped;
-    unsigned char fill[MEMORY_ALIGN - sizeof(size_t) - sizeof(bool)];
+    atomic_uint others; /* owners, but for one */
 };
+_Static_assert(sizeof(struct head) == MEMORY_ALIGN, "keeps the block's alignment");
 
-static struct head *head_of(void *memory) {
-    return (struct head *)memory - 1;
+static struct head *head_of(const void *memory) {
+    return (struct head *)(uintptr_t)memory - 1;
 }
 
 static void *fill_head(struct head *head, size_t bytes, bool mapped) {
@@ -100,6 +101,7 @@ static void *fill_head(struct head *head, size_t bytes, bool mapped) {
     }
     head->bytes = bytes;
     head->mapped = mapped;
+    atomic_init(&head->others, 0);
     return head + 1;
 }
 
@@ -155,11 +157,23 @@ void tmk_memory_free(void *memory) {
         return;
     struct head *head = head_of(memory);
     const size_t bytes = head->bytes;
+    if (atomic_load(&head->others) && atomic_fetch_sub(&head->others, 1))
+        return;
     if (head->mapped)
         munmap(head, bytes);
     else
         free(head);
     tmk_memory_uncharge(bytes);
+}
+
+void *tmk_memory_share(void *memory) {
+    if (memory)
+        atomic_fetch_add(&head_of(memory)->others, 1);
+    return memory;
+}
+
+bool tmk_memory_is_shared(const void *memory) {
+    return memory && atomic_load(&head_of(memory)->others);
 }
 
 /* ---- messages ---- */

@@ -33,6 +33,10 @@ void *tmk_memory_mapped(size_t bytes);
 /* realloc of what tmk_memory_zeroed or this made; NULL leaves `old` as it was. */
 void *tmk_memory_resized(void *old, size_t bytes);
 void tmk_memory_free(void *memory);
+/* One more owner of the block, which is there until all have freed it. While there are several,
+ * nobody writes to it, nor resizes it. */
+void *tmk_memory_share(void *memory);
+bool tmk_memory_is_shared(const void *memory); /* NULL is not */
 
 /* Why there were no `bytes` bytes: TMK_LIMIT or TMK_NOMEM. The format says of what: "a tensor". */
 TMK_NODISCARD enum tmk_status tmk_memory_fail(struct tmk_diag *diag, size_t bytes, const char *fmt,

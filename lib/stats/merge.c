@@ -28,14 +28,20 @@ static enum tmk_status check_mergeable(const struct tmk_stats *dst, const struct
     return TMK_OK;
 }
 
+/* Has the sum the wide counters of what is added? n: bins of that one's table. */
+static bool shares_bins(const struct tmk_stats *dst, size_t n, uint64_t times) {
+    return !dst->n_wide && !n && times == 1;
+}
+
 /* Memory first: space for counters, and channels without elements, change no state. */
 static enum tmk_status reserve_counters(struct tmk_stats *dst, const struct tmk_stats *src,
-                                        const struct tmk_wide *packed, size_t n,
+                                        const struct tmk_wide *packed, size_t n, uint64_t times,
                                         struct tmk_diag *diag) {
     const struct tmk_channels *channels = &src->channels;
     const size_t fresh =
         (size_t)tmk_stats_fresh(dst, src->wide, src->n_wide) + tmk_stats_fresh(dst, packed, n);
-    TMK_TRY_ALLOC(tmk_stats_reserve(dst, fresh), diag);
+    if (!shares_bins(dst, n, times))
+        TMK_TRY_ALLOC(tmk_stats_reserve(dst, fresh), diag);
     return src->count > 0 ? tmk_channels_join(&dst->channels, dst->count, channels->kind,
                                               channels->axis, channels->count, diag)
                           : TMK_OK;
@@ -47,8 +53,12 @@ static void add_state(struct tmk_stats *dst, const struct tmk_stats *src,
     if (is_empty(dst) && !is_empty(src))
         tmk_stats_thin_as(dst, src);
     tmk_exact_add_times(&dst->sum, &src->sum, times);
-    (void)tmk_stats_add_bins(dst, src->wide, src->n_wide, times); /* there is space */
-    (void)tmk_stats_add_bins(dst, packed, n, times);
+    if (shares_bins(dst, n, times)) {
+        tmk_stats_share_bins(dst, src);
+    } else { /* there is space */
+        (void)tmk_stats_add_bins(dst, src->wide, src->n_wide, times);
+        (void)tmk_stats_add_bins(dst, packed, n, times);
+    }
     if (src->coarse && src->n_wide + n > 0)
         tmk_stats_coarsen(dst);
     if (src->count > 0 && dst->channels.kind == TMK_CHANNELS_KNOWN)
@@ -78,7 +88,7 @@ enum tmk_status tmk_stats_merge_times(struct tmk_stats *dst, const struct tmk_st
         return TMK_OK;
     if (src->in_table)
         TMK_TRY(tmk_stats_list(src, &packed, &n, diag));
-    enum tmk_status status = reserve_counters(dst, src, packed, n, diag);
+    enum tmk_status status = reserve_counters(dst, src, packed, n, times, diag);
     if (status == TMK_OK)
         add_state(dst, src, packed, n, times);
     free(packed);

@@ -67,7 +67,8 @@ struct tmk_stats {
     uint64_t *squares;       /* [TMK_TABLE], of what is in the table; NULL: coarse, or no table */
     uint64_t taken, look_at; /* elements since there is a table; when to count bins again */
     bool sparse;             /* the last tile held many zeros */
-    struct tmk_wide *wide;   /* [n_wide], ascending by bin; counted against the memory limit */
+    struct tmk_wide *wide;   /* [n_wide], ascending by bin; counted against the memory limit; may be
+                                shared (tmk_stats_share_bins) */
     uint32_t n_wide, wide_size;
     uint64_t
         octaves[TMK_OCTAVES / 64]; /* a bit each (sign << 8 | exponent): `wide` has bins of it */
@@ -116,7 +117,8 @@ struct tmk_bin_walk {
 /* False at the end. out->squares: 0 where the state is coarse. */
 bool tmk_next_bin(struct tmk_bin_walk *walk, struct tmk_wide *out);
 
-/* Room for so many wide counters more; false when memory ran out. */
+/* Room for so many wide counters more, and that they are the state's own; false when memory ran
+ * out. */
 bool tmk_stats_reserve(struct tmk_stats *stats, size_t more);
 /* The first counter that is not before the bin's place. */
 uint32_t tmk_stats_place_of(const struct tmk_stats *stats, unsigned bin);
@@ -129,6 +131,10 @@ uint32_t tmk_stats_fresh(const struct tmk_stats *stats, const struct tmk_wide *m
  * `more` are not the state's own. */
 bool tmk_stats_add_bins(struct tmk_stats *stats, const struct tmk_wide *more, size_t n,
                         uint64_t times);
+
+/* Gives a state that has no wide counters the other's. They are one block, until one of the two has
+ * something to add. */
+void tmk_stats_share_bins(struct tmk_stats *stats, const struct tmk_stats *with);
 
 /* The table has taken in n elements, and their zeros and specials have been counted: adds their
  * squares, unless the state has become coarse. */

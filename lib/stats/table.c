@@ -324,15 +324,20 @@ enum tmk_status tmk_stats_finalize(struct tmk_stats *stats, struct tmk_diag *dia
 /* Wide counters: one for each bin that was ever used, in the order of bins. */
 
 bool tmk_stats_reserve(struct tmk_stats *stats, size_t more) {
+    const bool shared = tmk_memory_is_shared(stats->wide);
     size_t need = stats->n_wide + more;
-    if (need <= stats->wide_size)
+    if (need <= stats->wide_size && !shared)
         return true;
     size_t size = more > 1 ? need : need + need / 4 + 3;
     if (size > TMK_TABLE)
         size = TMK_TABLE;
-    struct tmk_wide *wide = tmk_memory_resized(stats->wide, size * sizeof *wide);
+    struct tmk_wide *wide = tmk_memory_resized(shared ? NULL : stats->wide, size * sizeof *wide);
     if (!wide)
         return false;
+    if (shared) {
+        memcpy(wide, stats->wide, stats->n_wide * sizeof *wide);
+        tmk_memory_free(stats->wide);
+    }
     stats->wide = wide;
     stats->wide_size = (uint32_t)size;
     return true;
@@ -403,6 +408,14 @@ bool tmk_stats_add_bins(struct tmk_stats *stats, const struct tmk_wide *more, si
     if (!narrow)
         tmk_stats_coarsen(stats);
     return true;
+}
+
+void tmk_stats_share_bins(struct tmk_stats *stats, const struct tmk_stats *with) {
+    tmk_memory_free(stats->wide);
+    stats->wide = tmk_memory_share(with->wide);
+    stats->n_wide = with->n_wide;
+    stats->wide_size = with->wide_size;
+    memcpy(stats->octaves, with->octaves, sizeof stats->octaves);
 }
 
 /* ---- few elements ---- */

@@ -89,6 +89,35 @@ TEST(times_k_is_k_observations) {
     }
 }
 
+TEST(states_that_share_bins_go_apart) {
+    enum { N = 9001 };
+    for (each_family(f))
+        for (int level = 0; level < 2; level++) {
+            float *x = data_of(f, 2 * N);
+            struct tmk_stats *one = state_of(levels[level], x, N),
+                             *more = state_of(levels[level], x, N),
+                             *alone = state_of(levels[level], x, N), *other = empty(levels[level]);
+            assert_int_equal(tmk_stats_finalize(one, NULL), TMK_OK);
+            merge(other, one);
+            assert_true(!one->n_wide || one->wide == other->wide);
+            assert_true(equal(one, other));
+            observe(other, x + N, N, 1);
+            observe(more, x + N, N, 1);
+            assert_true(equal(other, more));
+            assert_true(equal(one, alone)); /* which saw nothing of it */
+            struct tmk_stats *third = empty(levels[level]);
+            merge(third, one);
+            tmk_stats_destroy(&one);
+            assert_true(equal(third, alone)); /* whose first owner is gone */
+            merge(third, more);
+            tmk_stats_destroy(&third);
+            tmk_stats_destroy(&other);
+            tmk_stats_destroy(&more);
+            tmk_stats_destroy(&alone);
+            free(x);
+        }
+}
+
 TEST(levels_do_not_mix) {
     struct tmk_stats *range = empty(TMK_STATS_RANGE), *histogram = empty(TMK_STATS_HISTOGRAM);
     double out[3];
