@@ -27,6 +27,34 @@ static enum tmk_status view_entries(const struct tmk_tensor *tensor, uint64_t at
     return TMK_OK;
 }
 
+/* Token IDs are int64 in models, and often int32 in data. */
+static enum tmk_status make_longer(struct tmk_tensor *tensor, struct tmk_diag *diag) {
+    struct tmk_tensor out = {0};
+    TMK_TRY(tmk_tensor_init(&out, TMK_INT64, &tensor->shape, diag));
+    for (size_t i = 0, n = tmk_tensor_count(tensor); i < n; i++)
+        ((int64_t *)out.data)[i] = ((const int32_t *)tensor->data)[i];
+    tmk_tensor_finish(tensor);
+    *tensor = out;
+    return TMK_OK;
+}
+
+/* Of the source, in the input's type. */
+static enum tmk_status read_source(struct tmk_feed *feed, const struct feed_bound *bound,
+                                   uint64_t first, uint64_t count, struct tmk_tensor *out,
+                                   struct tmk_diag *diag) {
+    struct tmk_tensor tensor = {0};
+    TMK_TRY(
+        tmk_source_read(feed->sources[bound->source], bound->array, first, count, &tensor, diag));
+    enum tmk_status status = TMK_OK;
+    if (bound->longer && tensor.dtype == TMK_INT32)
+        status = make_longer(&tensor, diag);
+    if (status == TMK_OK)
+        *out = tensor;
+    else
+        tmk_tensor_finish(&tensor);
+    return status;
+}
+
 /* Entries that another input had no match for yet are at hand already. */
 static enum tmk_status read_entries(struct tmk_feed *feed, struct feed_bound *bound, uint64_t first,
                                     uint64_t count, struct tmk_tensor *out, struct tmk_diag *diag) {
@@ -36,8 +64,7 @@ static enum tmk_status read_entries(struct tmk_feed *feed, struct feed_bound *bo
         uint64_t at = first % bound->inner, left = bound->inner - at;
         if (!bound->kept.data || bound->kept_first != first - at) {
             struct tmk_tensor whole = {0};
-            TMK_TRY(tmk_source_read(feed->sources[bound->source], bound->array,
-                                    first / bound->inner, 1, &whole, diag));
+            TMK_TRY(read_source(feed, bound, first / bound->inner, 1, &whole, diag));
             tmk_shape_drop(&whole.shape, 0);
             tmk_tensor_finish(&bound->kept);
             bound->kept = whole;
@@ -51,7 +78,7 @@ static enum tmk_status read_entries(struct tmk_feed *feed, struct feed_bound *bo
             return view_entries(&bound->kept, at, has - at < count ? has - at : count, out, diag);
         tmk_tensor_finish(&bound->kept);
     }
-    return tmk_source_read(feed->sources[bound->source], bound->array, first, count, out, diag);
+    return read_source(feed, bound, first, count, out, diag);
 }
 
 /* All entries of one sample, where a sample takes several: part of them is none. */

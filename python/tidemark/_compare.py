@@ -14,7 +14,7 @@ from ._encodings import Encodings
 from ._files import Config, Model, Path, files_of, json_file, loaded, model_file, several, text
 from ._html import table
 from ._profile import Profile
-from ._run import Data, Labels, RunOptions, labels_file, paths_of, readable_again, run_settings
+from ._run import Data, Labels, RunOptions, filled, labels_file, paths_of, readable_again, run_settings
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -91,10 +91,12 @@ def simulate(model: Model, encodings: Encodings | Path, data: Data, *, integer: 
         rounding = rounding or "float_rne"
     elif requant and of_encodings == "float_rne":
         rounding = rounding or "single_half_up"
-    with model_file(model) as path, labels_file(labels) as right, run_settings(
-            data, run, integer=bool(integer or requant or rounding), rounding=rounding,
-            pow2=None if requant is None else requant == "pow2", labels=right) as settings:
-        s = _core.simulate(path, text(run.get("params")), chosen._core, settings)
+    with model_file(model) as path, labels_file(labels) as right:
+        def compare(source: Data) -> _core.Simulation:
+            with run_settings(source, run, integer=bool(integer or requant or rounding), rounding=rounding,
+                              pow2=None if requant is None else requant == "pow2", labels=right) as settings:
+                return _core.simulate(path, text(run.get("params")), chosen._core, settings)
+        s = filled(compare, data, path, run)
     n = s["predictions"]
     labelled = s["labelled"] and n
     return Simulation([Simulated(*row) for row in s["values"]], s["samples"], s["seconds"], s["agree"] / n if n else None,

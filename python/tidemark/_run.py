@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import json
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, contextmanager
 from numbers import Real
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypedDict, TypeAlias, Union, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypedDict, TypeAlias, TypeVar, Union, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +33,7 @@ class Reader(Protocol):
 Item: TypeAlias = Union[npt.ArrayLike, "tuple[npt.ArrayLike, ...]", Mapping[str, npt.ArrayLike]]
 Data: TypeAlias = Union[Path, Sequence[Path], Item, Iterable[Item], Reader]
 Labels: TypeAlias = Union[Path, npt.ArrayLike]
+Result = TypeVar("Result")
 _JSON = 3  # of the views of a graph
 
 
@@ -56,9 +58,27 @@ class RunOptions(TypedDict, total=False):
     progress: Callable[[int, int], None] | bool | None
 
 
+class _Tensor(Protocol):
+    """PyTorch's."""
+    dtype: object
+
+    def detach(self) -> _Tensor: ...
+    def cpu(self) -> _Tensor: ...
+    def float(self) -> _Tensor: ...
+
+
 def _array(value: object) -> npt.NDArray[np.generic]:
     """In C order, aligned, and of a type that buffers have; without a copy where it already is."""
+    if hasattr(value, "detach"):  # of PyTorch, whose gradients and bfloat16 NumPy does not take
+        tensor = cast(_Tensor, value).detach().cpu()
+        value = tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor
+    if hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
+        value = np.from_dlpack(cast("npt.NDArray[np.generic]", value))
+    if _is_ragged(value):
+        raise ValueError("an array of samples that differ in length; give one after the other, in a list of mappings or a generator")
     array = np.asarray(cast("npt.NDArray[np.generic]", value))
+    if not _is_numbers(array):
+        raise TypeError(f"an array of numbers is wanted, not of {array.dtype.name}")
     wanted = np.dtype(np.float32) if array.dtype.name == "bfloat16" else array.dtype.newbyteorder("=")
     return np.require(array, wanted, requirements=["C", "A"])
 
@@ -72,12 +92,35 @@ def paths_of(data: object) -> list[str] | None:
     return None
 
 
+def _is_numbers(value: object) -> bool:
+    dtype = getattr(value, "dtype", None)
+    return str(dtype) in ("torch.bfloat16", "bfloat16") or (np.dtype(dtype) if isinstance(dtype, np.dtype) else np.asarray(value).dtype).kind in "biuf"
+
+
+def _is_ragged(value: object) -> bool:
+    """Samples that differ in length, as tokenizers give them without padding?"""
+    return isinstance(value, (list, tuple)) and len({np.shape(x)[:1] if hasattr(x, "shape") else len(x) for x in value if hasattr(x, "__len__")}) > 1
+
+
 def _items(data: object) -> Iterator[object]:
-    """What comes one after the other: an array or a mapping is one item, a reader is asked until it has no more."""
+    """What comes one after the other: an array or a mapping is one item, a reader is asked until it has no more, and what holds
+    samples that differ in length has several."""
+    for item in _given(data):
+        if not isinstance(item, Mapping) or not any(map(_is_ragged, item.values())):
+            yield item
+            continue
+        lengths = {name: len(value) for name, value in item.items() if hasattr(value, "__len__")}
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"the data have different numbers of samples: {lengths}")
+        for i in range(max(lengths.values())):
+            yield {name: item[name][i] for name in lengths}
+
+
+def _given(data: object) -> Iterator[object]:
     if hasattr(data, "get_next"):
         while (item := cast(Reader, data).get_next()) is not None:
             yield item
-    elif isinstance(data, (np.ndarray, Mapping)) or hasattr(data, "__array__"):
+    elif isinstance(data, (np.ndarray, Mapping)) or hasattr(data, "__array__") or hasattr(data, "__dlpack__"):
         yield data
     elif (hasattr(data, "__iter__") or hasattr(data, "__getitem__")) and not isinstance(data, (bytes, bytearray)):
         yield from cast("Iterable[object]", data)
@@ -90,6 +133,14 @@ def _are_several(item: object) -> TypeGuard[Sequence[object]]:
     return isinstance(item, tuple) or (isinstance(item, list) and bool(item) and hasattr(item[0], "__array__") and not np.isscalar(item[0]))
 
 
+class _Lacks(Exception):
+    """The first item has nothing for an input."""
+
+    def __init__(self, error: Exception, items: Iterable[object]):
+        super().__init__(str(error))
+        self.error, self.items = error, items
+
+
 class _Records:
     """Gives the library its records: inputs take turns."""
 
@@ -97,25 +148,31 @@ class _Records:
         self._items = iter(_items(data))
         self._item: object = None
         self._asked: set[str] = set()
+        self._count = 0
 
     def __call__(self, name: str) -> npt.NDArray[np.generic] | None:
         if self._item is None or name in self._asked:
             self._item, self._asked = next(self._items, None), set()
             if self._item is None:
                 return None
+            self._count += 1
         self._asked.add(name)
         item = self._item
         if isinstance(item, Mapping):
             if name not in item:
-                raise KeyError(f"the data have nothing for input '{name}', only for {sorted(item)}; a .jsonl file of prompts needs tokens only")
+                raise self._lacking(ValueError(f"the data have nothing for input '{name}', only for {sorted(item)}"))
             return _array(item[name])
         if _are_several(item):
             if len(item) < len(self._asked):
-                raise ValueError(f"a tuple of {len(item)} arrays, but input '{name}' wants one more")
+                raise self._lacking(ValueError(f"a tuple of {len(item)} arrays, but input '{name}' wants one more"))
             return _array(item[len(self._asked) - 1])
         if len(self._asked) > 1:
-            raise ValueError(f"one array, but '{name}' is another input; give a mapping from names to arrays")
+            raise self._lacking(ValueError(f"one array, but '{name}' is another input; give a mapping from names to arrays"))
         return _array(item)
+
+    def _lacking(self, error: Exception) -> Exception:
+        """Where nothing has run yet, the rest may follow from tokens."""
+        return _Lacks(error, itertools.chain([self._item], self._items)) if self._count == 1 else error
 
 
 @contextmanager
@@ -159,21 +216,39 @@ def run_settings(data: object, run: RunOptions, **more: object) -> Iterator[dict
         yield options(**words)
 
 
+def _ranks(path: str, run: RunOptions) -> dict[str, int]:
+    """Of the model's inputs."""
+    graph = json.loads(_core.graph(path, text(run.get("params")), _JSON, None, False))
+    return {value["name"]: len(value["shape"] or ()) for value in graph["values"] if value["id"] in graph["inputs"]}
+
+
+def _inputs(path: str, run: RunOptions) -> Set[str]:
+    """Those that want data."""
+    return _ranks(path, run).keys() - (run.get("feedback") or {}).values()
+
+
 def _write_items(data: object, path: str, run: RunOptions, folder: str) -> str:
     """What comes one after the other, as a file: arrays by the inputs' names, or, where those of a name differ in shape or the
     rest follows from tokens, as prompts."""
-    graph = json.loads(_core.graph(path, text(run.get("params")), _JSON, None, False))
-    ranks = {value["name"]: len(value["shape"] or ()) for value in graph["values"] if value["id"] in graph["inputs"]}
+    ranks = _ranks(path, run)
     items: list[dict[str, npt.NDArray[np.generic]]] = []
+    limit = run.get("limit")
+    left = run.get("skip", 0) + limit * (run.get("sample_every") or 1) if limit else None
+    others: list[str] = []
     for item in _items(data):
         named = item if isinstance(item, Mapping) else dict(zip(ranks, item if _are_several(item) else [item]))
         arrays = {name: _array(named[name]) for name in ranks if name in named}
+        others = others or sorted(named.keys() - ranks.keys())
         items.append({name: array if 0 < ranks[name] <= array.ndim else array[None] for name, array in arrays.items()})
+        if left is not None and items[-1]:
+            left -= max(len(array) for array in items[-1].values())
+            if left <= 0:  # an iterable may have no end
+                break
     first = items[0] if items else {}
     if not first:
-        raise ValueError(f"the data have nothing for the inputs {', '.join(ranks)}")
-    names = ranks.keys() - (run.get("feedback") or {}).values()
-    if names <= first.keys() and all({n: a.shape[1:] for n, a in item.items()} == {n: a.shape[1:] for n, a in first.items()} for item in items):
+        only = f", only for {others}" if others else ""
+        raise ValueError(f"the data have nothing for the inputs {', '.join(ranks)}{only}")
+    if _inputs(path, run) <= first.keys() and all({n: a.shape[1:] for n, a in item.items()} == {n: a.shape[1:] for n, a in first.items()} for item in items):
         file = os.path.join(folder, "data.npz")
         np.savez(file, **{name: np.concatenate([item[name] for item in items]) for name in first})  # type: ignore[arg-type]
         return file
@@ -193,12 +268,13 @@ def readable_again(data: Data, path: str, run: RunOptions) -> Iterator[Data]:
         return
     with tempfile.TemporaryDirectory() as folder:
         try:
-            if isinstance(data, np.ndarray):
+            if isinstance(data, np.ndarray) and len(_ranks(path, run)) == 1:
                 file = os.path.join(folder, "data.npy")
                 np.save(file, _array(data))
-            elif isinstance(data, Mapping):
+            elif isinstance(data, Mapping) and not any(map(_is_ragged, data.values())) and _inputs(path, run) <= data.keys():
                 file = os.path.join(folder, "data.npz")
-                np.savez(file, **{name: _array(array) for name, array in data.items()})  # type: ignore[arg-type]
+                wanted = _ranks(path, run).keys() | {name for name, array in data.items() if _is_numbers(array)}  # labels, too
+                np.savez(file, **{name: _array(data[name]) for name in wanted & data.keys()})  # type: ignore[arg-type]
             else:
                 file = _write_items(data, path, run, folder)
         except OSError as error:
@@ -206,6 +282,21 @@ def readable_again(data: Data, path: str, run: RunOptions) -> Iterator[Data]:
                           "names another folder") from error
         with called("data", file):
             yield file
+
+
+def filled(call: Callable[[Data], Result], data: Data, path: str, run: RunOptions) -> Result:
+    """Calls with the data; where inputs have none that follow from tokens, such as masks and caches, with a file of prompts."""
+    try:
+        return call(data)
+    except _Lacks as lacks:
+        error = lacks.error
+        with readable_again(cast("Data", lacks.items), path, run) as file:
+            try:
+                return call(file)
+            except _core.Error as wrong:
+                if "has no data" not in str(wrong) and "has nothing for" not in str(wrong):
+                    raise
+        raise error from None
 
 
 @contextmanager
@@ -274,13 +365,16 @@ def profile(model: Model, data: Data, *, observe: Sequence[str] = (), kind: str 
         def stratum(label: str) -> str:
             return files.setdefault(label, os.path.join(folder, f"{len(files)}.{Profile.kept_as()}"))
         part, parts = shard or (None, None)
-        with run_settings(source, run, observe=several(observe), kind=kind, per_sample=per_sample, fail_on_nan=fail_on_nan,
-                          exclude=several(exclude), strata=strata, stratum=stratum if strata is not None else None, shard=part,
-                          shards=parts, checkpoint=checkpoint, checkpoint_every=checkpoint_every,
-                          until_stable=until_stable or None, snapshots=snapshots, round_half=round_half, generate=generate,
-                          eos=several(eos), exclude_padding=exclude_padding,
-                          histogram_share=_runs_of(histogram_share)) as settings:
-            core, report = _core.profile(path, text(run.get("params")), settings)
+
+        def measure(source: Data) -> tuple[_core.Profile, _core.Report]:
+            with run_settings(source, run, observe=several(observe), kind=kind, per_sample=per_sample, fail_on_nan=fail_on_nan,
+                              exclude=several(exclude), strata=strata, stratum=stratum if strata is not None else None, shard=part,
+                              shards=parts, checkpoint=checkpoint, checkpoint_every=checkpoint_every,
+                              until_stable=until_stable or None, snapshots=snapshots, round_half=round_half, generate=generate,
+                              eos=several(eos), exclude_padding=exclude_padding,
+                              histogram_share=_runs_of(histogram_share)) as settings:
+                return _core.profile(path, text(run.get("params")), settings)
+        core, report = filled(measure, source, path, run)
         made = Profile(core, files_of(model, paths_of(data), strata, run.get("params")))
         made.run_report = RunReport(**report)
         made.strata = {label: Profile.read(file) for label, file in files.items()}
@@ -289,8 +383,11 @@ def profile(model: Model, data: Data, *, observe: Sequence[str] = (), kind: str 
 
 def run(model: Model, data: Data, output: Path, *, values: Sequence[str] = (), **run: Unpack[RunOptions]) -> None:
     """Plain inference: writes values (names or globs; none: the outputs) as arrays to a .npz, or a .npy for one."""
-    with model_file(model) as path, run_settings(data, run, observe=several(values), output=output) as settings:
-        _core.run(path, text(run.get("params")), settings)
+    def infer(source: Data) -> None:
+        with run_settings(source, run, observe=several(values), output=output) as settings:
+            _core.run(path, text(run.get("params")), settings)
+    with model_file(model) as path:
+        filled(infer, data, path, run)
 
 
 def plan_memory(model: Model, data: Data, **run: Unpack[RunOptions]) -> dict[str, int | str]:
@@ -357,6 +454,9 @@ def bench(model: Model, data: Data, *, figures: Sequence[str] = (), repeat: int 
 
 def step_costs(model: Model, data: Data, *, kind: str | None = "histogram", **run: Unpack[RunOptions]) -> list[Step]:
     """What each step of a run costs, in the order in which they run. kind: of the observers; None: there are none."""
-    with model_file(model) as path, run_settings(data, run, costs=True, bare=kind is None, kind=kind) as settings:
-        return [Step(*row) for row in cast("list[tuple[str, str, str, int, float, float]]",
-                                           _core.run(path, text(run.get("params")), settings))]
+    def measure(source: Data) -> list[Step]:
+        with run_settings(source, run, costs=True, bare=kind is None, kind=kind) as settings:
+            return [Step(*row) for row in cast("list[tuple[str, str, str, int, float, float]]",
+                                               _core.run(path, text(run.get("params")), settings))]
+    with model_file(model) as path:
+        return filled(measure, data, path, run)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models, data and labels in every form that the functions take: the results are the same, whichever form it is."""
+import collections
+import itertools
 import json
 import os
 import tempfile
@@ -52,6 +54,23 @@ class Foreign:
         return DATA
 
 
+class Encoding(collections.UserDict):
+    """As what a tokenizer of transformers gives."""
+
+
+class Exchanged:
+    """An array that can be had by DLPack only."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **more):
+        return self.array.__dlpack__(**more)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
 MODELS = {"text": str(DIGITS), "path": DIGITS, "bytes": DIGITS.read_bytes(), "proto": Proto()}
 # Each gives the data anew: some can be read once only.
 FORMS = {
@@ -59,6 +78,7 @@ FORMS = {
     "mapping of lists": lambda: {"image": list(DATA)}, "list": lambda: list(DATA), "batches": lambda: [DATA[:32], DATA[32:]],
     "tuples": lambda: [(x,) for x in DATA], "mappings": lambda: [{"image": x} for x in DATA], "generator": lambda: (x for x in DATA),
     "pairs with labels": lambda: ([x, y] for x, y in zip(DATA, RIGHT)), "reader": Reader, "dataset": Dataset, "of another package": Foreign,
+    "by DLPack": lambda: Exchanged(DATA), "with names of files": lambda: {"image": DATA, "file": ["x.png"] * 48},
     "numbers in lists": DATA.tolist, "one batch in lists": lambda: [DATA.tolist()],
 }
 ARRAYS = {
@@ -148,7 +168,57 @@ def test_samples_may_differ_in_shape(folder):
         assert tidemark.quantize(model, items, folder / "q.onnx").sqnr == tidemark.quantize(model, file, folder / "q.onnx").sqnr
     same = [{"input_ids": np.array([[1, 5, 7], [2, 3, 4]])}] * 4
     assert tidemark.quantize(model, same, folder / "q.onnx").simulation.samples == 2
-    raises(KeyError, ".jsonl", tidemark.profile, model, same)
+    assert tidemark.profile(model, same).run_report.samples == 8
+
+
+def test_tokens_may_be_given_as_tokenizers_give_them(folder):
+    """To every function: without what follows from them, of one length each, padded, as int32, with more than the model takes."""
+    try:
+        from decoders import decoder, encoder
+    except ImportError as error:
+        skip(error)
+    model, prompts = decoder(), [[1, 5, 7], [2], [6, 10, 3, 3]] * 4
+    file, masks = folder / "prompts.jsonl", [[1] * len(prompt) for prompt in prompts]
+    file.write_text("".join(f"{prompt}\n" for prompt in prompts))
+    profile = tidemark.profile(model, file)
+    encodings = profile.calibrate(model=model)
+    functions = {"profile": lambda data: figures(tidemark.profile(model, data)),
+                 "simulate": lambda data: tidemark.simulate(model, encodings, data).values,
+                 "rank": lambda data: tidemark.rank(model, encodings, data, most=3).values,
+                 "plan_memory": lambda data: tidemark.plan_memory(model, data)["worker"],
+                 "step_costs": lambda data: sorted({s.name for s in tidemark.step_costs(model, data)}),
+                 "quantize": lambda data: tidemark.quantize(model, data, folder / "q.onnx").sqnr}
+    forms = [lambda: prompts, lambda: [np.array(p, np.int32) for p in prompts], lambda: ({"input_ids": p} for p in prompts),
+             lambda: {"input_ids": prompts}, lambda: Encoding(input_ids=prompts, attention_mask=masks),
+             lambda: [Encoding(input_ids=p, attention_mask=m, labels=3, text="abc") for p, m in zip(prompts, masks)],
+             lambda: [{"input_ids": Exchanged(np.array([p]))} for p in prompts]]
+    for name, function in functions.items():
+        wanted = function(file)
+        for i, form in enumerate(forms):
+            assert function(form()) == wanted, (name, i)
+    padded = np.array([p + [0] * (4 - len(p)) for p in prompts])
+    mask = np.array([m + [0] * (4 - len(m)) for m in masks])
+    kinds = [{"input_ids": i, "attention_mask": m} for i, m in ((padded, mask), (padded.tolist(), mask.tolist()), (padded.astype("i4"), mask.astype("i4")))]
+    for name, function in functions.items():
+        assert function(kinds[0]) == function(kinds[1]) == function(kinds[2]) == function([kinds[0]]), name
+    for data in (padded, kinds[0]):
+        tidemark.run(model, data, folder / "out.npz")
+        assert np.load(folder / "out.npz")["logits"].shape[0] == 12
+    reads = encoder()
+    tokens = {"input_ids": padded.astype("i4"), "attention_mask": mask.astype("i4"), "token_type_ids": np.zeros_like(mask, "i4")}
+    np.savez(folder / "tokens.npz", **tokens)
+    wanted = figures(tidemark.profile(reads, {name: array.astype(np.int64) for name, array in tokens.items()}))
+    assert figures(tidemark.profile(reads, tokens)) == figures(tidemark.profile(reads, folder / "tokens.npz")) == wanted
+    raises(ValueError, "numbers of samples: {'input_ids': 12, 'attention_mask': 1}", tidemark.profile, model, {"input_ids": prompts, "attention_mask": [[1]]})
+
+
+def test_iterables_without_an_end_have_a_limit(folder):
+    def pictures():
+        return (DATA[i % 48] for i in itertools.count())
+    wanted = tidemark.quantize(DIGITS, DATA, folder / "q.onnx", limit=20, skip=3).sqnr
+    assert tidemark.quantize(DIGITS, pictures(), folder / "q.onnx", limit=20, skip=3).sqnr == wanted
+    assert tidemark.plan_memory(DIGITS, pictures(), limit=4, sample_every=2)["batch"]
+    assert tidemark.profile(DIGITS, pictures(), limit=5).run_report.samples == 5
 
 
 def test_models_and_labels_may_be_in_memory(folder):
@@ -242,6 +312,10 @@ def test_what_is_wrong_is_one_line():
     wrong += [raises(ValueError, "shard is (k, n)", tidemark.profile, DIGITS, DATA, shard=shard) for shard in ("1/4", 3, (1, 2, 3), [1])]
     wrong += [raises(TypeError, f"{name}: a text is wanted, not int", tidemark.profile, DIGITS, DATA, **{name: value})
               for name, value in (("image", 3), ("reset", 3), ("strata", 3), ("checkpoint", 3), ("observe", [3]), ("dims", {3: 1}))]
+    wrong += [raises(ValueError, "image, only for ['other']", call, *words) for call, words in (
+        (tidemark.profile, (DIGITS, {"other": DATA})), (tidemark.quantize, (DIGITS, [{"other": DATA}], FOLDER / "q.onnx")))]
+    wrong += [raises(ValueError, "only for ['other']", tidemark.profile, DIGITS, [{"image": DATA}, {"other": DATA}])]
+    wrong += [raises(TypeError, "an array of numbers is wanted, not of ", tidemark.profile, DIGITS, np.array([word])) for word in ("word", 1j)]
     wrong += [raises(ValueError, "parameter is 0", PROFILE.calibrate, parameter=-1)]
     wrong += [raises(TypeError, "histogram_share is a number", tidemark.profile, DIGITS, DATA, histogram_share="1/8")]
     wrong += [raises(TypeError, "a tidemark.Profile, or the path of its file, is expected, not ", call, *words)

@@ -86,7 +86,7 @@ def test_errors_are_raised():
         yield DATA[:3]
         raise RuntimeError("the disk is gone")
     raises(RuntimeError, "the disk is gone", lambda: tidemark.profile(DIGITS, broken()))
-    raises(KeyError, "picture", lambda: tidemark.profile(DIGITS, {"picture": DATA}))
+    raises(ValueError, "picture", lambda: tidemark.profile(DIGITS, {"picture": DATA}))
     error = raises(tidemark.Error, "none.onnx", lambda: tidemark.profile("none.onnx", DATA))
     assert error.status and isinstance(error, ValueError)
     raises(tidemark.Error, "[1,1,4,8]", lambda: tidemark.profile(DIGITS, DATA[:, :, :4]))
