@@ -139,6 +139,23 @@ static void print_row(const char *what, uint64_t bytes, uint32_t times) {
         print_out("  %-52s %10.1f MiB\n", what, mib);
 }
 
+/* What the run has besides, when it needs most. */
+static void print_moment(const struct tmk_memory_plan *plan) {
+    if (plan->moment == TMK_MEMORY_RUNNING) {
+        print_row("statistics of activations, an estimate", plan->counting, plan->threads);
+        print_row("batches read ahead", plan->read_ahead, plan->threads);
+    } else if (plan->moment == TMK_MEMORY_LEAVING) {
+        print_row("statistics of activations in the end, an estimate", plan->statistics,
+                  plan->threads);
+    } else {
+        print_row("statistics of activations, added up, an estimate", plan->summed, 0);
+        print_row("statistics of constants, an estimate", plan->constants, 0);
+        print_row("statistics made of others, an estimate", plan->derived, 0);
+        if (plan->writing)
+            print_row("writing the profile", plan->writing, 0);
+    }
+}
+
 void print_memory_plan(const struct tmk_memory_plan *plan) {
     print_out("%u worker%s, batches of %llu (%s)", plan->threads, plan->threads == 1 ? "" : "s",
               (unsigned long long)plan->batch, plan->batch_why);
@@ -153,15 +170,10 @@ void print_memory_plan(const struct tmk_memory_plan *plan) {
     print_row("program, libraries, graph", plan->program, 0);
     print_row("weights in the mapped file", plan->model, 0);
     print_row("packed weights, computed constants", plan->packed, 0);
-    print_row("statistics of constants, an estimate", plan->constants, 0);
     print_row("activations", plan->worker, plan->threads);
-    print_row("statistics of activations, an estimate", plan->statistics, plan->threads);
-    print_row("batches read ahead", plan->read_ahead, plan->threads);
     if (plan->blocks)
         print_row("activations between blocks, inputs", plan->kept, 0);
-    const uint64_t batches = plan->threads * plan->read_ahead;
-    if (plan->derived > batches)
-        print_row("statistics made of others in place of the batches", plan->derived - batches, 0);
+    print_moment(plan);
     if (plan->whole)
         print_row("statistics of all strata together, an estimate", plan->whole, 0);
     if (plan->per_sample)

@@ -203,8 +203,13 @@ TMK_API TMK_NODISCARD enum tmk_status tmk_model_run_bare(struct tmk_model *model
                                                          struct tmk_run_report *report,
                                                          struct tmk_diag *diag);
 
+/* When a run needs most: while batches run; when workers have run theirs, and what they counted
+ * takes its last form; when that is added up, and written. */
+enum tmk_memory_moment { TMK_MEMORY_RUNNING, TMK_MEMORY_LEAVING, TMK_MEMORY_ENDING };
+
 /* Memory that a run is expected to take, in bytes: estimated from the plan of the largest of its
- * first batches. What statistics take is an estimate. */
+ * first batches. What statistics take is an estimate. `total` is what is there all the time and
+ * what the moment has that needs most. */
 struct tmk_memory_plan {
     uint32_t threads;
     uint64_t batch;
@@ -212,17 +217,22 @@ struct tmk_memory_plan {
     uint64_t program;              /* what the process holds besides all below */
     uint64_t model;                /* weights that are read from the file as they lie */
     uint64_t packed;     /* weights as the kernels want them, and constants that were computed */
-    uint64_t constants;  /* their statistics, of all strata */
     uint64_t worker;     /* activations and scratch, each worker */
-    uint64_t statistics; /* of activations, of all strata, each worker */
-    uint64_t read_ahead; /* batches, each worker */
     uint64_t whole;      /* statistics of all strata together; 0 without strata */
-    uint64_t derived;    /* statistics made of others in the end, when no batches are read ahead */
     uint64_t per_sample; /* extremes of each sample, where they are kept */
     uint64_t blocks;   /* of the graph, where they run one after the other; else 0. model and packed
                           are of the largest then */
     uint64_t together; /* batches that a block runs before the next block does */
     uint64_t kept;     /* what is kept between blocks, and the inputs, of that many batches */
+    /* TMK_MEMORY_RUNNING, each worker: statistics of activations, and batches */
+    uint64_t counting, read_ahead;
+    /* TMK_MEMORY_LEAVING, each worker: statistics of activations, of all strata */
+    uint64_t statistics;
+    /* TMK_MEMORY_ENDING: statistics of activations, of all workers together; of constants; those
+     * made of others; and what writing takes besides activations and packed weights, which are gone
+     * by then. Of all strata. */
+    uint64_t summed, constants, derived, writing;
+    enum tmk_memory_moment moment;
     uint64_t total;
 };
 /* Reads the first batches, plans the largest, and runs nothing. observe NULL: a bare run. With

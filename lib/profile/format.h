@@ -82,6 +82,8 @@ TMK_NODISCARD enum tmk_status tmk_profile_write_hdf5(const struct tmk_profile *p
 /* Before the first of the calls that write HDF5. TMK_UNSUPPORTED in a build without it, or where the
  * library is gone; `path` is for the message. May be called by any thread, any number of times. */
 TMK_NODISCARD enum tmk_status tmk_profile_load_hdf5(const char *path, struct tmk_diag *diag);
+/* Has that been called, so that such a file is likely to be written? */
+bool tmk_profile_hdf5_is_loaded(void);
 TMK_NODISCARD enum tmk_status tmk_profile_read_hdf5(const char *path, struct tmk_profile *profile,
                                                     struct tmk_diag *diag);
 

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "profile/format.h"
 
+#include <stdatomic.h>
+
+static atomic_bool is_loaded;
+
 #ifdef TMK_HDF5_LIBRARY
 
 #include <dlfcn.h>
@@ -15,7 +19,6 @@
 struct tmk_hdf5_calls tmk_hdf5_calls;
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static bool is_loaded;
 
 /* *missing becomes the name where the library has none of it. */
 static void find(void *library, const char *name, void *pointer, const char **missing) {
@@ -59,7 +62,12 @@ enum tmk_status tmk_profile_load_hdf5(const char *path, struct tmk_diag *diag) {
 enum tmk_status tmk_profile_load_hdf5(const char *path, struct tmk_diag *diag) {
     (void)path;
     (void)diag;
+    is_loaded = true;
     return TMK_OK;
 }
 
 #endif
+
+bool tmk_profile_hdf5_is_loaded(void) {
+    return is_loaded;
+}

@@ -14,6 +14,10 @@ enum tmk_status tmk_profile_load_hdf5(const char *path, struct tmk_diag *diag) {
                     "%s: this build has no HDF5; write .json, or build with -Dhdf5=enabled", path);
 }
 
+bool tmk_profile_hdf5_is_loaded(void) {
+    return false;
+}
+
 enum tmk_status tmk_profile_write_hdf5(const struct tmk_profile *profile, struct tmk_outfile *out,
                                        struct tmk_diag *diag) {
     (void)profile;

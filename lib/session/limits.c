@@ -13,40 +13,55 @@
 #include "feed/feed.h"
 #include "kernel/accel.h"
 #include "plan/plan.h"
+#include "profile/format.h"
 #include "stats/state.h"
 #include "tensor/elements.h"
 
 /* STATE: about what holds a value's statistics, without bins. ACCOUNT: what leads to them, of each
  * worker. RECORDED: a value in a profile. RUNNING: what running touches of the program and its
- * libraries, beyond planning; PRODUCTS: oneDNN's generators of code for products, which run with
- * the first one. LOOKED_AT: batches of which the largest is planned. */
+ * libraries, beyond planning; GENERATORS: oneDNN's of code for products by its "gemm:jit", which
+ * run with the first one, and that code, for 8 lanes. WRITING: what HDF5 takes to write a file,
+ * beyond being loaded. LOOKED_AT: batches of which the largest is planned. */
 enum {
     STATE = 1024,
     ACCOUNT = 640,
     RECORDED = 1792,
     READ_AHEAD_A_WORKER = 3,
-    RUNNING = 1 << 20,
-    PRODUCTS = 7 << 18,
+    RUNNING = 3 << 18,
+    LANES = 8,
+    GENERATORS = 3 << 20,
+    WRITING = 15 << 19,
     LOOKED_AT = 8
 };
 
-/* Of values that are observed, or of those with a rule, which get theirs in the end. */
-static uint64_t statistics_of(const struct tmk_plan *plan, const struct tmk_plan_tap *taps,
-                              uint32_t n, const struct tmk_slot_config *slots, uint64_t times,
-                              bool derived) {
-    uint64_t bytes = 0;
+/* What is counted of taps, in bytes. */
+struct counted_bytes {
+    uint64_t counting, leaving, done; /* of values that are observed: meanwhile, and afterwards */
+    uint64_t derived;                 /* of those with a rule, which get theirs in the end */
+};
+
+/* Of taps whose tensors run `times` times. */
+static struct counted_bytes statistics_of(const struct tmk_plan *plan,
+                                          const struct tmk_plan_tap *taps, uint32_t n,
+                                          const struct tmk_slot_config *slots, uint64_t times) {
+    struct counted_bytes bytes = {0};
     for (uint32_t i = 0; slots && i < n; i++) {
         const struct tmk_plan_value *value = &plan->values[taps[i].value];
         const struct tmk_slot_config *slot = &slots[taps[i].slot];
+        const bool bins = slot->level != TMK_STATS_MINMAX;
         size_t count = 0;
-        if (value->dtype != TMK_FLOAT32 || (slot->rule != TMK_DERIVE_NONE) != derived)
+        if (value->dtype != TMK_FLOAT32)
             continue;
         (void)tmk_shape_count(&value->shape, &count);
-        bytes += STATE;
-        if (slot->level != TMK_STATS_MINMAX)
-            bytes += !derived ? tmk_stats_bins_bytes(count, times)
-                              : tmk_stats_derived_bytes(count, times) /
-                                    (slot->rule == TMK_DERIVE_CLAMP ? 2 : 1); /* of one sign */
+        const uint64_t done = STATE + (bins ? tmk_stats_bins_bytes(count, times) : 0),
+                       parts = slot->rule == TMK_DERIVE_CLAMP ? 2 : 1; /* of one sign */
+        if (slot->rule != TMK_DERIVE_NONE) { /* what was moved has the same bins, there once */
+            bytes.derived += slot->rule >= TMK_DERIVE_VIEW ? (uint64_t)STATE : done / parts;
+            continue;
+        }
+        bytes.counting += STATE + (bins ? tmk_stats_counting_bytes(count, times) : 0);
+        bytes.leaving += STATE + (bins ? tmk_stats_leaving_bytes(count, times) : 0);
+        bytes.done += done;
     }
     return bytes;
 }
@@ -72,6 +87,11 @@ struct planning {
      * bytes of one, in the mean. */
     uint32_t shapes;
     uint64_t mean;
+    uint64_t activations; /* of the largest batch, and its scratch */
+    /* The inputs' bytes of all batches, descending, where all were looked at; else n_largest 0. */
+    uint64_t largest[LOOKED_AT];
+    uint32_t n_largest;
+    uint64_t written; /* what writing the profile takes; 0: no file of HDF5 */
 };
 
 /* Weights that steps read themselves, as they lie in the file or widened: pages of those that are
@@ -116,12 +136,30 @@ static void add_sequences(const struct tmk_feed *source, struct tmk_memory_plan 
         m->read_ahead = bytes;
 }
 
-static void add_up(struct tmk_memory_plan *plan) {
-    const uint64_t batches = plan->threads * plan->read_ahead;
-    plan->total = plan->program + plan->model + plan->packed + plan->constants + plan->whole +
-                  plan->per_sample + plan->kept +
-                  plan->threads * (plan->worker + plan->statistics) +
-                  (batches > plan->derived ? batches : plan->derived);
+/* Activations of the workers together, if each gets one of the largest batches. */
+static uint64_t activations_of(const struct planning *p) {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < p->m.threads; i++)
+        sum += p->n_largest ? p->largest[i < p->n_largest ? i : p->n_largest - 1] : 1;
+    return p->n_largest && p->largest[0] ? p->activations / p->largest[0] * sum
+                                         : p->activations * p->m.threads;
+}
+
+static void add_up(struct planning *p) {
+    struct tmk_memory_plan *m = &p->m;
+    m->worker = activations_of(p) / m->threads;
+    const uint64_t gone = m->threads * m->worker + m->packed;
+    m->writing = p->written > gone ? p->written - gone : 0;
+    const uint64_t moments[] = {[TMK_MEMORY_RUNNING] = m->threads * (m->counting + m->read_ahead),
+                                [TMK_MEMORY_LEAVING] = m->threads * m->statistics,
+                                [TMK_MEMORY_ENDING] =
+                                    m->summed + m->constants + m->derived + m->writing};
+    m->moment = TMK_MEMORY_RUNNING;
+    for (int i = TMK_MEMORY_LEAVING; i <= TMK_MEMORY_ENDING; i++)
+        if (moments[i] > moments[m->moment])
+            m->moment = (enum tmk_memory_moment)i;
+    m->total = m->program + m->model + m->packed + m->whole + m->per_sample + m->kept +
+               m->threads * m->worker + moments[m->moment];
 }
 
 /* End `packs` after the plan; both may be NULL on failure. */
@@ -185,7 +223,7 @@ static enum tmk_status divide_graph(const struct tmk_plan *plan, uint64_t calls,
         m->threads -= m->blocks > 0 && m->threads > 1; /* of the round before */
         m->packed = p->held;
         m->kept = 0;
-        add_up(m);
+        add_up(p);
         left = !p->limit ? UINT64_MAX : p->limit > m->total ? p->limit - m->total : 0;
         tmk_cuts_finish(p->cuts);
         TMK_TRY(tmk_cuts_choose(plan, p->read, p->limit ? left - left / 4 : all / BLOCKS, p->cuts,
@@ -208,9 +246,8 @@ static enum tmk_status divide_graph(const struct tmk_plan *plan, uint64_t calls,
 /* What running touches of the program and its libraries. */
 static uint64_t running_bytes(const struct tmk_plan *plan) {
     for (uint32_t s = 0; s < plan->n_steps; s++)
-        if (plan->steps[s].accel &&
-            tmk_node_traits(plan->steps[s].node)->product == TMK_PRODUCT_MATRIX)
-            return RUNNING + PRODUCTS;
+        if (plan->steps[s].accel && strstr(tmk_accel_name(plan->steps[s].accel), "gemm:jit"))
+            return RUNNING + (uint64_t)GENERATORS * tmk_kernel_block() / LANES;
     return RUNNING;
 }
 
@@ -234,6 +271,17 @@ static uint64_t input_bytes(const struct tmk_batch *batch) {
     for (uint32_t i = 0; i < batch->n_inputs; i++)
         bytes += tmk_tensor_bytes(&batch->inputs[i]);
     return bytes;
+}
+
+/* What is in memory of the largest weight in a file while it is looked at, a block at a time. */
+static uint64_t largest_look(const struct tmk_plan *plan) {
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < plan->n_constant_taps; i++) {
+        const struct tmk_tensor *constant = &plan->values[plan->constant_taps[i].value].constant;
+        const uint64_t count = tmk_elements_mapped(constant) ? tmk_tensor_count(constant) : 0;
+        most = count > most ? count : most;
+    }
+    return sizeof(float) * (most < TMK_ELEMENTS_BLOCK ? most : TMK_ELEMENTS_BLOCK);
 }
 
 /* Pages of weights that planning read, or that the system brought in with them, are none of the
@@ -260,27 +308,35 @@ static enum tmk_status measure_plan(const struct tmk_memory_request *r, const st
             p->held += tmk_tensor_bytes(&plan->values[i].constant);
     /* the plan and the opened data are part of it */
     m->program = running_bytes(plan) + (plans_of(r, p, calls) - 1) * plan_bytes(plan) +
-                 (uint64_t)RECORDED * r->n_slots +
                  (resident > p->held + inputs ? resident - p->held - inputs : 0);
     m->packed += p->held;
-    m->worker = plan->arena_bytes + plan->scratch_bytes;
+    p->activations = plan->arena_bytes + plan->scratch_bytes;
     const uint64_t own = (calls + m->threads - 1) / m->threads; /* of a worker */
     const uint64_t ahead = tmk_feed_steps(feed) == 1 && own < READ_AHEAD_A_WORKER
                                ? own - (own > 0)
                                : READ_AHEAD_A_WORKER - 1;
     m->read_ahead = inputs + ahead * p->mean;
-    const uint64_t runs =
-        own * (1 + (uint64_t)r->options->data.generate.steps); /* at most so large */
-    m->statistics = (uint64_t)ACCOUNT * r->n_slots +
-                    statistics_of(plan, plan->taps, plan->n_taps, slots, runs, false) +
-                    statistics_of(plan, plan->input_taps, plan->n_input_taps, slots, own, false);
-    m->constants = statistics_of(plan, plan->constant_taps, plan->n_constant_taps, slots, 1, false);
-    m->derived = statistics_of(plan, plan->taps, plan->n_taps, slots, calls, true);
-    const uint64_t strata = tmk_feed_strata(feed);
-    m->whole = strata > 1 ? m->statistics + m->constants : 0;
-    m->derived *= strata;
-    m->statistics *= strata;
-    m->constants *= strata;
+    const uint64_t steps = 1 + (uint64_t)r->options->data.generate.steps,
+                   runs = own * steps; /* at most so large */
+    const struct counted_bytes one = statistics_of(plan, plan->taps, plan->n_taps, slots, runs),
+                               one_in = statistics_of(plan, plan->input_taps, plan->n_input_taps,
+                                                      slots, own),
+                               all = statistics_of(plan, plan->taps, plan->n_taps, slots,
+                                                   calls * steps),
+                               all_in = statistics_of(plan, plan->input_taps, plan->n_input_taps,
+                                                      slots, calls),
+                               constants = statistics_of(plan, plan->constant_taps,
+                                                         plan->n_constant_taps, slots, 1);
+    const uint64_t strata = tmk_feed_strata(feed), accounts = (uint64_t)ACCOUNT * r->n_slots;
+    m->counting = strata * (accounts + one.counting + one_in.counting);
+    m->statistics = strata * (accounts + one.leaving + one_in.leaving);
+    m->summed = strata * (accounts + (uint64_t)RECORDED * r->n_slots + all.done + all_in.done);
+    m->constants = strata * constants.done + largest_look(plan);
+    m->derived = strata * all.derived;
+    m->whole = strata > 1 ? (m->summed + m->constants + m->derived) / strata : 0;
+    /* a file is made in memory, with an eighth of what it holds */
+    p->written =
+        tmk_profile_hdf5_is_loaded() ? WRITING + (m->summed + m->constants + m->derived) / 8 : 0;
     m->per_sample = per_sample_bytes(r, plan, feed);
     return p->cuts ? divide_graph(plan, calls, inputs, p, diag) : TMK_OK;
 }
@@ -322,6 +378,14 @@ static void count_shapes(const struct tmk_batch *batch, uint64_t seen[LOOKED_AT]
     seen[p->shapes++] = hash;
 }
 
+/* Among `n` sizes. */
+static void note_size(uint64_t bytes, uint32_t n, struct planning *p) {
+    uint32_t at = n;
+    for (; at > 0 && p->largest[at - 1] < bytes; at--)
+        p->largest[at] = p->largest[at - 1];
+    p->largest[at] = bytes;
+}
+
 /* The largest of the first batches that continue no sequence: samples may differ in shape. */
 static enum tmk_status look_at_batches(struct tmk_feed *source, struct tmk_batch *out,
                                        struct planning *p, struct tmk_diag *diag) {
@@ -329,13 +393,14 @@ static enum tmk_status look_at_batches(struct tmk_feed *source, struct tmk_batch
     const struct tmk_batch_source feed = tmk_feed_batch_source(source);
     enum tmk_status status = TMK_OK;
     uint32_t n = 0;
-    bool more = true;
+    bool more = true, sequences = false;
     p->shapes = 0;
     while (status == TMK_OK && more && n < LOOKED_AT) {
         struct tmk_batch batch = {0};
         status = feed.next(feed.context, &batch, &more, diag);
         if (batch.samples) {
-            n++;
+            note_size(input_bytes(&batch), n++, p);
+            sequences |= batch.continues_sequence;
             bytes += input_bytes(&batch);
             count_shapes(&batch, seen, p);
         }
@@ -348,6 +413,7 @@ static enum tmk_status look_at_batches(struct tmk_feed *source, struct tmk_batch
         tmk_batch_finish(&batch);
     }
     p->mean = n ? bytes / n : 0;
+    p->n_largest = more || sequences ? 0 : n;
     if (status == TMK_OK && !out->samples)
         status = tmk_fail(diag, TMK_ARGUMENT, "there is no data to plan for");
     return status;
@@ -374,7 +440,7 @@ static enum tmk_status plan_once(const struct tmk_memory_request *r,
     add_sequences(source, m);
     tmk_batch_finish(&batch);
     tmk_feed_close(&source);
-    add_up(m);
+    add_up(p);
     return status;
 }
 
@@ -403,7 +469,7 @@ static enum tmk_status fit(const struct tmk_memory_request *request, struct plan
     for (;;) {
         while (!p->cuts && limit && m->total > limit && m->threads > 1) {
             m->threads--;
-            add_up(m);
+            add_up(p);
         }
         uint64_t batch = m->batch;
         if (!limit || m->total <= limit)

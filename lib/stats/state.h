@@ -81,11 +81,12 @@ struct tmk_octave {
     uint64_t squares[TMK_OCTAVE]; /* not written where the state is coarse */
 };
 
-/* Estimated memory of the bins of a state that observes a tensor of `elements` elements `times`
- * times. */
+/* Estimated memory of the bins of a state that has observed a tensor of `elements` elements `times`
+ * times, or was derived from such. */
 size_t tmk_stats_bins_bytes(size_t elements, uint64_t times);
-/* The same of a state that is derived from others. */
-size_t tmk_stats_derived_bytes(size_t elements, uint64_t times);
+/* The same while it observes, and when it has. */
+size_t tmk_stats_counting_bytes(size_t elements, uint64_t times);
+size_t tmk_stats_leaving_bytes(size_t elements, uint64_t times);
 
 /* As tmk_stats_create, with a kernel of the caller's choice (tmk_stats_kernel_at). */
 TMK_NODISCARD enum tmk_status tmk_stats_create_with(enum tmk_stats_level level,

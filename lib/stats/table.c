@@ -33,10 +33,12 @@ static size_t estimate_table_bytes(uint64_t elements) {
     return elements < most / PAGE ? PAGE * ((size_t)elements + 1) : most;
 }
 
+/* Of few elements each has a bin of its own, of more one in three. */
 static size_t estimate_wide_bytes(uint64_t elements) {
-    enum { OCTAVE_BYTES = 2 * TMK_OCTAVE * (int)sizeof(struct tmk_wide), RARE = 5 };
+    enum { OCTAVE_BYTES = 2 * TMK_OCTAVE * (int)sizeof(struct tmk_wide), RARE = 5, OWN = 256 };
+    const uint64_t shared = elements > OWN ? (elements - OWN) / 3 * 2 : 0;
     return elements > TMK_FEW ? (size_t)OCTAVE_BYTES * (log2_of(elements) - RARE)
-                              : (size_t)elements * sizeof(struct tmk_wide);
+                              : (size_t)(elements - shared) * sizeof(struct tmk_wide);
 }
 
 static uint64_t count_all(size_t elements, uint64_t times) {
@@ -44,16 +46,28 @@ static uint64_t count_all(size_t elements, uint64_t times) {
     return __builtin_mul_overflow((uint64_t)elements, times, &all) ? UINT64_MAX : all;
 }
 
-size_t tmk_stats_derived_bytes(size_t elements, uint64_t times) {
+size_t tmk_stats_bins_bytes(size_t elements, uint64_t times) {
     return estimate_wide_bytes(count_all(elements, times));
 }
 
-/* Wide counters are made when the table is full, or goes. */
-size_t tmk_stats_bins_bytes(size_t elements, uint64_t times) {
+/* Of what comes before the table. */
+static size_t estimate_early_bytes(size_t elements, uint64_t all) {
+    return elements <= TMK_FEW && all > TMK_FEW ? estimate_wide_bytes(TMK_FEW) : 0;
+}
+
+/* Wide counters come before the table, and are made when it is full. */
+size_t tmk_stats_counting_bytes(size_t elements, uint64_t times) {
     const uint64_t all = count_all(elements, times);
-    const size_t table = all > TMK_FEW ? estimate_table_bytes(elements) : 0,
-                 wide = estimate_wide_bytes(all);
-    return all > TMK_PACK_MAX ? table + wide : table > wide ? table : wide;
+    return (all > TMK_FEW ? estimate_table_bytes(elements) : 0) +
+           (all > TMK_PACK_MAX || all <= TMK_FEW ? estimate_wide_bytes(all)
+                                                 : estimate_early_bytes(elements, all));
+}
+
+/* Those from before the table become larger, and leave gaps on the heap that others fill in part.
+ */
+size_t tmk_stats_leaving_bytes(size_t elements, uint64_t times) {
+    const uint64_t all = count_all(elements, times);
+    return estimate_wide_bytes(all) + estimate_early_bytes(elements, all) / 3;
 }
 
 /* NULL: no memory. */

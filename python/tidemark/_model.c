@@ -230,13 +230,15 @@ static PyObject *costs_of(const struct tmk_costs *costs) {
 }
 
 static PyObject *memory_of(const struct tmk_memory_plan *m) {
-    return Py_BuildValue("{sIsKsNsKsKsKsKsKsKsKsKsKsKsKsKsKsK}", "threads", m->threads, "batch",
-                         m->batch, "batch_why", py_text(m->batch_why), "program", m->program,
-                         "model", m->model, "packed", m->packed, "constants", m->constants,
-                         "worker", m->worker, "statistics", m->statistics, "read_ahead",
-                         m->read_ahead, "whole", m->whole, "derived", m->derived, "per_sample",
-                         m->per_sample, "blocks", m->blocks, "together", m->together, "kept",
-                         m->kept, "total", m->total);
+    static const char *const moments[] = {"running", "leaving", "ending"};
+    return Py_BuildValue("{sIsKsNsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsssK}", "threads", m->threads,
+                         "batch", m->batch, "batch_why", py_text(m->batch_why), "program",
+                         m->program, "model", m->model, "packed", m->packed, "worker", m->worker,
+                         "whole", m->whole, "per_sample", m->per_sample, "blocks", m->blocks,
+                         "together", m->together, "kept", m->kept, "counting", m->counting,
+                         "read_ahead", m->read_ahead, "statistics", m->statistics, "summed",
+                         m->summed, "constants", m->constants, "derived", m->derived, "writing",
+                         m->writing, "moment", moments[m->moment], "total", m->total);
 }
 
 /* What a call of py_run_model is about. */

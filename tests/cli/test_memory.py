@@ -21,7 +21,7 @@ def plan(*more, run=RUN):
 
 
 def test_plan_is_the_sum_of_its_lines():
-    lines = tidemark(*RUN, "--plan", "--threads", 3).expect(DONE, "activations", "statistics", "read ahead").out.splitlines()
+    lines = tidemark(*RUN, "--plan", "--threads", 3).expect(DONE, "activations", "statistics").out.splitlines()
     total = 0
     for line in lines[1:-1]:
         size, times = line.split("MiB")
@@ -75,14 +75,44 @@ def test_shapes_have_a_plan_each(here):
         assert programs[1] - programs[0] > 0.7, programs  # 24 primitives of 32 KiB, twice; those differ from start to start
 
 
-def test_values_made_of_others_are_planned(here):
-    moved, looked_at = (onnx.model([onnx.node("Exp", ["x"], ["e"], "rise"), onnx.node(op, ["e"], ["y"], "last", **more)],
-                                   [onnx.value("x", (1, "n"))], [onnx.value("y", ("a", "b"))], [])
-                        for op, more in (("Transpose", {"perm": [1, 0]}), ("Sin", {})))
-    for name, model, there in (("moved", moved, True), ("looked_at", looked_at, False)):
-        (here / f"{name}.onnx").write_bytes(model)
-        out = tidemark("profile", here / f"{name}.onnx", "--data", write_sets(here / name, [4096]), "--threads", 1, "--plan").expect(DONE).out
-        assert ("made of others" in out) == there, out
+def test_workers_have_one_largest_batch_each(here):
+    nodes = [onnx.node("Exp", ["x"], ["e"], "rise"), onnx.node("Sin", ["e"], ["y"], "turn")]
+    (here / "m.onnx").write_bytes(onnx.model(nodes, [onnx.value("x", (1, "n"))], [onnx.value("y", (1, "n"))], []))
+    planned = {}
+    for name, sizes in (("one", [1 << 20, 8]), ("both", [1 << 20, 1 << 20])):
+        out = tidemark("profile", here / "m.onnx", "--data", write_sets(here / name, sizes), "--threads", 2, "--plan").expect(DONE).out
+        planned[name] = float(re.search(r"activations +([\d.]+) MiB x 2", out)[1])
+    assert 0.45 < planned["one"] / planned["both"] < 0.6, planned
+
+
+def test_what_is_moved_has_the_bins_of_its_operand(here):
+    """32 values of 30,000 elements: of each the bins take 80 KiB."""
+    planned, peaks = [], []
+    for name, op in (("moved", "Transpose"), ("computed", "Neg")):
+        nodes = [onnx.node(op, ["x" if i == 0 else f"h{i}"], [f"h{i + 1}"], f"n{i}", **({"perm": [1, 0]} if op == "Transpose" else {})) for i in range(32)]
+        (here / f"{name}.onnx").write_bytes(onnx.model(nodes, [onnx.value("x", ("m", "n"))], [onnx.value("h32", ("a", "b"))], []))
+        folder = here / name / "test_data_set_0"
+        folder.mkdir(parents=True)
+        elements = [((k * 7919) % 30011 + 1) * 1.5 ** (k % 23 - 17) * (-1) ** k for k in range(30000)]
+        (folder / "input_0.pb").write_bytes(onnx.tensor("x", [150, 200], elements))
+        run = ["profile", here / f"{name}.onnx", "--data", here / name, "--threads", 1]
+        done = tidemark(*run, "-o", here / "p.json").expect(DONE)
+        planned.append(plan(run=run)[2])
+        peaks.append(int(re.search(r"peak (\d+) MiB", done.err)[1]))
+    assert planned[1] - planned[0] > 1.5, planned
+    assert "sanitized" in FEATURES or peaks[1] - peaks[0] > 1.5, peaks
+
+
+def test_plan_is_near_the_peak(here):
+    """As measured; 10 % is what docs/performance.md lists, more is left to other libraries and systems."""
+    if "sanitized" in FEATURES:
+        skip("a sanitizer's shadow is no part of the plan")
+    for name in ("p.json", *(["p.h5"] if "hdf5" in FEATURES else [])):
+        for threads in (1, 2):
+            run = [*RUN[:-1], 1797, "--threads", threads, "-o", here / name]
+            peak = int(re.search(r"peak (\d+) MiB", tidemark(*run).expect(DONE).err)[1])
+            planned = sum(plan(run=run)[2:])
+            assert abs(planned - peak) < peak / 4, (name, threads, planned, peak)
 
 
 def embeddings(here, behind):
