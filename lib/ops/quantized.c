@@ -19,8 +19,10 @@ enum tmk_status tmk_want_quantized(const struct tmk_tensor *tensor, const struct
 #define INTEGERS(X)                                                                                \
     X(INT8, int8_t)                                                                                \
     X(INT4, int8_t)                                                                                \
+    X(INT2, int8_t)                                                                                \
     X(UINT8, uint8_t)                                                                              \
     X(UINT4, uint8_t)                                                                              \
+    X(UINT2, uint8_t)                                                                              \
     X(INT16, int16_t)                                                                              \
     X(UINT16, uint16_t)                                                                            \
     X(INT32, int32_t)

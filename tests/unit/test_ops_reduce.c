@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operators along axes: softmax, reductions, cumulative sums, arg and top k; and quantization. */
+#include "base/size.h"
 #include "graph_text/read.h"
 #include "op_case.h"
 
@@ -263,6 +264,19 @@ TEST(dequantizing_takes_the_zero_point_off) {
     gives(13, "init %x : i32[2] = {-2147483648, 7}\ninit %s : f32[] = {1}\ninit %z : i32[] = {1}",
           "%y = DequantizeLinear(%x, %s, %z)", "f32[2] = {-2147483649, 6}");
     refuses(13, x, "%y = DequantizeLinear(%x, %s, %i)", TMK_TYPE, "zero point");
+}
+
+TEST(zero_points_of_all_types_are_taken_off) {
+    static const char *const texts[] = {"i8", "u8", "i16", "u16", "i32", "i4", "u4", "i2", "u2"};
+    for (size_t i = 0; i < TMK_COUNT(texts); i++) {
+        char x[256];
+        snprintf(x, sizeof x,
+                 "init %%x : %s[2,2] = {0, 1, 1, 0}\ninit %%z : %s[1,2] = {1, 0}\n"
+                 "init %%s : f32[1,2] = {2, 4}",
+                 texts[i], texts[i]);
+        gives(25, x, "%y = DequantizeLinear(%x, %s, %z) {axis=0, block_size=2}",
+              "f32[2,2] = {-2, 4, 0, 0}");
+    }
 }
 
 TEST(dynamic_quantization_keeps_zero_in_range) {
