@@ -8,7 +8,7 @@
 #include "graph/graph.h"
 #include "traits/traits.h"
 
-enum { TMK_MAX_INPUTS = 512, TMK_MAX_OUTPUTS = 512 }; /* of one node; more is refused */
+enum { TMK_MAX_INPUTS = 2048, TMK_MAX_OUTPUTS = 2048 }; /* of one node; more is refused */
 enum { TMK_VARIADIC = INT32_MAX };
 
 /* What the memory and the running of a row need. Traits of the operator that hold for all of its

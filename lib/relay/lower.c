@@ -235,7 +235,8 @@ static enum tmk_status lower_unknown(struct tmk_relay_lowering *l,
         n_out = expr->type->n;
     if (n_out < 1 || n_out > TMK_MAX_OUTPUTS)
         return tmk_fail(l->diag, TMK_UNSUPPORTED, "%s has %u results", op, n_out);
-    const char *names[TMK_MAX_OUTPUTS];
+    const char **names = tmk_arena_array(&l->scratch, n_out, sizeof *names);
+    TMK_TRY_ALLOC(names, l->diag);
     TMK_TRY(tmk_rl_result_names(l, name, tuple, n_out, names));
     struct tmk_node *node = NULL;
     const char *label = tmk_rl_text(l, "%s %s", op, name);
@@ -333,7 +334,8 @@ static enum tmk_status lower_if(struct tmk_relay_lowering *l, struct tmk_relay_f
     if (n != branches[1]->n_outputs || n < 1 || n > TMK_MAX_OUTPUTS)
         return tmk_fail(l->diag, TMK_GRAPH, "the branches have %u and %u results", n,
                         branches[1]->n_outputs);
-    const char *names[TMK_MAX_OUTPUTS];
+    const char **names = tmk_arena_array(&l->scratch, n, sizeof *names);
+    TMK_TRY_ALLOC(names, l->diag);
     TMK_TRY(tmk_rl_result_names(l, name, n > 1, n, names));
     struct tmk_node *node = NULL;
     TMK_TRY(tmk_graph_add_node(

@@ -35,23 +35,25 @@ struct tmk_constants {
 static bool compute_constant(const struct tmk_value *value, int depth, struct tmk_tensor *out) {
     const struct tmk_tensor *held = tmk_value_constant(value);
     const struct tmk_node *node = value->producer;
-    struct tmk_tensor operands[TMK_MAX_INPUTS] = {{0}};
-    const struct tmk_tensor *in[TMK_MAX_INPUTS] = {NULL};
     if (held) {
         tmk_tensor_share(out, held);
         return true;
     }
-    if (!node || depth == DEEPEST || node->n_outputs != 1 || node->n_inputs > TMK_MAX_INPUTS ||
-        !node->row || (node->row->flags & TMK_OP_IMPURE))
+    if (!node || depth == DEEPEST || node->n_outputs != 1 || !node->row ||
+        (node->row->flags & TMK_OP_IMPURE))
         return false;
-    bool known = true;
+    struct tmk_tensor *operands = calloc(node->n_inputs + 1, sizeof *operands);
+    const struct tmk_tensor **in = calloc(node->n_inputs + 1, sizeof *in);
+    bool known = operands && in;
     for (uint32_t i = 0; known && i < node->n_inputs; i++) {
         known = !node->inputs[i] || compute_constant(node->inputs[i], depth + 1, &operands[i]);
         in[i] = node->inputs[i] ? &operands[i] : NULL;
     }
     known = known && tmk_op_run(node, in, out, NULL) == TMK_OK;
-    for (uint32_t i = 0; i < node->n_inputs; i++)
+    for (uint32_t i = 0; operands && i < node->n_inputs; i++)
         tmk_tensor_finish(&operands[i]);
+    free(in);
+    free(operands);
     return known;
 }
 

@@ -319,10 +319,11 @@ def test_recursive_functions_and_deep_branches_are_refused(here):
 
 def test_long_models_are_processed(here):
     """With a small stack: what calls itself once a node would need more."""
-    steps, name = 10000, "n" * 10000000
+    steps, name, parts = 10000, "n" * 10000000, [f"p{i}" for i in range(2048)]
     chain = [onnx.node("Neg", [f"v{i}" if i else "x"], [f"v{i + 1}"], "same") for i in range(steps)]
     models = {"chain": ([*chain, onnx.node("Neg", [f"v{steps}"], ["y"])], []),
               "wide": ([*(onnx.node("Neg", ["x"], [f"w{i}"]) for i in range(steps)), onnx.node("Neg", ["x"], ["y"])], []),
+              "operands": ([onnx.node("Concat", ["x"] * 2048, ["c"], axis=0), onnx.node("Split", ["c"], parts), onnx.node("Sum", parts, ["y"])], []),
               "name": ([onnx.node("Neg", ["x"], [name], name), onnx.node("Neg", [name], ["y"])], []),
               "weights": ([onnx.node("Neg", ["x"], ["y"])], [onnx.tensor(f"w{i}", [1], [i]) for i in range(MANY)])}
     (here / "x.bin").write_bytes(bytes(4))

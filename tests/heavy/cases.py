@@ -28,7 +28,7 @@ def write(folder, name, model, calibrate, check):
             path = target / kind / f"test_data_set_{i}"
             path.mkdir(parents=True)
             for k, key in enumerate(inputs_of(proto)):
-                array = np.ascontiguousarray(feed[key])
+                array = np.asarray(feed[key], order="C")
                 (path / f"input_{k}.pb").write_bytes(numpy_helper.from_array(array, key).SerializeToString())
     onnx.save(proto, target / "unfinished")
     (target / "unfinished").rename(target / "model.onnx")
