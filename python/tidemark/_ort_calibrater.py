@@ -448,10 +448,10 @@ def calibrater_class() -> Any:
             return low, high
 
         def _histogram_of(self, tensor: Tensor, dtype: Any) -> tuple[np.ndarray, np.ndarray]:
-            """As ONNX Runtime lays it out: zero is in the middle."""
+            """As ONNX Runtime lays it out: zero is in the middle. Sums are rounded, not parts of elements, of which most would be 0."""
             far = max(abs(tensor.min or 0.0), abs(tensor.max or 0.0))
             counts, edges = tensor.histogram(self._options.get("num_bins", _BINS[self.calibrate_method.name]), (-far, far))
-            return np.rint(counts).astype(np.int64), edges.astype(dtype)
+            return np.diff(np.rint(np.cumsum(counts)), prepend=0).astype(np.int64), edges.astype(dtype)
 
         def _merge(self, more: dict[str, Any]) -> None:
             """With the ranges of data that were computed before."""
