@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "ops/elementwise.h"
+#include "ops/float8.h"
 #include "ops/kernel.h"
 
 static inline int64_t clamp_integer(int64_t v, int64_t low, int64_t high) {
@@ -78,8 +79,10 @@ static enum tmk_dtype source_type(enum tmk_dtype from) {
 
 static enum tmk_status infer_to(struct tmk_infer *infer, enum tmk_dtype to) {
     enum tmk_dtype from = infer->in[0]->dtype, target = runtime_type(to);
+    const bool floats = (tmk_float8_is_read(from) && target == TMK_FLOAT32) ||
+                        (from == TMK_FLOAT32 && tmk_float8_is_written(target));
     if ((unsigned)from >= TMK_DTYPES || (unsigned)target >= TMK_DTYPES ||
-        !casts[source_type(from)][target])
+        (!floats && !casts[source_type(from)][target]))
         return tmk_fail(infer->diag, TMK_UNSUPPORTED, "a cast from %s to %s is not supported",
                         tmk_dtype_name(from), tmk_dtype_name(to));
     return tmk_infer_set(infer, 0, target, &infer->in[0]->shape);
@@ -88,8 +91,18 @@ static enum tmk_status infer_to(struct tmk_infer *infer, enum tmk_dtype to) {
 static enum tmk_status run_to(struct tmk_run *run) {
     const struct tmk_tensor *x = run->in[0];
     struct tmk_tensor *y = tmk_run_out(run, 0);
-    if (y)
-        casts[source_type(x->dtype)][y->dtype](tmk_tensor_count(x), x->data, y->data);
+    const size_t n = tmk_tensor_count(x);
+    if (!y)
+        return TMK_OK;
+    if (tmk_float8_is_read(x->dtype))
+        for (size_t i = 0; i < n; i++)
+            ((float *)y->data)[i] = tmk_float8_value(x->dtype, ((const uint8_t *)x->data)[i]);
+    else if (tmk_float8_is_written(y->dtype))
+        for (size_t i = 0; i < n; i++)
+            ((uint8_t *)y->data)[i] = tmk_float8_code(y->dtype, ((const float *)x->data)[i],
+                                                      tmk_node_int(run->node, "saturate", 1) != 0);
+    else
+        casts[source_type(x->dtype)][y->dtype](n, x->data, y->data);
     return TMK_OK;
 }
 

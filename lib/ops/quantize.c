@@ -8,6 +8,7 @@
 #include "ops/contrib.h"
 #include "ops/contrib_project.h"
 #include "ops/elementwise.h"
+#include "ops/float8.h"
 #include "ops/matmul.h"
 #include "ops/ops.h"
 #include "ops/quantized.h"
@@ -158,12 +159,57 @@ DEQUANTIZE(INT16, int16_t, int32_t)
 DEQUANTIZE(UINT16, uint16_t, int32_t)
 DEQUANTIZE(INT32, int32_t, int64_t)
 
+/* Of floats, whose zero point is 0. */
+#define QUANTIZE_FLOAT(name, type, saturate)                                                       \
+    static void name##_##type(size_t n, const void *px, const float *scale, const int32_t *zero,   \
+                              bool vary, void *py) {                                               \
+        (void)zero;                                                                                \
+        for (size_t i = 0; i < n; i++) {                                                           \
+            const float x = ((const float *)px)[i] / scale[vary ? i : 0];                          \
+            ((uint8_t *)py)[i] = tmk_float8_code(TMK_##type, x, saturate);                         \
+        }                                                                                          \
+    }
+#define DEQUANTIZE_FLOAT(type)                                                                     \
+    static void dequantize_##type(size_t n, const void *px, const float *scale,                    \
+                                  const int32_t *zero, bool vary, void *py) {                      \
+        (void)zero;                                                                                \
+        for (size_t i = 0; i < n; i++) {                                                           \
+            const float x = tmk_float8_value(TMK_##type, ((const uint8_t *)px)[i]);                \
+            ((float *)py)[i] = x * scale[vary ? i : 0];                                            \
+        }                                                                                          \
+    }
+#define FLOAT8_ROWS(type)                                                                          \
+    QUANTIZE_FLOAT(quantize, type, true)                                                           \
+    QUANTIZE_FLOAT(quantize_beyond, type, false)                                                   \
+    DEQUANTIZE_FLOAT(type)
+FLOAT8_ROWS(FLOAT8E4M3FN)
+FLOAT8_ROWS(FLOAT8E4M3FNUZ)
+FLOAT8_ROWS(FLOAT8E5M2)
+FLOAT8_ROWS(FLOAT8E5M2FNUZ)
+DEQUANTIZE_FLOAT(FLOAT4E2M1)
+
+static const quant_row to_float8[][2] = {
+    [TMK_FLOAT8E4M3FN] = {quantize_beyond_FLOAT8E4M3FN, quantize_FLOAT8E4M3FN},
+    [TMK_FLOAT8E4M3FNUZ] = {quantize_beyond_FLOAT8E4M3FNUZ, quantize_FLOAT8E4M3FNUZ},
+    [TMK_FLOAT8E5M2] = {quantize_beyond_FLOAT8E5M2, quantize_FLOAT8E5M2},
+    [TMK_FLOAT8E5M2FNUZ] = {quantize_beyond_FLOAT8E5M2FNUZ, quantize_FLOAT8E5M2FNUZ},
+};
+
 static const quant_row dequantize[TMK_DTYPES] = {
-    [TMK_INT8] = dequantize_INT8,   [TMK_UINT8] = dequantize_UINT8,
-    [TMK_INT16] = dequantize_INT16, [TMK_UINT16] = dequantize_UINT16,
-    [TMK_INT4] = dequantize_INT8,   [TMK_UINT4] = dequantize_UINT8,
-    [TMK_INT2] = dequantize_INT8,   [TMK_UINT2] = dequantize_UINT8,
+    [TMK_INT8] = dequantize_INT8,
+    [TMK_UINT8] = dequantize_UINT8,
+    [TMK_INT16] = dequantize_INT16,
+    [TMK_UINT16] = dequantize_UINT16,
+    [TMK_INT4] = dequantize_INT8,
+    [TMK_UINT4] = dequantize_UINT8,
+    [TMK_INT2] = dequantize_INT8,
+    [TMK_UINT2] = dequantize_UINT8,
     [TMK_INT32] = dequantize_INT32,
+    [TMK_FLOAT8E4M3FN] = dequantize_FLOAT8E4M3FN,
+    [TMK_FLOAT8E4M3FNUZ] = dequantize_FLOAT8E4M3FNUZ,
+    [TMK_FLOAT8E5M2] = dequantize_FLOAT8E5M2,
+    [TMK_FLOAT8E5M2FNUZ] = dequantize_FLOAT8E5M2FNUZ,
+    [TMK_FLOAT4E2M1] = dequantize_FLOAT4E2M1,
 };
 
 /* Zero points as int32, zeros where there are none; scales as float (operator sets 19 and later
@@ -225,7 +271,8 @@ static enum tmk_status quantized_type(const struct tmk_infer *infer, enum tmk_dt
     if (zero && asked && (enum tmk_dtype)asked != zero->dtype)
         return tmk_fail(infer->diag, TMK_TYPE, "output_dtype is %s, but the zero point is %s",
                         tmk_dtype_name((enum tmk_dtype)asked), tmk_dtype_name(zero->dtype));
-    if ((unsigned)type >= TMK_DTYPES || !from_float[type])
+    const bool to_float = infer->in[0]->dtype == TMK_FLOAT32 && tmk_float8_is_written(type);
+    if ((unsigned)type >= TMK_DTYPES || (!from_float[type] && !to_float))
         return tmk_fail(infer->diag, TMK_UNSUPPORTED, "quantizing to %s is not supported",
                         tmk_dtype_name(type));
     *out = type;
@@ -257,6 +304,8 @@ static enum tmk_status infer_quantize(struct tmk_infer *infer) {
 
 static enum tmk_status run_quantize(struct tmk_run *run) {
     const struct tmk_tensor *y = tmk_run_out(run, 0);
+    if (tmk_float8_is_written(y->dtype))
+        return run_rows(run, to_float8[y->dtype][tmk_node_int(run->node, "saturate", 1) != 0]);
     return run_rows(run,
                     run->in[0]->dtype == TMK_FLOAT32 ? from_float[y->dtype] : from_int[y->dtype]);
 }

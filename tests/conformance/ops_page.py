@@ -30,7 +30,9 @@ count of the others.
 | float16, bfloat16, double | converted to float32 when a model is read |
 | integers of 4 bits | moved (Reshape, Transpose, Gather, ...); made by QuantizeLinear; read by DequantizeLinear and Cast |
 | integers of 2 bits | moved; read by DequantizeLinear and Cast |
-| float8, float4 | moved only |
+| float8 | moved; made by QuantizeLinear and Cast; read by DequantizeLinear and Cast |
+| float4 | moved; read by DequantizeLinear and Cast |
+| float8_e8m0 | moved only |
 | strings | not supported: classes that are strings, in a classifier of `ai.onnx.ml`, are refused |
 | maps | not supported; what ZipMap would make maps of stays the tensor of scores, [samples, classes], which `profile` observes before it |
 | sequences of tensors, optional tensors and sequences | accepted by the operators with the flag `takes-any`; ranges are kept of the tensors that are put in and taken out, not of the sequence |

@@ -235,7 +235,7 @@ TEST(quantizing_rounds_to_even_and_saturates) {
           "i16[7] = {0, 0, 2, 2, 500, -500, -32768}");
     refuses(10, x, "%y = QuantizeLinear(%x, %two)", TMK_SHAPE, "scalar");
     refuses(21, x, "%y = QuantizeLinear(%x, %s, %z) {output_dtype=3}", TMK_TYPE, "int8");
-    refuses(21, x, "%y = QuantizeLinear(%x, %s) {output_dtype=17}", TMK_UNSUPPORTED, "float8");
+    refuses(21, x, "%y = QuantizeLinear(%x, %s) {output_dtype=23}", TMK_UNSUPPORTED, "float4");
 }
 
 TEST(scales_lie_along_an_axis_or_in_blocks) {
@@ -277,6 +277,49 @@ TEST(zero_points_of_all_types_are_taken_off) {
         gives(25, x, "%y = DequantizeLinear(%x, %s, %z) {axis=0, block_size=2}",
               "f32[2,2] = {-2, 4, 0, 0}");
     }
+}
+
+TEST(floats_of_8_bits_are_read_and_written) {
+    static const struct {
+        const char *type, *codes, *numbers, *saturated, *beyond;
+    } rows[] = {
+        {"f8e4m3fn", "{0x0, 0x80, 0x1, 0x38, 0x7e, 0xfe, 0x7f}",
+         "{0, -0, 0.001953125, 1, 448, -448, nan}",
+         "{0x0, 0x80, 0x38, 0xb9, 0x7e, 0x7e, 0xfe, 0x7f}",
+         "{0x0, 0x80, 0x38, 0xb9, 0x7e, 0x7f, 0xff, 0x7f}"},
+        {"f8e4m3fnuz", "{0x0, 0x80, 0x1, 0x40, 0x7f, 0xff, 0x7e}",
+         "{0, nan, 0.0009765625, 1, 240, -240, 224}",
+         "{0x0, 0x0, 0x40, 0xc1, 0x7f, 0x7f, 0x80, 0x80}",
+         "{0x0, 0x0, 0x40, 0xc1, 0x80, 0x80, 0x80, 0x80}"},
+        {"f8e5m2", "{0x0, 0x80, 0x1, 0x3c, 0x7b, 0xfc, 0x7e}",
+         "{0, -0, 0.0000152587890625, 1, 57344, -inf, nan}",
+         "{0x0, 0x80, 0x3c, 0xbc, 0x5f, 0x7b, 0xfb, 0x7f}",
+         "{0x0, 0x80, 0x3c, 0xbc, 0x5f, 0x7c, 0xfc, 0x7f}"},
+        {"f8e5m2fnuz", "{0x0, 0x80, 0x1, 0x40, 0x7f, 0xff, 0x7e}",
+         "{0, nan, 0.00000762939453125, 1, 57344, -57344, 49152}",
+         "{0x0, 0x0, 0x40, 0xc0, 0x63, 0x7f, 0x80, 0x80}",
+         "{0x0, 0x0, 0x40, 0xc0, 0x63, 0x80, 0x80, 0x80}"},
+    };
+    for (size_t i = 0; i < TMK_COUNT(rows); i++) {
+        char x[512], y[256], op[128];
+        snprintf(x, sizeof x,
+                 "init %%c : %s[7] = %s\ninit %%z : %s[] = {0x0}\ninit %%s : f32[] = {1}\n"
+                 "init %%x : f32[8] = {0, -0, 1.03, -1.07, 450, 100000, -inf, nan}",
+                 rows[i].type, rows[i].codes, rows[i].type);
+        snprintf(y, sizeof y, "f32[7] = %s", rows[i].numbers);
+        gives(19, x, "%y = DequantizeLinear(%c, %s, %z)", y);
+        gives(19, x, "%y = Cast(%c) {to=1}", y);
+        for (int saturate = 0; saturate < 2; saturate++) {
+            snprintf(y, sizeof y, "%s[8] = %s", rows[i].type,
+                     saturate ? rows[i].saturated : rows[i].beyond);
+            snprintf(op, sizeof op, "%%y = CastLike(%%x, %%z) {saturate=%d}", saturate);
+            gives(19, x, op, y);
+            snprintf(op, sizeof op, "%%y = QuantizeLinear(%%x, %%s, %%z) {saturate=%d}", saturate);
+            gives(19, x, op, y);
+        }
+    }
+    gives(23, "init %x : f4e2m1[4] = {0x1, 0x3, 0x7, 0xf}\ninit %s : f32[] = {2}",
+          "%y = DequantizeLinear(%x, %s)", "f32[4] = {1, 3, 12, -12}");
 }
 
 TEST(dynamic_quantization_keeps_zero_in_range) {
