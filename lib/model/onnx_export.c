@@ -176,6 +176,8 @@ static enum tmk_status write_info(struct tmk_onnx_writer *w, const struct tmk_va
     TMK_TRY_ALLOC(pb, w->diag);
     pb->name = borrow_text(name);
     *out = pb;
+    if (value->kind == TMK_VALUE_RESULT && tmk_node_is(value->producer, "ai.onnx.ml", "ZipMap"))
+        return tmk_onnx_write_maps(w, value->producer, &pb->type);
     return tmk_onnx_write_type(w, &value->type, &pb->type);
 }
 

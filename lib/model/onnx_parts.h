@@ -111,6 +111,8 @@ TMK_NODISCARD enum tmk_status tmk_onnx_write_tensor(struct tmk_onnx_writer *w,
 /* NULL where nothing is known. */
 TMK_NODISCARD enum tmk_status tmk_onnx_write_type(struct tmk_onnx_writer *w,
                                                   const struct tmk_type *type, TmkPb__Type **out);
+TMK_NODISCARD enum tmk_status tmk_onnx_write_maps(struct tmk_onnx_writer *w,
+                                                  const struct tmk_node *node, TmkPb__Type **out);
 /* All kinds but graphs. */
 TMK_NODISCARD enum tmk_status
 tmk_onnx_write_attr(struct tmk_onnx_writer *w, const struct tmk_attr *attr, TmkPb__Attribute *out);

@@ -108,6 +108,21 @@ enum tmk_status tmk_onnx_write_type(struct tmk_onnx_writer *w, const struct tmk_
     return TMK_OK;
 }
 
+/* Of what ZipMap makes, which is held as a tensor: a sequence of maps from classes to numbers. */
+enum tmk_status tmk_onnx_write_maps(struct tmk_onnx_writer *w, const struct tmk_node *node,
+                                    TmkPb__Type **out) {
+    const struct tmk_type number = {.dtype = TMK_FLOAT32, .has_shape = true};
+    TmkPb__Type *pb = tmk_onnx_make(w, &tmk_pb__type__descriptor);
+    TmkPb__MapType *map = tmk_onnx_make(w, &tmk_pb__map_type__descriptor);
+    TMK_TRY_ALLOC(pb && map, w->diag);
+    map->has_key_type = true;
+    map->key_type = tmk_node_attr(node, "classlabels_strings") ? TMK_STRING : TMK_INT64;
+    TMK_TRY(tmk_onnx_write_type(w, &number, &map->value_type));
+    pb->map_type = map;
+    *out = pb;
+    return wrap_type(w, true, out);
+}
+
 static enum tmk_status write_tensors(struct tmk_onnx_writer *w, const struct tmk_attr *attr,
                                      TmkPb__Attribute *out) {
     out->tensors = tmk_arena_array(&w->arena, attr->n, sizeof *out->tensors);

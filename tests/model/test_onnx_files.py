@@ -262,6 +262,21 @@ def test_sequences_and_optionals_pass():
         assert not got[1] and len(got[2]) == 2
 
 
+def test_maps_keep_their_type():
+    """Which are held as tensors of scores; a file that calls them tensors does not load."""
+    for kind, labels in ((TensorProto.INT64, {"classlabels_int64s": [3, 4]}), (TensorProto.STRING, {"classlabels_strings": ["a", "b"]})):
+        maps = helper.make_sequence_type_proto(helper.make_map_type_proto(kind, helper.make_tensor_type_proto(FLOAT, [])))
+        model = make_model([helper.make_node("Slice", ["x", "zero", "two", "one"], ["s"]),
+                            helper.make_node("ZipMap", ["s"], ["y"], domain="ai.onnx.ml", **labels)], [value("x")],
+                           [helper.make_value_info("y", maps)], initializers=[numpy_helper.from_array(np.array([number]), name) for number, name in
+                                                                              ((0, "zero"), (2, "two"), (1, "one"))])
+        model.opset_import.add(domain="ai.onnx.ml", version=3)
+        with Folder() as folder:
+            assert not folder.convert(model)
+            assert onnx.load(str(folder.copy)).graph.output[0].type == maps
+            assert len(run(folder.copy, {"x": X})[0]) == len(X)
+
+
 def test_non_tensor_types_are_refused_by_name():
     def with_type(**fields):
         model = make_model([helper.make_node("Foo", ["x"], ["y"], domain="d")], [value("x")], [])
