@@ -70,6 +70,11 @@ static enum tmk_status fail_nothing(const struct tmk_encodings *given,
                             "none of %u encodings could be written; nothing was (p%u '%s': %s)",
                             given->n_items, given->items[i].id, given->items[i].name,
                             counts->why[i]);
+    if (!given->n_items)
+        return tmk_fail(diag, TMK_NOTFOUND,
+                        "there are no encodings to write: all %u values stay float "
+                        "(`tidemark calibrate --list` gives the reasons)",
+                        given->n_left);
     return tmk_fail(diag, TMK_NOTFOUND, "none of %u encodings could be written; nothing was",
                     given->n_items);
 }

@@ -95,6 +95,8 @@ def test_export_of_nothing_fails(path):
     tidemark("export", path / "enc.json", "--to", "litert", "--names", path / "map.json", "-o", path / "out", "--quiet").refuses(
         ANSWER_NO, "nothing was")
     assert "out" not in files(path)
+    encodings_of(path / "none.json", json.loads((path / "p.json").read_text()), encodings=[], left=[])
+    tidemark("export", path / "none.json", "--to", "csv", "-o", path / "none.csv").refuses(ANSWER_NO, "no encodings", "stay float", "--list")
 
 
 def test_model_of_other_encodings_is_refused(path):
