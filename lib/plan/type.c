@@ -307,8 +307,10 @@ static enum tmk_status check_input(const struct tmk_value *input, const struct t
                         tmk_dtype_name(type->dtype), tmk_dtype_name(given->dtype));
     if (!type->has_shape || given->kind != TMK_TYPE_TENSOR)
         return TMK_OK;
-    bool fits = type->shape.rank == given->shape.rank;
-    for (int32_t i = 0; fits && i < given->shape.rank; i++)
+    /* as ONNX Runtime: for a number, an array that holds one */
+    bool fits = type->shape.rank == given->shape.rank ||
+                (type->shape.rank == 0 && tmk_tensor_count(given) == 1);
+    for (int32_t i = 0; fits && i < type->shape.rank; i++)
         fits = type->shape.dim[i] < 0 || type->shape.dim[i] == given->shape.dim[i];
     if (fits)
         return TMK_OK;

@@ -202,6 +202,17 @@ TEST(data_that_does_not_fit_the_input_is_refused) {
     drop_plan(&f);
 }
 
+TEST(a_number_may_come_as_an_array_of_one) {
+    struct fixture f;
+    static const char *const text = "graph \"g\" opset 17 {\n input %x : f32[] \"t\"\n"
+                                    " %a = Exp(%x)\n output %a\n}";
+    assert_int_equal(make_plan(&f, text, &(struct tmk_shape){1, {1}}), TMK_OK);
+    assert_int_equal(planned(&f, "a")->shape.rank, 1);
+    drop_plan(&f);
+    assert_int_equal(make_plan(&f, text, &(struct tmk_shape){1, {2}}), TMK_SHAPE);
+    drop_plan(&f);
+}
+
 TEST(an_error_names_its_node) {
     struct fixture f;
     assert_int_equal(make_plan(&f,
