@@ -163,6 +163,7 @@ static void tie_node(const struct tie *t, uint32_t node) {
     else if (class == TMK_OP_SUM && on[TMK_RULE_ADDS] && is_residual_add(t, node))
         tie_all(t, node, TMK_RULE_ADDS, false);
     else if ((softmax || class == TMK_OP_UNIT_RANGE) && y != TMK_NET_NONE && can_be_tied(t, y) &&
+             tmk_pick_of_input(t->selection, node, 0) != TMK_NET_NONE && /* else it is float */
              on[softmax ? TMK_RULE_SOFTMAX : TMK_RULE_SIGMOID] &&
              !t->selection->picks[y].terms.has_range)
         t->out->unit[y] = tmk_built_in_name(softmax ? TMK_RULE_SOFTMAX : TMK_RULE_SIGMOID);

@@ -140,6 +140,17 @@ def test_only_products_and_what_moves_between_them_are_quantized_by_default(path
     tidemark("calibrate", digits(), "-o", path / "e.json", "--sensitive=no").refuses(WRONG_CALL, "float, quantize, uint16 or int16")
 
 
+def test_a_float_softmax_has_the_range_that_was_seen(path):
+    nodes = [onnx.node("Softmax", ["x"], ["s"], "soft", axis=1), onnx.node("MatMul", ["s", "w"], ["y"], "dense")]
+    weights = onnx.tensor("w", [64, 8], [i % 7 - 3 for i in range(512)])
+    (path / "m.onnx").write_bytes(onnx.model(nodes, [onnx.value("x", ["N", 64])], [onnx.value("y", ["N", 8])], [weights]))
+    (path / "x.npy").write_bytes(npy_bytes([4, 64], [i % 5 / 5 for i in range(256)]))
+    profile = profile_of(path / "m.onnx", path / "x.npy")
+    assert Encodings(profile, path)["s"]["high"] == [1]
+    for sensitive, config in (("float", {}), ("quantize", {"rules": [{"match": {"op": "Softmax"}, "quantize": False}]})):
+        assert Encodings(profile, path, f"--sensitive={sensitive}", config=config)["s"]["high"][0] < 0.05, sensitive
+
+
 def test_rules_are_applied_and_named(path):
     enc = by_default(path)
     for before, behind in (("norm1_out", "relu1_out"), ("dense1_out", "relu3_out")):
