@@ -39,7 +39,7 @@ struct tmk_qdq {
     struct tmk_arena arena;
     struct tmk_ptrmap by_value;  /* struct tmk_qdq_mark */
     struct tmk_ptrmap enlarged;  /* weight value -> struct tmk_qdq_scales */
-    struct tmk_ptrmap derived;   /* initializer -> struct tmk_encoding in the place of its own */
+    struct tmk_ptrmap derived;   /* value -> struct tmk_encoding in the place of its own */
     struct tmk_ptrmap folded;    /* encoding -> that of the constant whose codes are its codes */
     struct tmk_ptrmap reported;  /* encodings: placed (the struct tmk_qdq), or reported */
     struct tmk_qdq_mark **marks; /* in the order in which they were made */
@@ -67,6 +67,8 @@ bool tmk_qdq_knows(const struct tmk_node *node);
 bool tmk_qdq_moves(const struct tmk_node *node);
 /* NULL: the value is not to be quantized. */
 struct tmk_qdq_mark *tmk_qdq_marked(const struct tmk_qdq *q, const struct tmk_value *value);
+/* Does a DequantizeLinear of the model compute it? Then the codes that it reads stay. */
+bool tmk_qdq_has_codes(const struct tmk_qdq *q, const struct tmk_value *value);
 /* Of a value as this reader sees it; NULL: as most do. NULL: it stays float for it. */
 const struct tmk_encoding *tmk_qdq_encoding(const struct tmk_qdq *q,
                                             const struct tmk_qdq_mark *mark,

@@ -15,6 +15,7 @@
 #include "calib/grid.h"
 #include "export/qdq.h"
 #include "graph/rewrite.h"
+#include "ops/quantized.h"
 
 typedef enum tmk_status mark_fn(struct tmk_qdq *q, struct tmk_node *node);
 
@@ -461,8 +462,44 @@ bool tmk_qdq_moves(const struct tmk_node *node) {
     return fn == mark_moving || fn == mark_clipping || fn == mark_gather || fn == mark_where;
 }
 
+/* What DequantizeLinear computes has codes already, which stand in the place of its own encoding:
+ * as in ONNX Runtime no pair is placed there (qdq_place.c). Weights have become initializers. */
+static enum tmk_status take_codes_of(struct tmk_qdq *q, const struct tmk_node *node) {
+    struct tmk_value *value = node->outputs[0];
+    const struct tmk_tensor *scale = tmk_value_constant(node->inputs[1]),
+                            *zero = node->n_inputs > 2 && node->inputs[2]
+                                        ? tmk_value_constant(node->inputs[2])
+                                        : NULL;
+    if (!can_be_quantized(q, value) || !scale || scale->dtype != TMK_FLOAT32 ||
+        tmk_tensor_count(scale) != 1 || !zero || !tmk_is_quantized(zero->dtype))
+        return TMK_OK;
+    struct tmk_encoding *made = tmk_arena_alloc(q->graph->arena, sizeof *made);
+    float *step = tmk_arena_alloc(q->graph->arena, sizeof *step);
+    int32_t *offset = tmk_arena_alloc(q->graph->arena, sizeof *offset);
+    if (!made || !step || !offset)
+        return tmk_nomem(q->diag);
+    *step = *(const float *)scale->data;
+    *offset = tmk_quantized_at(zero, 0);
+    *made = (struct tmk_encoding){.id = (uint32_t)value->profile_id,
+                                  .fingerprint = value->fingerprint,
+                                  .name = value->name,
+                                  .dtype = zero->dtype,
+                                  .axis = -1,
+                                  .n = 1,
+                                  .scale = step,
+                                  .zero_point = offset};
+    return tmk_ptrmap_put(&q->derived, value, made) ? TMK_OK : tmk_nomem(q->diag);
+}
+
+bool tmk_qdq_has_codes(const struct tmk_qdq *q, const struct tmk_value *value) {
+    return value->kind == TMK_VALUE_RESULT && tmk_ptrmap_get(&q->derived, value);
+}
+
 enum tmk_status tmk_qdq_mark_all(struct tmk_qdq *q) {
     struct tmk_node *next = NULL;
+    for (const struct tmk_node *node = q->graph->first; node; node = node->next)
+        if (strcmp(node->op, "DequantizeLinear") == 0)
+            TMK_TRY(take_codes_of(q, node));
     for (struct tmk_node *node = q->graph->first; node; node = next) {
         next = node->next;
         mark_fn *fn = find_operator(node);

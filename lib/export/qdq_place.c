@@ -512,7 +512,8 @@ enum tmk_status tmk_qdq_place_all(struct tmk_qdq *q) {
     /* A provider's mark stands before those that share its scale. */
     for (uint32_t i = 0; i < q->n_marks; i++) {
         struct tmk_qdq_mark *mark = q->marks[i];
-        if (mark->value && !mark->is_bias && !mark->placed && !is_constant(mark))
+        if (mark->value && !mark->is_bias && !mark->placed && !is_constant(mark) &&
+            !tmk_qdq_has_codes(q, mark->value))
             TMK_TRY(place_computed(q, mark));
     }
     for (uint32_t i = 0; i < q->n_marks; i++)

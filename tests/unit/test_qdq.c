@@ -140,6 +140,27 @@ static const struct tmk_quantized_value *entry(const struct qdq_case *c, const c
 
 static const float w_scales[] = {0.0078125f, 0.00390625f};
 
+TEST(what_a_model_dequantizes_keeps_its_codes) {
+    struct qdq_case c;
+    const float none = 1;
+    begin(&c, "graph \"g\" opset 17 {\n input %x : f32[2,2]\n init %s : f32[] = {0.25}\n"
+              " init %z : u8[] = {5}\n %q = QuantizeLinear(%x, %s, %z)\n"
+              " %d = DequantizeLinear(%q, %s, %z)\n init %w : f32[2,2] = {1, 0.5, -0.5, 0}\n"
+              " init %b : f32[2] = {1, -1}\n %y = Gemm(%d, %w, %b)\n output %y\n}");
+    encode_u8(&c, "x", 0.5f, 3);
+    encode_u8(&c, "d", 0.5f, 3);
+    encode_u8(&c, "y", 0.25f, 128);
+    encode(&c, "w", TMK_INT8, -1, 1, w_scales, 0);
+    encode(&c, "b", TMK_INT32, -1, 1, &none, 0);
+    must(quantize(&c));
+    assert_non_null(strstr(c.said, "d: it has codes already"));
+    assert_int_equal(count(&c, "QuantizeLinear"), 2); /* the model's, and that of y */
+    assert_string_equal(made(&c, "y_QuantizeLinear_Input")->producer->inputs[0]->name, "d");
+    const float *scale = made(&c, "b_quantized_scale")->data.data;
+    assert_float_equal(*scale, 0.25 * w_scales[0], 0); /* of the codes that Gemm reads */
+    end(&c);
+}
+
 TEST(a_convolution_gets_pairs_codes_and_an_int32_bias) {
     struct qdq_case c;
     const float none = 1;
