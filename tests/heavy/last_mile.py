@@ -61,12 +61,12 @@ def reshaped_constants(model):
 
 
 def constant_weights(model):
-    """Weights that nodes make of constants: ONNX Runtime takes them for activations."""
+    """Operands of products that nodes make of constants: ONNX Runtime takes them for activations."""
     made, varies = set(), {value.name for value in model.graph.input} - {tensor.name for tensor in model.graph.initializer}
     for node in model.graph.node:
         subgraphs = any(attribute.type in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS) for attribute in node.attribute)
         (varies if subgraphs or varies.intersection(node.input) else made).update(node.output)
-    found = {node.input[1] for node in model.graph.node if node.op_type in QUANTIZABLE} & made
+    found = {name for node in model.graph.node if node.op_type in QUANTIZABLE for name in node.input[:2]} & made
     for node in reversed(model.graph.node):
         if node.op_type in PASSING and found.intersection(node.output):
             found.update(made.intersection(node.input[:1]))
