@@ -220,8 +220,8 @@ struct tmk_memory_plan {
     uint64_t worker;     /* activations and scratch, each worker */
     uint64_t whole;      /* statistics of all strata together; 0 without strata */
     uint64_t per_sample; /* extremes of each sample, where they are kept */
-    uint64_t blocks;   /* of the graph, where they run one after the other; else 0. model and packed
-                          are of the largest then */
+    uint64_t blocks;   /* of the graph, where they run one after the other; else 0. packed is of the
+                          largest then, or of the one that is there at the moment */
     uint64_t together; /* batches that a block runs before the next block does */
     uint64_t kept;     /* what is kept between blocks, and the inputs, of that many batches */
     /* TMK_MEMORY_RUNNING, each worker: statistics of activations, and batches */

@@ -92,6 +92,9 @@ struct planning {
     uint64_t largest[LOOKED_AT];
     uint32_t n_largest;
     uint64_t written; /* what writing the profile takes; 0: no file of HDF5 */
+    uint64_t plans;   /* of m.program: plans, which are gone by then */
+    /* Of m.packed: what is there all the time, and, of a graph in blocks, its block at a moment. */
+    uint64_t packed, block[TMK_MEMORY_ENDING + 1];
 };
 
 /* Weights that steps read themselves, as they lie in the file or widened: pages of those that are
@@ -117,7 +120,7 @@ static enum tmk_status add_weights(const struct tmk_plan *plan, struct planning 
         }
         const uint64_t packed =
             step->accel ? tmk_accel_bytes(step->accel) - tmk_accel_code(step->accel) : 0;
-        p->m.packed += packed;
+        p->packed += packed;
         p->read[s] += packed;
     }
     free(seen);
@@ -148,17 +151,19 @@ static uint64_t activations_of(const struct planning *p) {
 static void add_up(struct planning *p) {
     struct tmk_memory_plan *m = &p->m;
     m->worker = activations_of(p) / m->threads;
-    const uint64_t gone = m->threads * m->worker + m->packed;
+    const uint64_t gone = m->threads * m->worker + p->packed + p->plans, *block = p->block;
     m->writing = p->written > gone ? p->written - gone : 0;
-    const uint64_t moments[] = {[TMK_MEMORY_RUNNING] = m->threads * (m->counting + m->read_ahead),
-                                [TMK_MEMORY_LEAVING] = m->threads * m->statistics,
-                                [TMK_MEMORY_ENDING] =
-                                    m->summed + m->constants + m->derived + m->writing};
+    const uint64_t moments[] = {
+        [TMK_MEMORY_RUNNING] =
+            block[TMK_MEMORY_RUNNING] + m->threads * (m->counting + m->read_ahead),
+        [TMK_MEMORY_LEAVING] = block[TMK_MEMORY_LEAVING] + m->threads * m->statistics,
+        [TMK_MEMORY_ENDING] = m->summed + m->constants + m->derived + m->writing};
     m->moment = TMK_MEMORY_RUNNING;
     for (int i = TMK_MEMORY_LEAVING; i <= TMK_MEMORY_ENDING; i++)
         if (moments[i] > moments[m->moment])
             m->moment = (enum tmk_memory_moment)i;
-    m->total = m->program + m->model + m->packed + m->whole + m->per_sample + m->kept +
+    m->packed = p->packed + block[m->moment];
+    m->total = m->program + m->model + p->packed + m->whole + m->per_sample + m->kept +
                m->threads * m->worker + moments[m->moment];
 }
 
@@ -209,19 +214,29 @@ static uint64_t per_sample_bytes(const struct tmk_memory_request *r, const struc
            parts;
 }
 
+static uint64_t bytes_of_block(const struct tmk_blocks *blocks, uint32_t block,
+                               const uint64_t *bytes) {
+    uint32_t first, end;
+    uint64_t sum = 0;
+    tmk_blocks_steps(blocks, block, &first, &end);
+    for (uint32_t s = first; s < end; s++)
+        sum += bytes[s];
+    return sum;
+}
+
 /* Three quarters of what is left of the limit are for weights, the rest for what is kept between
  * blocks; fewer workers where that is too little. Without a limit, eight blocks or so. */
 static enum tmk_status divide_graph(const struct tmk_plan *plan, uint64_t calls, uint64_t inputs,
                                     struct planning *p, struct tmk_diag *diag) {
     enum { BLOCKS = 8, KEPT = 1 << 30 };
     struct tmk_memory_plan *m = &p->m;
-    const uint64_t all = m->model + m->packed - p->held;
+    const uint64_t all = m->model + p->packed - p->held;
     struct tmk_blocks *blocks;
-    uint64_t left, largest = 0, each = 0;
+    uint64_t left, largest = 0, last, each = 0;
     m->model = 0;
+    p->packed = p->held;
     do {
         m->threads -= m->blocks > 0 && m->threads > 1; /* of the round before */
-        m->packed = p->held;
         m->kept = 0;
         add_up(p);
         left = !p->limit ? UINT64_MAX : p->limit > m->total ? p->limit - m->total : 0;
@@ -230,6 +245,7 @@ static enum tmk_status divide_graph(const struct tmk_plan *plan, uint64_t calls,
                                 &largest, diag));
         TMK_TRY(tmk_blocks_create(plan, p->cuts, &blocks, diag));
         each = tmk_blocks_kept(blocks) + inputs;
+        last = bytes_of_block(blocks, p->cuts->n - 1, p->read);
         tmk_blocks_destroy(&blocks);
         m->blocks = p->cuts->n;
     } while (m->threads > 1 && (left < largest || left - largest < each));
@@ -238,7 +254,8 @@ static enum tmk_status divide_graph(const struct tmk_plan *plan, uint64_t calls,
                                            : 0,
                    most = each ? kept / each : calls;
     m->together = most > calls ? calls : most ? most : 1;
-    m->packed += largest;
+    p->block[TMK_MEMORY_RUNNING] = largest;
+    p->block[TMK_MEMORY_LEAVING] = last;
     m->kept = m->together * each;
     return TMK_OK;
 }
@@ -255,15 +272,17 @@ static uint64_t running_bytes(const struct tmk_plan *plan) {
 static uint64_t plans_of(const struct tmk_memory_request *r, const struct planning *p,
                          uint64_t calls) {
     const uint64_t steps = r->options->data.generate.steps, most = TMK_IDLE_PLANS + p->m.threads;
-    return !steps ? p->shapes : calls && calls * (steps + 1) < most ? calls * (steps + 1) : most;
+    /* as many shapes as batches were looked at: others follow */
+    const uint64_t shapes = p->shapes == LOOKED_AT ? calls : p->shapes, all = shapes * (steps + 1);
+    return all && all < most ? all : most;
 }
 
-/* Of a plan beside the largest: its primitives; some of their code is shared. */
+/* Of a plan beside the largest: itself, and its primitives; some of their code is shared. */
 static uint64_t plan_bytes(const struct tmk_plan *plan) {
-    uint64_t bytes = 0;
+    uint64_t code = 0;
     for (uint32_t s = 0; s < plan->n_steps; s++)
-        bytes += plan->steps[s].accel ? tmk_accel_code(plan->steps[s].accel) : 0;
-    return bytes / 2;
+        code += plan->steps[s].accel ? tmk_accel_code(plan->steps[s].accel) : 0;
+    return code / 2 + plan->n_values * sizeof *plan->values + plan->n_steps * sizeof *plan->steps;
 }
 
 static uint64_t input_bytes(const struct tmk_batch *batch) {
@@ -307,9 +326,10 @@ static enum tmk_status measure_plan(const struct tmk_memory_request *r, const st
             plan->values[i].constant.data)
             p->held += tmk_tensor_bytes(&plan->values[i].constant);
     /* the plan and the opened data are part of it */
-    m->program = running_bytes(plan) + (plans_of(r, p, calls) - 1) * plan_bytes(plan) +
+    p->plans = plans_of(r, p, calls) * plan_bytes(plan);
+    m->program = running_bytes(plan) + p->plans - plan_bytes(plan) +
                  (resident > p->held + inputs ? resident - p->held - inputs : 0);
-    m->packed += p->held;
+    p->packed += p->held;
     p->activations = plan->arena_bytes + plan->scratch_bytes;
     const uint64_t own = (calls + m->threads - 1) / m->threads; /* of a worker */
     const uint64_t ahead = tmk_feed_steps(feed) == 1 && own < READ_AHEAD_A_WORKER
@@ -425,7 +445,8 @@ static enum tmk_status plan_once(const struct tmk_memory_request *r,
     struct tmk_feed *source = NULL;
     struct tmk_batch batch = {0};
     struct tmk_memory_plan *m = &p->m;
-    p->held = 0;
+    p->held = p->packed = 0;
+    memset(p->block, 0, sizeof p->block);
     *m = (struct tmk_memory_plan){0};
     TMK_TRY(tmk_feed_open_batched(r->graph, &options->data, r->threads, &options->notices, &source,
                                   m->batch_why, diag));
