@@ -93,6 +93,8 @@ struct planning {
     uint32_t n_largest;
     uint64_t written; /* what writing the profile takes; 0: no file of HDF5 */
     uint64_t plans;   /* of m.program: plans, which are gone by then */
+    uint64_t
+        program; /* the least m.program so far: what a plan leaves on the heap is none; 0: none */
     /* Of m.packed: what is there all the time, and, of a graph in blocks, its block at a moment. */
     uint64_t packed, block[TMK_MEMORY_ENDING + 1];
 };
@@ -330,6 +332,9 @@ static enum tmk_status measure_plan(const struct tmk_memory_request *r, const st
     m->program = running_bytes(plan) + p->plans - plan_bytes(plan) +
                  (resident > p->held + inputs ? resident - p->held - inputs : 0);
     p->packed += p->held;
+    if (p->program && m->program > p->program)
+        m->program = p->program;
+    p->program = m->program;
     p->activations = plan->arena_bytes + plan->scratch_bytes;
     const uint64_t own = (calls + m->threads - 1) / m->threads; /* of a worker */
     const uint64_t ahead = tmk_feed_steps(feed) == 1 && own < READ_AHEAD_A_WORKER
