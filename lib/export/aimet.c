@@ -4,10 +4,12 @@
  * Versions before 2.0.0 count codes from 0 whatever the type: real = (code + offset) * scale, so
  * that offset = -(zero point + 128) for int8 and -zero point for uint8. No reader notices a wrong
  * sign. 2.0.0 has ONNX's zero points. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/diag.h"
 #include "base/size.h"
+#include "export/aimet_fused.h"
 #include "export/rows.h"
 
 static double first_code(const struct tmk_encoding *e) {
@@ -224,34 +226,46 @@ static const char *why_no_quantizer(const struct tmk_export_job *job, const stru
     return NULL;
 }
 
-static const struct tmk_value *find_result(const struct tmk_graph *graph, uint32_t id,
-                                           uint32_t *hint) {
+static const struct tmk_value *find_value(const struct tmk_graph *graph, uint32_t id,
+                                          uint32_t *hint) {
     for (uint32_t i = 0; i < graph->n_values; i++) { /* IDs mostly ascend */
         const struct tmk_value *value = graph->values[(*hint + i) % graph->n_values];
         if (value->profile_id != (int64_t)id || !tmk_value_alive(value))
             continue;
         *hint = (*hint + i) % graph->n_values;
-        return value->kind == TMK_VALUE_RESULT ? value : NULL;
+        return value;
     }
     return NULL;
 }
 
 /* Takes their rows out. */
-static void drop_unquantized(const struct tmk_export_job *job, struct tmk_export_rows *rows,
-                             bool is_200) {
+static enum tmk_status drop_unquantized(const struct tmk_export_job *job,
+                                        struct tmk_export_rows *rows, bool is_200,
+                                        struct tmk_diag *diag) {
     size_t kept = 0;
-    uint32_t hint = 0;
+    uint32_t hint = 0, ids = 0;
+    for (size_t i = 0; i < rows->n; i++)
+        ids = rows->items[i].encoding->id >= ids ? rows->items[i].encoding->id + 1 : ids;
+    uint32_t *within = calloc(ids ? ids : 1, sizeof *within);
+    if (!within)
+        return tmk_nomem(diag);
+    tmk_aimet_count_fused(job->graph, within, ids);
     for (size_t i = 0; i < rows->n; i++) {
         const struct tmk_encoding *e = rows->items[i].encoding;
-        const struct tmk_value *value =
-            is_weight(&rows->items[i]) ? NULL : find_result(job->graph, e->id, &hint);
-        const char *why = value ? why_no_quantizer(job, value, e, is_200) : NULL;
+        const struct tmk_value *value = find_value(job->graph, e->id, &hint);
+        const char *why = NULL;
+        if (value && within[e->id] && within[e->id] >= value->n_uses && !value->n_graph_outputs)
+            why = "AIMET fuses the normalization, or MatMul and bias, that it is within";
+        else if (value && value->kind == TMK_VALUE_RESULT && !is_weight(&rows->items[i]))
+            why = why_no_quantizer(job, value, e, is_200);
         if (why)
             tmk_export_skip(job, e, why);
         else
             rows->items[kept++] = rows->items[i];
     }
     rows->n = kept;
+    free(within);
+    return TMK_OK;
 }
 
 static const char *version_of(const struct tmk_export_job *job) {
@@ -263,7 +277,7 @@ static enum tmk_status put_aimet(const struct tmk_export_job *job, struct tmk_ex
     const char *version = version_of(job);
     const bool is_200 = strcmp(version, "2.0.0") == 0;
     if (job->graph)
-        drop_unquantized(job, rows, is_200);
+        TMK_TRY(drop_unquantized(job, rows, is_200, diag));
     else if (is_200)
         tmk_export_remark(job, "AIMET refuses 2.0.0 where it has no quantizer for an encoding: "
                                "with --model such encodings are left out");

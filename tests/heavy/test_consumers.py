@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "oracle"))
 import numpy as np
 import oracle
 from oracle import LeftOut, folder, onnx, tidemark
+from spelled_norms import FUSED, samples, spelled_norms
 from twoconv import MODEL, RANGES, SAMPLES, export, sqnr
 
 
@@ -53,6 +54,7 @@ def test_aimet():
             converted = quantsim.encodings_to_onnx_qdq(onnx.load(MODEL), str(file))
             report(f"aimet {version}, as QDQ in onnxruntime", sqnr(run_model(converted)), 36.66, 0.3)
     check_aimet_of_products_alone(quantsim, definitions)
+    check_aimet_of_what_it_fuses(quantsim, definitions)
 
 
 def check_aimet_of_products_alone(quantsim, definitions):
@@ -79,6 +81,23 @@ def check_aimet_of_products_alone(quantsim, definitions):
             simulation = quantsim.QuantizationSimModel(model, quant_scheme=definitions.QuantScheme.min_max, config_file="htp_v73")
             quantsim.load_encodings_to_sim(simulation, str(path / "a.json"), strict=False)
             simulation.session.run(None, {"x": np.zeros((1, 1, 6, 6), np.float32)})
+
+
+def check_aimet_of_what_it_fuses(quantsim, definitions):
+    """Its graph is without the values that the test of tools/check expects to be left out."""
+    model = spelled_norms()
+    simulation = quantsim.QuantizationSimModel(model, quant_scheme=definitions.QuantScheme.min_max, config_file="htp_v73")
+    kept = {name for node in simulation.model.model.graph.node for name in node.output}
+    assert {name for node in model.graph.node for name in node.output} - kept == FUSED
+    with folder() as path:
+        onnx.save(model, path / "m.onnx")
+        np.save(path / "x.npy", samples())
+        tidemark("profile", path / "m.onnx", "--data", path / "x.npy", "--quiet", "-o", path / "p.json")
+        tidemark("calibrate", path / "p.json", "--sensitive=quantize", "--quiet", "-o", path / "e.json")
+        for version in ("0.6.1", "1.0.0", "2.0.0"):
+            tidemark("export", path / "e.json", "--model", path / "m.onnx", "--to", "aimet", "--set", f"version={version}", "-o",
+                     path / "a.json")
+            quantsim.load_encodings_to_sim(simulation, str(path / "a.json"), strict=False)
 
 
 def wide_model():

@@ -8,6 +8,7 @@ import struct
 import oracle
 from oracle import folder
 from ncnn_files import ncnn_model
+from spelled_norms import FUSED, samples, spelled_norms
 from twoconv import EXAMPLES, MODEL, RANGES, encodings, export
 
 import numpy as np
@@ -51,6 +52,20 @@ def test_aimet(path):
             for side in (ours, theirs):
                 side["encodings"].sort(key=lambda e: e["name"])
         same(ours, theirs, derived=("/min", "/max"))  # offset times a scale that the example has in double
+
+
+def test_aimet_of_what_it_fuses(path):
+    """It refuses names that its graph does not have: of what is within, and of constants that are read there alone."""
+    onnx.save(spelled_norms(), path / "m.onnx")
+    np.save(path / "x.npy", samples())
+    oracle.profile(path / "m.onnx", path / "x.npy", path / "p.json")
+    oracle.tidemark("calibrate", path / "p.json", "--sensitive=quantize", "--quiet", "-o", path / "enc.json")
+    oracle.tidemark("export", path / "enc.json", "--model", path / "m.onnx", "--to", "aimet", "-o", path / "out")
+    document, chosen = (json.loads((path / name).read_text()) for name in ("out", "enc.json"))
+    known = {encoding["name"] for encoding in chosen["encodings"]}
+    written = document["activation_encodings"].keys() | document["param_encodings"].keys()
+    assert FUSED - known == {"fc_product", "turned_product"}, FUSED - known  # those are no codes anyway
+    assert known - written == known & FUSED | {"one", "less"}, (known - written) ^ FUSED
 
 
 def test_litert_and_quark(path):
