@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 PORTION, FOLDER = sys.argv[1], Path(sys.argv[2])
@@ -38,12 +39,24 @@ def without_suites_a_portion_is_one_of_all():
     assert portion("1/1") == BUILT
 
 
+def listed_tests_are_in_every_portion():
+    listed = sorted(BUILT)[::5]
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+        print(*listed, sep="\n", file=file, flush=True)
+        parts = [portion(f"{part}/2", "--list", file.name) for part in (1, 2)]
+        assert parts[0] & parts[1] == set(listed) and parts[0] | parts[1] == BUILT
+        print("no-such-test", file=file, flush=True)
+        done = call("1/2", "--list", file.name)
+        assert done.returncode == 2 and "no test called no-such-test" in done.stderr, done.stderr
+
+
 def others_are_refused():
     for wrong in ("0/3", "4/3", "1", "1/0", "a/b", ""):
         done = call(wrong)
         assert done.returncode == 2 and repr(wrong) in done.stderr, (wrong, done.stderr)
 
 
-for case in (all_portions_are_all_tests, without_suites_a_portion_is_one_of_all, others_are_refused):
+for case in (all_portions_are_all_tests, without_suites_a_portion_is_one_of_all, listed_tests_are_in_every_portion,
+             others_are_refused):
     case()
     print("ok", case.__name__.replace("_", " "))
