@@ -53,9 +53,9 @@ float tmk_float8_value(enum tmk_dtype dtype, uint8_t code) {
 uint8_t tmk_float8_code(enum tmk_dtype dtype, float value, bool saturate) {
     const struct layout_of_float8 of = float8_layout(dtype);
     const uint8_t sign = signbit(value) ? 0x80 : 0;
-    const uint8_t nan = of.one_zero ? 0x80 : sign | 0x7f;
+    const uint8_t nan = of.one_zero ? 0x80 : sign | (of.infinities ? 0x7e : 0x7f);
     const float magnitude = fabsf(value);
-    if (isnan(value) || (isinf(value) && of.one_zero))
+    if (isnan(value))
         return nan;
     int exponent = 1 - of.bias; /* of the least numbers, which have no leading one, and of 0 */
     if (isinf(value) || (value != 0 && ilogbf(magnitude) > exponent))

@@ -25,7 +25,7 @@ except ImportError as missing:
     sys.exit(77)
 
 HELD = {"FLOAT", "FLOAT16", "BFLOAT16", "DOUBLE", "BOOL", "INT8", "INT16", "INT32", "INT64",
-        "UINT8", "UINT16", "UINT32", "UINT64", "sequence_type", "optional_type"}
+        "UINT8", "UINT16", "UINT32", "UINT64", "FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ", "sequence_type", "optional_type"}
 SECONDS = 120  # for one case
 
 
