@@ -172,7 +172,7 @@ TMK_NODISCARD enum tmk_status tmk_dn_pool_create(const struct tmk_dn *dn, struct
 void tmk_dn_pool_destroy(struct tmk_dn_pool *pool);
 
 /* Parts of a run, so that benchmarks can time each. */
-enum tmk_part { TMK_PART_IN = 1, TMK_PART_PRIMITIVE = 2, TMK_PART_OUT = 4, TMK_PART_ALL = 7 };
+enum tmk_dn_part { TMK_PART_IN = 1, TMK_PART_PRIMITIVE = 2, TMK_PART_OUT = 4, TMK_PART_ALL = 7 };
 
 /* Runs the primitive once; data[i] are the bytes of argument i (ignored where it is constant). */
 TMK_NODISCARD enum tmk_status tmk_dn_execute(const struct tmk_dn *dn, void *const *data,

@@ -8,6 +8,7 @@
 - Only lib/hdf5, which does it in a process of its own, opens and reads with the HDF5 library (READS); others write with it.
 - lib/ does not fork.
 - What judges a model (JUDGES) never blames the call.
+- The headers of two modules define no struct, enum or union of the same name.
 - tools/ includes <tidemark/...>, the C library and its own headers, nothing else.
 """
 import re
@@ -24,6 +25,7 @@ OWNED = [
 READS = re.compile(r"\b(H5(?:[A-Z]+_?open\w*|[DAR]read\w*|[LOAG](?:iterate|visit|get_info|get_objinfo)\w*|Fis_\w+|LT\w*(?:read|open)\w*))\s*\(")
 # a process is started by posix_spawn: fork without exec is not safe in a program with threads
 FORKS = re.compile(r"\b(v?fork|_Fork|clone3?)\s*\(")
+DEFINES = re.compile(r"^(?:typedef )?(?:struct|enum|union) (\w+) \{", re.M)
 # what these refuse is in a file: exit status 3, not 2
 JUDGES = {"graph", "ops", "pass", "plan"}
 BLAMES_CALL = re.compile(r"\b(TMK_ARGUMENT)\b")
@@ -164,6 +166,19 @@ def check_lib(root, table):
     return problems
 
 
+def check_tags(root):
+    owners, problems = {}, []
+    for path in tree.files(root / "lib"):
+        if path.suffix != ".h":
+            continue
+        text = path.read_text(encoding="utf-8", errors="replace")
+        for found in DEFINES.finditer(text):
+            if owners.setdefault(found[1], path.parent) != path.parent:
+                problems.append(tree.at(root, path, text.count("\n", 0, found.start()) + 1,
+                                        f"{found[1]} is defined in lib/{owners[found[1]].name}, too"))
+    return problems
+
+
 def check_tools(root, table):
     problems = []
     for path in tree.files(root / "tools"):
@@ -187,7 +202,7 @@ def check(root):
     table = Table((root / "lib" / "meson.build").read_text(encoding="utf-8"))
     if not table.rows:
         return ["lib/meson.build:1: has no table of modules"]
-    return check_table(root, table) + check_lib(root, table) + check_tools(root, table)
+    return check_table(root, table) + check_lib(root, table) + check_tags(root) + check_tools(root, table)
 
 
 if __name__ == "__main__":

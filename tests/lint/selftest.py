@@ -100,6 +100,12 @@ class Layers(Sample):
     def test_include_of_a_module_not_used(self):
         self.rejects(layers.check, "lib/stats/s.c", '#include "graph/g.h"\n', "stats may not use graph")
 
+    def test_tag_in_the_headers_of_two_modules(self):
+        files = {"lib/base/a.h": "enum tmk_x { A };\n", "lib/tensor/t.h": "struct tmk_x {\n    int a;\n};\n"}
+        problems = layers.check(self.project(files=files))
+        self.assertEqual(1, len(problems), problems)
+        self.assertIn("t.h:2: tmk_x is defined in lib/base, too", problems[0])
+
     def test_include_upwards(self):
         self.rejects(layers.check, "lib/base/a.h", '#include "tensor/t.h"\n', "base may not use tensor")
 
