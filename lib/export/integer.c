@@ -10,6 +10,7 @@
 #include "base/size.h"
 #include "base/text.h"
 #include "calib/grid.h"
+#include "export/codes.h"
 #include "graph/rewrite.h"
 #include "ops/ops.h"
 #include "ops/quantized.h"
@@ -231,9 +232,11 @@ enum tmk_status tmk_quantize_integer(const struct tmk_graph *graph,
     struct tmk_quantized_graph made = {0};
     TMK_TRY(tmk_graph_clone(graph, &made.graph, diag));
     g.graph = made.graph;
+    enum tmk_status status = tmk_codes_to_constants(made.graph, encodings, diag);
     const uint32_t n = made.graph->n_values;
     struct tmk_value **values = tmk_arena_array(&g.arena, (size_t)n + 1, sizeof *values);
-    enum tmk_status status = values ? TMK_OK : tmk_nomem(diag);
+    if (status == TMK_OK && !values)
+        status = tmk_nomem(diag);
     for (uint32_t i = 0; values && i < n; i++)
         values[i] = made.graph->values[i];
     if (status == TMK_OK)

@@ -207,6 +207,9 @@ static enum tmk_status find_codes(struct tmk_integer *g, struct tmk_value *value
         }
     if (real && real->dtype == TMK_FLOAT32) {
         TMK_TRY(constant_codes(g, value, real, encoding, &made));
+    } else if (encoding->block) {
+        return tmk_fail(g->diag, TMK_MISMATCH,
+                        "the encoding of '%s' has blocks, which only constants have", value->name);
     } else if (first && first->encoding->n == 1 && encoding->n == 1) {
         TMK_TRY(requantize_codes(g, first, value->name, encoding, &made));
     } else {

@@ -16,6 +16,8 @@ struct tmk_qdq_mark {
     /* Its scale and zero point are those of the operand of its producer; NULL: its own. */
     struct tmk_value *provider;
     const struct tmk_node *provided; /* the node */
+    /* The model dequantizes it, or quantizes it and nothing else: no pair is placed. */
+    bool has_codes;
     /* A bias: what its scale is the product of. */
     bool is_bias;
     struct tmk_node *node;
@@ -67,8 +69,6 @@ bool tmk_qdq_knows(const struct tmk_node *node);
 bool tmk_qdq_moves(const struct tmk_node *node);
 /* NULL: the value is not to be quantized. */
 struct tmk_qdq_mark *tmk_qdq_marked(const struct tmk_qdq *q, const struct tmk_value *value);
-/* Does a DequantizeLinear of the model compute it? Then the codes that it reads stay. */
-bool tmk_qdq_has_codes(const struct tmk_qdq *q, const struct tmk_value *value);
 /* Of a value as this reader sees it; NULL: as most do. NULL: it stays float for it. */
 const struct tmk_encoding *tmk_qdq_encoding(const struct tmk_qdq *q,
                                             const struct tmk_qdq_mark *mark,

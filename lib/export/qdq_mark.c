@@ -13,9 +13,9 @@
 #include "base/diag.h"
 #include "base/size.h"
 #include "calib/grid.h"
+#include "export/codes.h"
 #include "export/qdq.h"
 #include "graph/rewrite.h"
-#include "ops/quantized.h"
 
 typedef enum tmk_status mark_fn(struct tmk_qdq *q, struct tmk_node *node);
 
@@ -33,7 +33,8 @@ const struct tmk_encoding *tmk_qdq_encoding(const struct tmk_qdq *q,
     if (derived)
         return derived;
     char label[16] = "";
-    if (reader && reader->graph != q->graph) /* what is in sub-graphs stays float */
+    /* what is in sub-graphs stays float, and the model's own codes are of float numbers */
+    if (reader && (reader->graph != q->graph || tmk_codes_is(reader, "QuantizeLinear")))
         return NULL;
     if (reader && !reader->name[0] && reader->n_outputs && reader->outputs[0])
         snprintf(label, sizeof label, "p%lld", (long long)reader->outputs[0]->profile_id);
@@ -72,6 +73,17 @@ static bool can_be_quantized(const struct tmk_qdq *q, const struct tmk_value *va
     return value && value->graph == q->graph && is_float_tensor(value) && has_encoding(q, value);
 }
 
+/* Only QuantizeLinear of the model reads it, in this graph. */
+static bool is_quantized_there(const struct tmk_value *value) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < value->n_uses; i++)
+        if (tmk_codes_is(value->uses[i].node, "QuantizeLinear"))
+            n++;
+        else if (value->uses[i].node->graph == value->graph)
+            return false;
+    return n && !value->n_graph_outputs;
+}
+
 static enum tmk_status add_mark(struct tmk_qdq *q, struct tmk_value *value, int64_t id,
                                 struct tmk_qdq_mark **out) {
     struct tmk_qdq_mark *made = tmk_arena_alloc(&q->arena, sizeof *made);
@@ -87,6 +99,8 @@ static enum tmk_status add_mark(struct tmk_qdq *q, struct tmk_value *value, int6
     TMK_TRY_ALLOC(made, q->diag);
     made->value = value;
     made->id = id;
+    made->has_codes =
+        tmk_codes_is(value->producer, "DequantizeLinear") || is_quantized_there(value);
     q->marks[q->n_marks++] = made;
     *out = made;
     return TMK_OK;
@@ -382,7 +396,10 @@ static enum tmk_status mark_clipping(struct tmk_qdq *q, struct tmk_node *node) {
                                         .id = node->outputs[0]->profile_id};
     const struct tmk_encoding *e =
         can_be_quantized(q, node->outputs[0]) ? tmk_qdq_encoding(q, &result, NULL, 0) : NULL;
-    if (e && from->producer && from->n_uses == 1 && !from->n_graph_outputs && clips_alike(node, e))
+    const bool alone = from->producer && from->n_uses == 1 && !from->n_graph_outputs;
+    if (alone && is_quantized_there(node->outputs[0])) /* in one piece with what is in front */
+        tmk_qdq_marked(q, from)->has_codes = true;
+    else if (e && alone && clips_alike(node, e))
         return absorb_result(q, node);
     return mark_value(q, node->outputs[0]);
 }
@@ -463,43 +480,21 @@ bool tmk_qdq_moves(const struct tmk_node *node) {
 }
 
 /* What DequantizeLinear computes has codes already, which stand in the place of its own encoding:
- * as in ONNX Runtime no pair is placed there (qdq_place.c). Weights have become initializers. */
-static enum tmk_status take_codes_of(struct tmk_qdq *q, const struct tmk_node *node) {
-    struct tmk_value *value = node->outputs[0];
-    const struct tmk_tensor *scale = tmk_value_constant(node->inputs[1]),
-                            *zero = node->n_inputs > 2 && node->inputs[2]
-                                        ? tmk_value_constant(node->inputs[2])
-                                        : NULL;
-    if (!can_be_quantized(q, value) || !scale || scale->dtype != TMK_FLOAT32 ||
-        tmk_tensor_count(scale) != 1 || !zero || !tmk_is_quantized(zero->dtype))
-        return TMK_OK;
+ * as in ONNX Runtime no pair is placed there (qdq_place.c). */
+static enum tmk_status take_codes_of(struct tmk_qdq *q, struct tmk_value *value) {
     struct tmk_encoding *made = tmk_arena_alloc(q->graph->arena, sizeof *made);
-    float *step = tmk_arena_alloc(q->graph->arena, sizeof *step);
-    int32_t *offset = tmk_arena_alloc(q->graph->arena, sizeof *offset);
-    if (!made || !step || !offset)
-        return tmk_nomem(q->diag);
-    *step = *(const float *)scale->data;
-    *offset = tmk_quantized_at(zero, 0);
-    *made = (struct tmk_encoding){.id = (uint32_t)value->profile_id,
-                                  .fingerprint = value->fingerprint,
-                                  .name = value->name,
-                                  .dtype = zero->dtype,
-                                  .axis = -1,
-                                  .n = 1,
-                                  .scale = step,
-                                  .zero_point = offset};
-    return tmk_ptrmap_put(&q->derived, value, made) ? TMK_OK : tmk_nomem(q->diag);
-}
-
-bool tmk_qdq_has_codes(const struct tmk_qdq *q, const struct tmk_value *value) {
-    return value->kind == TMK_VALUE_RESULT && tmk_ptrmap_get(&q->derived, value);
+    TMK_TRY_ALLOC(made, q->diag);
+    if (!can_be_quantized(q, value))
+        return TMK_OK;
+    TMK_TRY(tmk_codes_encoding(value, q->graph->arena, made, q->diag));
+    return !made->n || tmk_ptrmap_put(&q->derived, value, made) ? TMK_OK : tmk_nomem(q->diag);
 }
 
 enum tmk_status tmk_qdq_mark_all(struct tmk_qdq *q) {
     struct tmk_node *next = NULL;
     for (const struct tmk_node *node = q->graph->first; node; node = node->next)
-        if (strcmp(node->op, "DequantizeLinear") == 0)
-            TMK_TRY(take_codes_of(q, node));
+        if (tmk_codes_is(node, "DequantizeLinear"))
+            TMK_TRY(take_codes_of(q, node->outputs[0]));
     for (struct tmk_node *node = q->graph->first; node; node = next) {
         next = node->next;
         mark_fn *fn = find_operator(node);

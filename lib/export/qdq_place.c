@@ -416,6 +416,14 @@ static enum tmk_status place_bias_codes(struct tmk_qdq *q, struct tmk_qdq_mark *
     return TMK_OK;
 }
 
+static float max_abs(const struct tmk_value *bias) {
+    const float *x = bias->data.data;
+    float most = 0;
+    for (size_t i = 0; i < tmk_tensor_count(&bias->data); i++)
+        most = fmaxf(most, fabsf(x[i]));
+    return most;
+}
+
 static enum tmk_status place_bias(struct tmk_qdq *q, struct tmk_qdq_mark *bias) {
     const struct tmk_qdq_mark *input = tmk_qdq_marked(q, bias->input),
                               *weight = tmk_qdq_marked(q, bias->weight);
@@ -424,6 +432,8 @@ static enum tmk_status place_bias(struct tmk_qdq *q, struct tmk_qdq_mark *bias) 
     const struct tmk_encoding *x = input ? tmk_qdq_encoding(q, input, bias->node, 0) : NULL,
                               *w = weight ? tmk_qdq_encoding(q, weight, bias->node, 1) : NULL;
     const char *why = bias_obstacle(bias, x, w);
+    /* no scale of codes that the model has is enlarged (qdq_constant.c) */
+    const float most = weight && weight->has_codes ? max_abs(bias->value) : 0;
     float *scale = why ? NULL : tmk_arena_array(&q->arena, w->n, sizeof *scale);
     if (!why && !scale)
         return tmk_nomem(q->diag);
@@ -431,6 +441,8 @@ static enum tmk_status place_bias(struct tmk_qdq *q, struct tmk_qdq_mark *bias) 
         scale[i] = x->scale[0] * tmk_qdq_scales_of(q, weight->value, w)[i];
         if (!(scale[i] > 0) || !isfinite(scale[i]))
             why = "the product of its operands' scales is beyond float32";
+        else if (most / scale[i] > (float)INT32_MAX)
+            why = "int32 does not hold it under the scale of the weight's codes";
     }
     bias->encoding = tmk_qdq_encoding(q, bias, bias->node, 2);
     TMK_TRY(tmk_qdq_report(q, bias->encoding, why));
@@ -513,7 +525,7 @@ enum tmk_status tmk_qdq_place_all(struct tmk_qdq *q) {
     for (uint32_t i = 0; i < q->n_marks; i++) {
         struct tmk_qdq_mark *mark = q->marks[i];
         if (mark->value && !mark->is_bias && !mark->placed && !is_constant(mark) &&
-            !tmk_qdq_has_codes(q, mark->value))
+            !mark->has_codes)
             TMK_TRY(place_computed(q, mark));
     }
     for (uint32_t i = 0; i < q->n_marks; i++)

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Before anything is marked: the graph is brought to where its weights and biases can be seen.
  *
- * A weight that operators on constants make (Reshape of an initializer) becomes an initializer. An
+ * A weight that operators on constants make (Reshape of an initializer) becomes an initializer, but
+ * for one that DequantizeLinear makes of codes, which stay. An
  * addition whose constant is the bias of the product before it, so that the product itself is an
  * accumulator without an encoding of its own, becomes that product's bias: Add(Conv(x, w), b) is
  * Conv(x, w, b), Add(MatMul(x, w), b) of matrices Gemm(x, w, b). With more axes the addition stays,
  * in a shape that keeps ONNX Runtime from making a Gemm of it. */
 
 #include "base/diag.h"
+#include "export/codes.h"
 #include "export/qdq.h"
 #include "graph/rewrite.h"
 #include "ops/ops.h"
@@ -24,6 +26,11 @@ static void take_identity(struct tmk_value *to, struct tmk_value *from) {
 }
 
 /* ---- constants ---- */
+
+static void drop_if_unused(struct tmk_value *value) {
+    if (value->kind == TMK_VALUE_INITIALIZER && !value->n_uses && !value->n_graph_outputs)
+        tmk_graph_drop_initializer(value);
+}
 
 enum { DEEPEST = 8 }; /* operators on constants behind each other */
 
@@ -84,17 +91,72 @@ static enum tmk_status fold_constant(struct tmk_qdq *q, struct tmk_value *value,
     return TMK_OK;
 }
 
+/* DequantizeLinear of moved codes in the place of Transpose and the like: engines look for it right
+ * before the operator. `axis` is that of the scales in what is computed; -1: there is none. */
+static enum tmk_status move_codes(struct tmk_qdq *q, struct tmk_node *mover, int32_t axis) {
+    struct tmk_value *value = mover->outputs[0], *from = mover->inputs[0], *codes;
+    struct tmk_node *old = from->producer, *made = NULL;
+    struct tmk_tensor moved = {0};
+    const struct tmk_tensor *held = tmk_value_constant(old->inputs[0]);
+    TMK_TRY(tmk_codes_move(mover, held, &q->arena, &moved, q->diag));
+    enum tmk_status status =
+        tmk_graph_add_initializer(q->graph, old->inputs[0]->name, &moved, &codes, q->diag);
+    tmk_tensor_finish(&moved);
+    TMK_TRY(status);
+    struct tmk_value *inputs[3] = {codes};
+    for (uint32_t i = 1; i < old->n_inputs; i++)
+        inputs[i] = old->inputs[i];
+    TMK_TRY(tmk_graph_add_node(q->graph, mover,
+                               &(struct tmk_node_spec){old->domain, old->op, mover->name,
+                                                       old->version, inputs, old->n_inputs,
+                                                       (const char *const[]){value->name}, 1},
+                               &made, q->diag));
+    TMK_TRY(tmk_node_copy_attrs(made, old, NULL, q->diag));
+    if (axis >= 0)
+        TMK_TRY(tmk_node_set_int(made, "axis", axis, q->diag));
+    TMK_TRY(tmk_value_set_type(made->outputs[0], &value->type, q->diag));
+    TMK_TRY(tmk_value_replace(value, made->outputs[0], NULL, false, q->diag));
+    take_identity(made->outputs[0], value);
+    tmk_node_remove(mover);
+    if (from->n_uses || from->n_graph_outputs)
+        return TMK_OK;
+    codes = old->inputs[0];
+    tmk_node_remove(old);
+    drop_if_unused(codes);
+    return TMK_OK;
+}
+
+/* What DequantizeLinear makes of constant codes stays, also behind operators that move it; *kept:
+ * so it is. */
+static enum tmk_status keep_codes(struct tmk_qdq *q, struct tmk_value *value, bool *kept) {
+    const struct tmk_node *origin = tmk_codes_origin(value);
+    struct tmk_encoding e;
+    *kept = tmk_codes_are_constant(value);
+    if (!*kept || value->producer == origin)
+        return TMK_OK;
+    TMK_TRY(tmk_codes_encoding(value, &q->arena, &e, q->diag));
+    *kept = e.n > 0;
+    if (!*kept)
+        return TMK_OK;
+    struct tmk_node *mover = value->producer;
+    if (mover->inputs[0]->producer != origin)
+        TMK_TRY(keep_codes(q, mover->inputs[0], kept));
+    return move_codes(q, mover, e.axis);
+}
+
 /* Those that are encoded as weights or biases: operands like others stay where ONNX Runtime has
- * them. */
+ * them. What has codes already keeps them. */
 static enum tmk_status fold_weight(struct tmk_qdq *q, struct tmk_value *value) {
     if (!value || value->kind != TMK_VALUE_RESULT || value->graph != q->graph ||
         value->profile_id < 0 || value->type.dtype == TMK_STRING)
         return TMK_OK;
     const struct tmk_encoding *e =
         tmk_encodings_find(q->encodings, (uint32_t)value->profile_id, NULL, 0);
+    bool kept;
     if (!e || e->role == TMK_ENCODING_ACTIVATION || !is_constant(value, 0))
         return TMK_OK;
-    return fold_constant(q, value, &value);
+    TMK_TRY(keep_codes(q, value, &kept));
+    return kept ? TMK_OK : fold_constant(q, value, &value);
 }
 
 /* ---- biases ---- */
@@ -124,11 +186,21 @@ static struct tmk_node *product_of(const struct tmk_qdq *q, const struct tmk_val
     return node;
 }
 
+/* Of a weight; NULL: it is no constant. */
+static const struct tmk_shape *constant_shape(const struct tmk_value *w) {
+    const struct tmk_node *node = w->producer;
+    if (w->kind == TMK_VALUE_INITIALIZER)
+        return &w->data.shape;
+    return node && tmk_codes_origin(w) == node && tmk_codes_are_constant(w)
+               ? &tmk_value_constant(node->inputs[0])->shape
+               : NULL;
+}
+
 static bool bias_fits(const struct tmk_node *product, const struct tmk_tensor *bias) {
     const struct tmk_value *x = product->inputs[0], *w = product->inputs[1];
-    if (w->kind != TMK_VALUE_INITIALIZER || bias->dtype != TMK_FLOAT32)
+    const struct tmk_shape *shape = constant_shape(w);
+    if (!shape || bias->dtype != TMK_FLOAT32)
         return false;
-    const struct tmk_shape *shape = &w->data.shape;
     if (tmk_node_is(product, TMK_DOMAIN_ONNX, "Conv"))
         return shape->rank > 2 && is_along_channels(&bias->shape, shape->rank, shape->dim[0]);
     return x->type.has_shape && x->type.shape.rank == 2 && shape->rank == 2 &&
@@ -157,11 +229,6 @@ static enum tmk_status reshape_bias(struct tmk_qdq *q, struct tmk_value *bias, i
     (*out)->profile_id = bias->profile_id;
     (*out)->fingerprint = bias->fingerprint;
     return TMK_OK;
-}
-
-static void drop_if_unused(struct tmk_value *value) {
-    if (value->kind == TMK_VALUE_INITIALIZER && !value->n_uses && !value->n_graph_outputs)
-        tmk_graph_drop_initializer(value);
 }
 
 static enum tmk_status merge_bias(struct tmk_qdq *q, struct tmk_node *product, struct tmk_node *add,
@@ -228,13 +295,14 @@ static enum tmk_status join_bias(struct tmk_qdq *q, struct tmk_node *add) {
 static bool wants_ranks(const struct tmk_qdq *q) {
     for (const struct tmk_node *node = q->graph->first; node; node = node->next)
         if (tmk_node_is(node, TMK_DOMAIN_ONNX, "MatMul") && !node->inputs[0]->type.has_shape &&
-            node->inputs[1]->kind == TMK_VALUE_INITIALIZER)
+            constant_shape(node->inputs[1]))
             return true;
     return false;
 }
 
 enum tmk_status tmk_qdq_prepare(struct tmk_qdq *q) {
     struct tmk_node *next = NULL;
+    TMK_TRY(tmk_codes_fold(q->graph, true, q->diag));
     if (wants_ranks(q))
         TMK_TRY(tmk_fill_types(q->graph, q->diag));
     for (struct tmk_node *node = q->graph->first; node; node = next) {

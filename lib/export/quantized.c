@@ -60,8 +60,8 @@ static const char *why_not(const struct tmk_qdq *q, const struct tmk_by_id *all,
     const struct tmk_value *value = tmk_by_id_get(all, e->id);
     for (uint32_t i = 0; i < q->n_marks; i++)
         if (q->marks[i]->id == e->id)
-            return q->marks[i]->value && tmk_qdq_has_codes(q, q->marks[i]->value)
-                       ? "it has codes already, which the model dequantizes"
+            return q->marks[i]->value && q->marks[i]->has_codes
+                       ? "it has codes already, by the model's QuantizeLinear or DequantizeLinear"
                    : q->marks[i]->value ? "nothing reads the value under this encoding"
                                         : "the codes of its Relu's or Clip's result clip it";
     if (value && value->graph != q->graph)

@@ -161,6 +161,81 @@ TEST(what_a_model_dequantizes_keeps_its_codes) {
     end(&c);
 }
 
+TEST(what_a_model_quantizes_gets_no_second_pair) {
+    struct qdq_case c;
+    begin(&c, "graph \"g\" opset 17 {\n input %x : f32[2,2]\n init %s : f32[] = {0.25}\n"
+              " init %z : u8[] = {5}\n init %w : f32[2,2] = {1, 0.5, -0.5, 0}\n"
+              " %p = MatMul(%x, %w) \"m\"\n %r = Relu(%p)\n %q = QuantizeLinear(%r, %s, %z)\n"
+              " %d = DequantizeLinear(%q, %s, %z)\n %y = Add(%d, %d)\n"
+              " %t = QuantizeLinear(%y, %s, %z)\n output %t\n}");
+    encode_u8(&c, "x", 0.5f, 3);
+    encode(&c, "w", TMK_INT8, -1, 1, w_scales, 0);
+    encode_u8(&c, "p", 0.5f, 3);
+    encode_u8(&c, "r", 0.5f, 0); /* whose codes clip as Relu does */
+    encode_u8(&c, "d", 0.5f, 3);
+    encode_u8(&c, "y", 0.5f, 3);
+    must(quantize(&c));
+    assert_int_equal(count(&c, "QuantizeLinear"), 3); /* two of the model's, and that of x */
+    assert_int_equal(count(&c, "Relu"), 1);
+    assert_non_null(strstr(c.said, "p: it has codes already"));
+    assert_non_null(strstr(c.said, "y: it has codes already"));
+    end(&c);
+}
+
+#define CODED                                                                                      \
+    "graph \"g\" opset 17 {\n input %x : f32[2,2]\n init %c : i8[3,2] = {1, 2, -128, 4, 5, 6}\n"   \
+    " init %s : f32[3] = {0.5, 0.25, 0.125}\n init %z : i8[3] = {0, 1, 0}\n"                       \
+    " init %b : f32[3] = {1, -1, 3}\n"                                                             \
+    " %d = DequantizeLinear(%c, %s, %z) {axis=0}\n %t = Transpose(%d) {perm=[1,0]}\n"
+
+TEST(weights_keep_the_codes_that_the_model_has) {
+    struct qdq_case c;
+    begin(&c,
+          CODED " %p = MatMul(%x, %t) \"m\" : f32[2,3]\n %y = Add(%p, %b) \"a\"\n output %y\n}");
+    encode_u8(&c, "x", 0.5f, 3);
+    encode(&c, "t", TMK_INT8, -1, 1, w_scales, 0)->role = TMK_ENCODING_WEIGHT;
+    encode(&c, "b", TMK_INT32, -1, 1, w_scales, 0);
+    must(quantize(&c));
+    assert_non_null(strstr(c.said, "t: it has codes already"));
+    assert_int_equal(count(&c, "Transpose") + count(&c, "MatMul") + count(&c, "Add"), 0);
+    assert_int_equal(count(&c, "DequantizeLinear"), 3); /* of x, t and b */
+    const struct tmk_node *weight = made(&c, "t")->producer;
+    static const int8_t codes[] = {1, -128, 5, 2, 4, 6};
+    assert_memory_equal(weight->inputs[0]->data.data, codes, sizeof codes);
+    assert_int_equal(tmk_node_int(weight, "axis", 0), 1);
+    static const float scales[] = {0.25f, 0.125f, 0.0625f};
+    assert_memory_equal(made(&c, "b_quantized_scale")->data.data, scales, sizeof scales);
+    end(&c);
+}
+
+TEST(codes_of_training_are_codes) {
+    struct qdq_case c;
+    begin(&c, "graph \"g\" opset 17 {\n input %x : f32[1,2]\n init %w : f32[2,2] = {1, 2, -3, 4}\n"
+              " init %s : f32[2] = {0.5, 0.25}\n init %z : i8[2] = {0, 0}\n"
+              " %q = QuantizeLinear(%w, %s, %z) {axis=0}\n"
+              " %d = DequantizeLinear(%q, %s, %z) {axis=0}\n %t = Transpose(%d)\n"
+              " %y = MatMul(%x, %t) \"m\"\n output %y\n}");
+    encode_u8(&c, "x", 0.5f, 3);
+    encode(&c, "t", TMK_INT8, -1, 1, w_scales, 0)->role = TMK_ENCODING_WEIGHT;
+    must(quantize(&c));
+    static const int8_t codes[] = {2, -12, 4, 16};
+    assert_memory_equal(made(&c, "t")->producer->inputs[0]->data.data, codes, sizeof codes);
+    assert_int_equal(count(&c, "QuantizeLinear"), 1); /* of x */
+    end(&c);
+}
+
+TEST(no_scale_of_such_weights_is_enlarged) {
+    struct qdq_case c;
+    begin(&c, CODED " %y = Gemm(%x, %t, %b) \"m\"\n output %y\n}");
+    encode_u8(&c, "x", 2e-9f, 3);
+    encode(&c, "t", TMK_INT8, -1, 1, w_scales, 0)->role = TMK_ENCODING_WEIGHT;
+    encode(&c, "b", TMK_INT32, -1, 1, w_scales, 0);
+    must(quantize(&c));
+    assert_non_null(strstr(c.said, "b: int32 does not hold it"));
+    assert_int_equal(count(&c, "DequantizeLinear"), 2);
+    end(&c);
+}
+
 TEST(a_convolution_gets_pairs_codes_and_an_int32_bias) {
     struct qdq_case c;
     const float none = 1;

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "export/codes.h"
+
+#include <string.h>
+
+#include "base/diag.h"
+#include "base/size.h"
+#include "export/exporter.h"
+#include "graph/rewrite.h"
+#include "ops/contrib.h"
+#include "ops/quantized.h"
+
+/* Codes pass where their numbers do. Along an axis Transpose alone is followed (axis_of). */
+static bool moves(const struct tmk_node *node) {
+    static const char *const ops[] = {"Transpose", "Reshape",   "Squeeze",
+                                      "Flatten",   "Unsqueeze", "Identity"};
+    for (size_t i = 0; node && i < TMK_COUNT(ops); i++)
+        if (tmk_node_is(node, TMK_DOMAIN_ONNX, ops[i]))
+            return true;
+    return false;
+}
+
+bool tmk_codes_is(const struct tmk_node *node, const char *op) {
+    return node &&
+           (tmk_node_is(node, TMK_DOMAIN_ONNX, op) || tmk_node_is(node, TMK_DOMAIN_MICROSOFT, op));
+}
+
+const struct tmk_node *tmk_codes_origin(const struct tmk_value *value) {
+    enum { DEEPEST = 8 }; /* operators behind each other; what follows recurs as deep */
+    const struct tmk_node *node = value->producer;
+    for (int depth = 0; depth < DEEPEST && moves(node); depth++)
+        node = node->inputs[0]->producer;
+    return tmk_codes_is(node, "DequantizeLinear") ? node : NULL;
+}
+
+static const struct tmk_tensor *constant_at(const struct tmk_node *node, uint32_t at) {
+    return at < node->n_inputs && node->inputs[at] ? tmk_value_constant(node->inputs[at]) : NULL;
+}
+
+static bool has_zero(const struct tmk_node *node) {
+    return node->n_inputs > 2 && node->inputs[2];
+}
+
+bool tmk_codes_are_constant(const struct tmk_value *value) {
+    const struct tmk_node *origin = tmk_codes_origin(value), *node = value->producer;
+    for (; origin && node != origin; node = node->inputs[0]->producer)
+        for (uint32_t i = 1; i < node->n_inputs; i++)
+            if (node->inputs[i] && !constant_at(node, i))
+                return false;
+    return origin && constant_at(origin, 0) && constant_at(origin, 1) &&
+           (!has_zero(origin) || constant_at(origin, 2));
+}
+
+/* Where the axis of the operand is in the result; -1: it is not known. */
+static int32_t moved_axis(const struct tmk_node *transpose, int32_t axis, int32_t rank) {
+    size_t n = 0;
+    if (!tmk_node_is(transpose, TMK_DOMAIN_ONNX, "Transpose"))
+        return -1;
+    const int64_t *order = tmk_node_ints(transpose, "perm", &n);
+    for (int32_t i = 0; order && i < (int32_t)n; i++)
+        if (order[i] == axis)
+            return i;
+    return order ? -1 : rank - 1 - axis;
+}
+
+/* The axis of the scales in `value`; -1: it can't be told. */
+static int32_t axis_of(const struct tmk_value *value, const struct tmk_node *origin, int32_t rank) {
+    if (value->producer == origin) {
+        const int64_t axis = tmk_node_int(origin, "axis", 1);
+        return (int32_t)(axis < 0 ? axis + rank : axis);
+    }
+    const int32_t axis = axis_of(value->producer->inputs[0], origin, rank);
+    return axis < 0 ? -1 : moved_axis(value->producer, axis, rank);
+}
+
+enum tmk_status tmk_codes_encoding(const struct tmk_value *value, struct tmk_arena *arena,
+                                   struct tmk_encoding *out, struct tmk_diag *diag) {
+    const struct tmk_node *node = tmk_codes_origin(value);
+    *out = (struct tmk_encoding){.n = 0};
+    if (!node)
+        return TMK_OK;
+    const struct tmk_tensor *codes = constant_at(node, 0), *scale = constant_at(node, 1),
+                            *zero = constant_at(node, 2);
+    const enum tmk_dtype dtype = codes ? codes->dtype : node->inputs[0]->type.dtype;
+    const int64_t block = tmk_node_int(node, "block_size", 0);
+    const size_t n = scale ? tmk_tensor_count(scale) : 0;
+    if (!n || n > UINT32_MAX || scale->dtype != TMK_FLOAT32 || (has_zero(node) && !zero) ||
+        (zero && tmk_tensor_count(zero) != n) || !tmk_is_quantized(zero ? zero->dtype : dtype) ||
+        block < 0 || block > UINT32_MAX || (block && value->producer != node))
+        return TMK_OK;
+    const struct tmk_type *type = &node->inputs[0]->type;
+    const int32_t rank = codes ? codes->shape.rank : type->has_shape ? type->shape.rank : 0;
+    const bool several = n > 1 || block;
+    const int32_t axis = several ? axis_of(value, node, rank) : -1;
+    if (several && (axis < 0 || axis >= rank))
+        return TMK_OK;
+    float *steps = tmk_arena_array(arena, n, sizeof *steps);
+    int32_t *zeros = tmk_arena_array(arena, n, sizeof *zeros);
+    TMK_TRY_ALLOC(steps && zeros, diag);
+    memcpy(steps, scale->data, n * sizeof *steps);
+    for (size_t i = 0; i < n; i++)
+        zeros[i] = tmk_quantized_at(zero, i);
+    *out = (struct tmk_encoding){.id = (uint32_t)value->profile_id,
+                                 .fingerprint = value->fingerprint,
+                                 .name = value->name,
+                                 .dtype = zero ? zero->dtype : dtype,
+                                 .axis = axis,
+                                 .block = (uint32_t)block,
+                                 .n = (uint32_t)n,
+                                 .scale = steps,
+                                 .zero_point = zeros};
+    return TMK_OK;
+}
+
+enum tmk_status tmk_codes_move(const struct tmk_node *node, const struct tmk_tensor *from,
+                               struct tmk_arena *arena, struct tmk_tensor *out,
+                               struct tmk_diag *diag) {
+    const struct tmk_tensor **in = tmk_arena_array(arena, node->n_inputs, sizeof *in);
+    TMK_TRY_ALLOC(in, diag);
+    in[0] = from;
+    for (uint32_t i = 1; i < node->n_inputs; i++)
+        in[i] = constant_at(node, i);
+    return tmk_op_run(node, in, out, diag);
+}
+
+/* The numbers. */
+static enum tmk_status compute(const struct tmk_value *value, struct tmk_arena *arena,
+                               struct tmk_tensor *out, struct tmk_diag *diag) {
+    const struct tmk_node *node = value->producer;
+    const struct tmk_tensor *held = constant_at(node, 0);
+    struct tmk_tensor from = {0};
+    if (!held)
+        TMK_TRY(compute(node->inputs[0], arena, &from, diag));
+    enum tmk_status status = tmk_codes_move(node, held ? held : &from, arena, out, diag);
+    tmk_tensor_finish(&from);
+    return status;
+}
+
+/* Ends `made`. */
+static enum tmk_status put_constant(struct tmk_graph *graph, struct tmk_value *value,
+                                    struct tmk_tensor *made, struct tmk_diag *diag) {
+    struct tmk_value *constant;
+    enum tmk_status status = tmk_graph_add_initializer(graph, value->name, made, &constant, diag);
+    tmk_tensor_finish(made);
+    TMK_TRY(status);
+    TMK_TRY(tmk_value_replace(value, constant, NULL, false, diag));
+    constant->profile_id = value->profile_id;
+    constant->fingerprint = value->fingerprint;
+    constant->content = value->content;
+    constant->ordinal = value->ordinal;
+    value->profile_id = -1;
+    return TMK_OK;
+}
+
+static bool quantizes_constant(const struct tmk_node *node) {
+    bool constant = tmk_codes_is(node, "QuantizeLinear") && !node->outputs[0]->n_graph_outputs &&
+                    (constant_at(node, 0) || tmk_codes_are_constant(node->inputs[0]));
+    for (uint32_t i = 1; constant && i < node->n_inputs; i++)
+        constant = !node->inputs[i] || constant_at(node, i);
+    return constant;
+}
+
+enum tmk_status tmk_codes_fold(struct tmk_graph *graph, bool drop, struct tmk_diag *diag) {
+    for (struct tmk_node *node = graph->first, *next; node; node = next) {
+        struct tmk_tensor codes = {0};
+        next = node->next;
+        if (!quantizes_constant(node))
+            continue;
+        TMK_TRY(compute(node->outputs[0], graph->arena, &codes, diag));
+        TMK_TRY(put_constant(graph, node->outputs[0], &codes, diag));
+        struct tmk_value *from = node->inputs[0];
+        tmk_node_remove(node);
+        if (drop && from->kind == TMK_VALUE_INITIALIZER && !from->n_uses && !from->n_graph_outputs)
+            tmk_graph_drop_initializer(from);
+    }
+    return TMK_OK;
+}
+
+enum tmk_status tmk_codes_to_constants(struct tmk_graph *graph,
+                                       const struct tmk_encodings *encodings,
+                                       struct tmk_diag *diag) {
+    TMK_TRY(tmk_codes_fold(graph, true, diag));
+    for (struct tmk_node *node = graph->first; node; node = node->next)
+        for (uint32_t i = 0; i < node->n_inputs; i++) {
+            struct tmk_value *value = node->inputs[i];
+            struct tmk_tensor real = {0};
+            if (value && value->graph == graph && !value->n_graph_outputs &&
+                value->profile_id >= 0 && !moves(node) && tmk_export_encoding(encodings, node, i) &&
+                tmk_codes_are_constant(value)) {
+                TMK_TRY(compute(value, graph->arena, &real, diag));
+                TMK_TRY(put_constant(graph, value, &real, diag));
+            }
+        }
+    return TMK_OK;
+}

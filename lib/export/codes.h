@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Codes that a model has already, as a QDQ model has them of its weights. */
+#ifndef TMK_EXPORT_CODES_H
+#define TMK_EXPORT_CODES_H
+
+#include <tidemark/encodings.h>
+
+#include "base/arena.h"
+#include "graph/graph.h"
+
+/* QuantizeLinear or DequantizeLinear, of ONNX or of Microsoft. */
+bool tmk_codes_is(const struct tmk_node *node, const char *op);
+/* The DequantizeLinear that computes the value, alone or before operators that move elements; NULL:
+ * none does. */
+const struct tmk_node *tmk_codes_origin(const struct tmk_value *value);
+/* There is one, and the codes that it reads are a constant, and so are scale and zero point. */
+bool tmk_codes_are_constant(const struct tmk_value *value);
+/* What one of these operators, all of whose inputs but the first are constants, makes of `from`. */
+TMK_NODISCARD enum tmk_status tmk_codes_move(const struct tmk_node *node,
+                                             const struct tmk_tensor *from, struct tmk_arena *arena,
+                                             struct tmk_tensor *out, struct tmk_diag *diag);
+/* Of such a value: type, axis, block, scales and zero points of its codes; out->n stays 0 where
+ * they are no constants of float32 and integers, or are no longer along one axis. The scales may be
+ * 0. */
+TMK_NODISCARD enum tmk_status tmk_codes_encoding(const struct tmk_value *value,
+                                                 struct tmk_arena *arena, struct tmk_encoding *out,
+                                                 struct tmk_diag *diag);
+/* QuantizeLinear of constants, or of what becomes of their codes, as training aware of codes leaves
+ * it before each weight, becomes the codes, which the others see; `drop`: numbers that nothing else
+ * reads go. */
+TMK_NODISCARD enum tmk_status tmk_codes_fold(struct tmk_graph *graph, bool drop,
+                                             struct tmk_diag *diag);
+/* The other way round, where codes are made by other means: what DequantizeLinear makes of constant
+ * codes and has an encoding becomes initializers, whose codes are these under its scales. */
+TMK_NODISCARD enum tmk_status tmk_codes_to_constants(struct tmk_graph *graph,
+                                                     const struct tmk_encodings *encodings,
+                                                     struct tmk_diag *diag);
+
+#endif
