@@ -280,6 +280,7 @@ static int calibrate_profile(const char *path, const struct calibrate_args *args
     if (status == TMK_OK)
         status = open_weights(args, path, profile, &model, &diag);
     options.constant = model ? tmk_model_constant : NULL;
+    options.codes = model ? tmk_model_codes : NULL;
     options.model = model;
     if (status == TMK_OK)
         status = tmk_calibrate(profile, &options, &all, &diag);

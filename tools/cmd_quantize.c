@@ -178,6 +178,7 @@ static struct tmk_calibrate_options calibrate_options(const struct work *w,
         .config = args->config,
         .target = w->target,
         .constant = tmk_model_constant,
+        .codes = tmk_model_codes,
         .model = w->model,
         .remark = args->config ? hear_warning : NULL,
         .stop = stop_was_asked};

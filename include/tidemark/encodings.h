@@ -219,7 +219,11 @@ struct tmk_calibrate_options {
      * need; of float32, unchanged during the call; NULL: it is no such constant. tmk_model_constant
      * is such a function. NULL: none are known, and weights have their min and max. */
     const struct tmk_tensor *(*constant)(void *model, uint32_t id);
-    void *model;
+    /* The codes that the model has of a constant, which keeps them, but where they are not of the
+     * target's kind: dtype, axis, block, n, scale and zero_point; unchanged during the call; NULL:
+     * it has none. tmk_model_codes is such a function. NULL: none are known. */
+    const struct tmk_encoding *(*codes)(void *model, uint32_t id);
+    void *model; /* of both */
     /* Remarks, one line each: a rule of the config that matches nothing, a weight's scale that was
      * enlarged. May be NULL. */
     void (*remark)(void *context, const char *text);

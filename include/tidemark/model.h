@@ -64,6 +64,11 @@ TMK_API uint64_t tmk_model_file_bytes(const struct tmk_model *model);
  * Lives as long as the model, which is a struct tmk_model. */
 TMK_API const struct tmk_tensor *tmk_model_constant(void *model, uint32_t id);
 
+/* Of what a DequantizeLinear makes of constant codes, also behind operators that move it: the codes' type, axis,
+ * block, scales and zero points. NULL: it is no such value, a scale is not positive, or memory ran
+ * out. Lives as long as the model. */
+TMK_API const struct tmk_encoding *tmk_model_codes(void *model, uint32_t id);
+
 /* ---- looking at a model ---- */
 
 /* Nodes of ONNX's operator of this name, in sub-graphs too. */

@@ -257,6 +257,8 @@ static enum tmk_status run_steps(struct calibrate *c) {
         .items = tmk_arena_array(&c->selection.arena, n, sizeof *c->make.items),
         .dropped = tmk_arena_array(&c->selection.arena, n, sizeof *c->make.dropped),
         .constant = c->options->constant,
+        .codes = c->options->codes,
+        .targeted = c->options->target != NULL,
         .model = c->options->model,
         .known = c->known,
         .remark = c->options->remark,

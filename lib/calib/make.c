@@ -85,6 +85,48 @@ static enum tmk_status make_channels(struct tmk_make *make, uint32_t pick,
     return TMK_OK;
 }
 
+/* ---- codes that the model has ---- */
+
+static const char has_codes[] = "has-codes";
+
+/* A target that takes other ones gets others. */
+static bool are_wanted(const struct tmk_make *make, uint32_t pick, const struct tmk_encoding *e) {
+    const struct tmk_terms *terms = &make->selection->picks[pick].terms;
+    return !make->targeted ||
+           (e->dtype == terms->grid.dtype && (e->symmetric || !terms->grid.symmetric) &&
+            (e->pow2 || !terms->grid.pow2) && (e->axis < 0 || terms->channels) &&
+            e->block == terms->block);
+}
+
+static enum tmk_status keep_codes(struct tmk_make *make, uint32_t pick, bool *done) {
+    const struct tmk_profile_tensor *t = tmk_make_tensor(make, pick);
+    const struct tmk_encoding *of = make->codes ? make->codes(make->model, t->id) : NULL;
+    if (!of || of->fingerprint != t->fingerprint || !tmk_encoding_is_type(of->dtype) ||
+        of->dtype == TMK_INT32 ||
+        (of->block && make->selection->picks[pick].role != TMK_ENCODING_WEIGHT))
+        return TMK_OK;
+    TMK_TRY(tmk_make_begin(make, pick, of->n));
+    struct tmk_encoding *e = &make->items[pick];
+    e->dtype = of->dtype;
+    e->axis = of->axis;
+    e->block = of->block;
+    e->narrow = false;
+    e->symmetric = e->pow2 = true;
+    e->rule = has_codes;
+    for (uint32_t i = 0; i < of->n; i++) {
+        int exponent;
+        e->scale[i] = of->scale[i];
+        e->zero_point[i] = of->zero_point[i];
+        e->symmetric = e->symmetric && of->zero_point[i] == tmk_encoding_middle(of->dtype);
+        e->pow2 = e->pow2 && frexpf(of->scale[i], &exponent) == 0.5f;
+    }
+    tmk_encoding_set_clip(e);
+    memcpy(e->low, e->clip_min, e->n * sizeof *e->low);
+    memcpy(e->high, e->clip_max, e->n * sizeof *e->high);
+    *done = are_wanted(make, pick, e);
+    return TMK_OK;
+}
+
 /* ---- one scale for all, shared by a group ---- */
 
 struct group {
@@ -345,7 +387,9 @@ static enum tmk_status make_groups(struct tmk_make *make, const uint32_t *member
             continue;
         TMK_TRY(tmk_make_goes_on(make));
         bool done = false;
-        if (g.n == 1 && make->selection->picks[i].role == TMK_ENCODING_WEIGHT)
+        if (g.n == 1 && !make->selection->net->varies[make->selection->picks[i].value])
+            TMK_TRY(keep_codes(make, i, &done));
+        if (!done && g.n == 1 && make->selection->picks[i].role == TMK_ENCODING_WEIGHT)
             TMK_TRY(tmk_make_weight(make, i, &done));
         if (done)
             continue;
@@ -404,8 +448,9 @@ static double least_scale(double magnitude) {
     return 1.0001 * (2 * magnitude) / ((double)INT32_MAX - (double)(INT32_MIN + 1));
 }
 
-/* Where the bias would overflow, the weight's scale is enlarged. */
-static void make_it_fit(const struct tmk_make *make, uint32_t pick, struct tmk_encoding *of[2]) {
+/* Where the bias would overflow, the weight's scale is enlarged; NULL, or why it is not. */
+static const char *make_it_fit(const struct tmk_make *make, uint32_t pick,
+                               struct tmk_encoding *of[2]) {
     double least = least_scale(max_bias(make, pick));
     struct tmk_encoding *w = of[1];
     uint32_t enlarged = 0;
@@ -413,6 +458,8 @@ static void make_it_fit(const struct tmk_make *make, uint32_t pick, struct tmk_e
         double product = (double)of[0]->scale[0] * (double)w->scale[i];
         if (product >= least || !(product > 0))
             continue;
+        if (w->rule == has_codes)
+            return "float: int32 does not hold it under the scale of the weight's codes";
         double scale = (double)w->scale[i] * (least / product);
         if (w->pow2)
             scale = exp2(ceil(log2(scale)));
@@ -420,7 +467,7 @@ static void make_it_fit(const struct tmk_make *make, uint32_t pick, struct tmk_e
         enlarged++;
     }
     if (!enlarged)
-        return;
+        return NULL;
     w->rule = tmk_built_in_name(TMK_RULE_BIAS_FITS);
     w->expected.known = false;
     tmk_encoding_set_clip(w);
@@ -430,6 +477,7 @@ static void make_it_fit(const struct tmk_make *make, uint32_t pick, struct tmk_e
         "of p%u '%s' would not fit into int32",
         w->id, w->name, enlarged, w->n, tmk_make_tensor(make, pick)->id,
         tmk_make_tensor(make, pick)->name);
+    return NULL;
 }
 
 static int32_t long_axis(const struct tmk_profile_tensor *t) {
@@ -472,7 +520,7 @@ static enum tmk_status make_biases(struct tmk_make *make) {
                                        ? why_none(make, i, of)
                                        : "float: the input or the weight of its operator is";
                 if (!make->dropped[i] && make->config->built_in[TMK_RULE_BIAS_FITS])
-                    make_it_fit(make, i, of);
+                    make->dropped[i] = make_it_fit(make, i, of);
             } else if (find_operands(make, i, of)) {
                 TMK_TRY(make_bias(make, i, of));
             }

@@ -14,7 +14,9 @@ struct tmk_make {
     struct tmk_encoding *items; /* [n_picks], one a pick; n = 0: it could not be made */
     const char **dropped;       /* [n_picks] why it could not */
     const struct tmk_tensor *(*constant)(void *model, uint32_t id); /* or NULL */
+    const struct tmk_encoding *(*codes)(void *model, uint32_t id);  /* or NULL */
     void *model;
+    bool targeted;                                   /* the config is a target's, too */
     struct tmk_weight_ranges *known;                 /* or NULL */
     void (*remark)(void *context, const char *text); /* or NULL */
     bool (*stop)(void *context);                     /* or NULL */

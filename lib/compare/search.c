@@ -55,6 +55,7 @@ static void find_base(struct tmk_search *s, const struct tmk_encodings *e) {
     s->base = (struct tmk_calibrate_options){.activations = choice_of(e, activation),
                                              .weights = choice_of(e, weight),
                                              .constant = tmk_model_constant,
+                                             .codes = tmk_model_codes,
                                              .model = s->model,
                                              .target = s->options->target,
                                              .rounding = e->rounding,

@@ -2,6 +2,7 @@
 /* Opening a model, and writing it with observers. */
 #include "transform/model.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/text.h"
+#include "export/codes.h"
 #include "graph/graph.h"
 #include "graph/rewrite.h"
 #include "model/onnx.h"
@@ -29,6 +31,7 @@ struct tmk_constants {
     struct tmk_graph *graph; /* without observers */
     struct tmk_by_id by_id;
     struct tmk_tensor *made; /* [by_id.n] those that were asked for */
+    struct tmk_arena arena;  /* of codes */
 };
 
 /* What initializers alone make; false: it is more than that. */
@@ -66,6 +69,7 @@ static void constants_destroy(struct tmk_constants **slot) {
     for (size_t i = 0; constants->made && i < constants->by_id.n; i++)
         tmk_tensor_finish(&constants->made[i]);
     free(constants->made);
+    tmk_arena_finish(&constants->arena);
     tmk_by_id_finish(&constants->by_id);
     tmk_graph_destroy(&constants->graph);
     free(constants);
@@ -76,6 +80,7 @@ static struct tmk_constants *create_constants(const struct tmk_model *model) {
     if (!made)
         return NULL;
     if (tmk_original(model, &made->graph, NULL) == TMK_OK &&
+        tmk_codes_fold(made->graph, false, NULL) == TMK_OK &&
         tmk_by_id_init(&made->by_id, made->graph, NULL) == TMK_OK)
         made->made = calloc(made->by_id.n + 1, sizeof *made->made);
     if (!made->made)
@@ -83,18 +88,36 @@ static struct tmk_constants *create_constants(const struct tmk_model *model) {
     return made;
 }
 
-const struct tmk_tensor *tmk_model_constant(void *of, uint32_t id) {
-    struct tmk_model *model = of;
+static const struct tmk_value *find_value(struct tmk_model *model, uint32_t id) {
     if (!model->constants)
         model->constants = create_constants(model);
-    struct tmk_constants *all = model->constants;
-    const struct tmk_value *value = all ? tmk_by_id_get(&all->by_id, id) : NULL;
+    return model->constants ? tmk_by_id_get(&model->constants->by_id, id) : NULL;
+}
+
+const struct tmk_tensor *tmk_model_constant(void *of, uint32_t id) {
+    struct tmk_model *model = of;
+    const struct tmk_value *value = find_value(model, id);
     if (!value)
         return NULL;
-    struct tmk_tensor *made = &all->made[id];
+    struct tmk_tensor *made = &model->constants->made[id];
     if (!made->data && !compute_constant(value, 0, made))
         return NULL;
     return made->kind == TMK_TYPE_TENSOR && made->dtype == TMK_FLOAT32 ? made : NULL;
+}
+
+const struct tmk_encoding *tmk_model_codes(void *of, uint32_t id) {
+    struct tmk_model *model = of;
+    const struct tmk_value *value = find_value(model, id);
+    if (!value || !tmk_codes_are_constant(value))
+        return NULL;
+    struct tmk_encoding *made = tmk_arena_alloc(&model->constants->arena, sizeof *made);
+    if (!made || tmk_codes_encoding(value, &model->constants->arena, made, NULL) != TMK_OK ||
+        !made->n)
+        return NULL;
+    for (uint32_t i = 0; i < made->n; i++)
+        if (!(made->scale[i] > 0) || !isfinite(made->scale[i]))
+            return NULL;
+    return made;
 }
 
 const char *tmk_version(void) {

@@ -132,6 +132,7 @@ static enum tmk_status calibrate(const struct tmk_profile *profile, const char *
     if (status == TMK_OK && model_path)
         status = tmk_model_open_params(model_path, params, true, &model, diag);
     options->constant = model ? tmk_model_constant : NULL;
+    options->codes = model ? tmk_model_codes : NULL;
     options->model = model;
     if (status == TMK_OK)
         status = tmk_calibrate(profile, options, out, diag);

@@ -384,6 +384,7 @@ PyObject *py_choose_method(PyObject *self, PyObject *args) {
                                                   .config = call.config,
                                                   .target = target,
                                                   .constant = model ? tmk_model_constant : NULL,
+                                                  .codes = model ? tmk_model_codes : NULL,
                                                   .model = model,
                                                   .stop = signal_raised,
                                                   .context = &run};

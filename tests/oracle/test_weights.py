@@ -184,6 +184,51 @@ def test_who_has_no_blocks_leaves_them_out_by_name(path):
     assert "scales by block" in done.stderr
 
 
+def coded(path, kind, scale, zero, bias, moved=(), **more):
+    """y = x * DequantizeLinear(codes) + b, profiled."""
+    make = onnx.helper.make_node
+    codes = np.arange(64 * 8).reshape(64, 8) % 16 - (8 if kind == onnx.TensorProto.INT4 else 0)
+    codes = onnx.helper.make_tensor("codes", kind, (8, 64) if moved else (64, 8), (codes.T if moved else codes).flatten())
+    nodes = [make("DequantizeLinear", ["codes", "scale", *(["zero"] if zero is not None else [])], ["d"], **more), *moved,
+             make("Gemm", ["x", moved[-1].output[0] if moved else "d", "b"], ["y"])]
+    stored = [codes, numpy_helper.from_array(scale, "scale"), numpy_helper.from_array(bias, "b"),
+              *([numpy_helper.from_array(zero, "zero")] if zero is not None else [])]
+    value = onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph(nodes, "g", [value("x", 1, [4, 64])], [value("y", 1, [4, 8])], stored)
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 21)], ir_version=10), path / "coded.onnx")
+    np.save(path / "x.npy", np.random.default_rng(1).normal(size=(4, 64)).astype("f4"))
+    profile(path / "coded.onnx", path / "x.npy", path / "coded.json")
+
+
+def recalled(path, *words):
+    """What calibrate says of the weight, and why the bias stays float; both forms run."""
+    model = path / "coded.onnx"
+    tidemark("calibrate", path / "coded.json", "--model", model, "-o", path / "enc.json", "--quiet", *words)
+    for form in ([], ["--integer"]):
+        tidemark("simulate", model, path / "enc.json", "--data", path / "x.npy", *form)
+    made = json.loads((path / "enc.json").read_text())
+    weight = [one for one in made["encodings"] if one["role"] == "weight"][-1]
+    return weight, [left["reason"] for left in made["left"] if left["name"] == "b"]
+
+
+def test_codes_that_the_model_has_are_kept(path):
+    scale, zero, bias = np.linspace(0.01, 0.02, 8, dtype="f4"), np.arange(8, dtype="u1"), np.ones(8, "f4")
+    transpose = onnx.helper.make_node("Transpose", ["d"], ["t"], perm=[1, 0])
+    coded(path, onnx.TensorProto.UINT8, scale, zero, bias, [transpose], axis=0)
+    weight, bias_is_float = recalled(path)
+    assert weight["rule"] == "has-codes" and weight["dtype"] == "uint8" and weight["axis"] == 1 and not bias_is_float
+    assert np.array_equal(np.float32(weight["scale"]), scale) and weight["zero_point"] == zero.tolist()
+    weight, _ = recalled(path, "--target", "litert")  # its weights are int8
+    assert weight["rule"] != "has-codes" and weight["dtype"] == "int8"
+    coded(path, onnx.TensorProto.UINT8, scale * np.float32(1e-9), zero, bias, axis=-1)
+    assert "int32 does not hold it" in recalled(path)[1][0]
+    blocks = np.linspace(0.01, 0.02, 32, dtype="f4").reshape(4, 8)
+    coded(path, onnx.TensorProto.INT4, blocks, None, bias, axis=0, block_size=16)
+    weight, bias_is_float = recalled(path)
+    assert weight["rule"] == "has-codes" and weight["block"] == 16 and "by block" in bias_is_float[0]
+    assert np.array_equal(np.float32(weight["scale"]), blocks.flatten())
+
+
 def test_the_weights_must_be_those_that_were_profiled(path):
     calibrated(path, "digits")
     other = onnx.load(model_of("digits"))
