@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Chooses the tests that CI runs under AddressSanitizer at every commit, by the lines of lib/ and tools/ that each test reaches.
 
-    reach.py BUILD_FOLDER LIST [--share 0.995] [--jobs 2]
+    reach.py BUILD_FOLDER LIST [--share 0.99] [--jobs 2]
 
 Builds BUILD_FOLDER with clang's coverage, runs each test alone that a build with sanitizers has, and writes LIST, one name a line: beside
 the suites `unit` and `fuzz`, which always run, the tests that reach that share of the lines that all tests reach. Each is the one with
@@ -87,23 +87,24 @@ def run_alone(folder, name):
 
 
 def choose(reached, seconds, first, share):
-    """The names, in the order of their choice, and the lines that the first ones and these reach."""
-    goal = share * len(set().union(*reached.values()))
+    """The names, in the order of their choice, and the lines that the first ones and these reach. Prints what each adds."""
+    every = len(set().union(*reached.values()))
     ran = set().union(*(reached[name] for name in first))
     left, chosen = set(reached) - first, []
-    while len(ran) < goal:
+    while len(ran) < share * every:
         best = max(sorted(left), key=lambda name: len(reached[name] - ran) / max(seconds[name], LEAST))
         chosen.append(best)
         left.remove(best)
-        ran |= reached[best]
+        before, ran = len(ran), ran | reached[best]
+        print(f"{best:28} {len(ran) - before:6} lines {seconds[best]:6.1f} s {100 * len(ran) / every:6.2f} %")
     return chosen, ran
 
 
 def main():
-    parser = argparse.ArgumentParser(usage="reach.py BUILD_FOLDER LIST [--share 0.995] [--jobs 2]")
+    parser = argparse.ArgumentParser(usage="reach.py BUILD_FOLDER LIST [--share 0.99] [--jobs 2]")
     parser.add_argument("build", type=Path)
     parser.add_argument("list", type=Path)
-    parser.add_argument("--share", type=float, default=0.995)
+    parser.add_argument("--share", type=float, default=0.99)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     asked = parser.parse_args()
     folder = asked.build.resolve()
