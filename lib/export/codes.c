@@ -144,11 +144,7 @@ static enum tmk_status put_constant(struct tmk_graph *graph, struct tmk_value *v
     tmk_tensor_finish(made);
     TMK_TRY(status);
     TMK_TRY(tmk_value_replace(value, constant, NULL, false, diag));
-    constant->profile_id = value->profile_id;
-    constant->fingerprint = value->fingerprint;
-    constant->content = value->content;
-    constant->ordinal = value->ordinal;
-    value->profile_id = -1;
+    tmk_value_take_identity(constant, value);
     return TMK_OK;
 }
 
@@ -170,8 +166,8 @@ enum tmk_status tmk_codes_fold(struct tmk_graph *graph, bool drop, struct tmk_di
         TMK_TRY(put_constant(graph, node->outputs[0], &codes, diag));
         struct tmk_value *from = node->inputs[0];
         tmk_node_remove(node);
-        if (drop && from->kind == TMK_VALUE_INITIALIZER && !from->n_uses && !from->n_graph_outputs)
-            tmk_graph_drop_initializer(from);
+        if (drop)
+            tmk_graph_drop_if_unused(from);
     }
     return TMK_OK;
 }

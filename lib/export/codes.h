@@ -25,9 +25,9 @@ TMK_NODISCARD enum tmk_status tmk_codes_move(const struct tmk_node *node,
 TMK_NODISCARD enum tmk_status tmk_codes_encoding(const struct tmk_value *value,
                                                  struct tmk_arena *arena, struct tmk_encoding *out,
                                                  struct tmk_diag *diag);
-/* QuantizeLinear of constants, or of what becomes of their codes, as training aware of codes leaves
- * it before each weight, becomes the codes, which the others see; `drop`: numbers that nothing else
- * reads go. */
+/* QuantizeLinear of a constant, or of what DequantizeLinear makes of constant codes, becomes an
+ * initializer of codes: quantization-aware training leaves both before each weight. `drop`:
+ * initializers that nothing reads any more are dropped. */
 TMK_NODISCARD enum tmk_status tmk_codes_fold(struct tmk_graph *graph, bool drop,
                                              struct tmk_diag *diag);
 /* The other way round, where codes are made by other means: what DequantizeLinear makes of constant

@@ -446,11 +446,7 @@ static enum tmk_status move_output(struct tmk_value *from, struct tmk_value *to,
                                    struct tmk_diag *diag) {
     TMK_TRY(tmk_value_set_type(to, &from->type, diag));
     TMK_TRY(tmk_value_replace(from, to, NULL, true, diag));
-    to->profile_id = from->profile_id;
-    to->fingerprint = from->fingerprint;
-    to->content = from->content;
-    to->ordinal = from->ordinal;
-    from->profile_id = -1;
+    tmk_value_take_identity(to, from);
     return TMK_OK;
 }
 

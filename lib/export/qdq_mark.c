@@ -377,11 +377,7 @@ static enum tmk_status absorb_result(struct tmk_qdq *q, struct tmk_node *node) {
     old->value = NULL;
     TMK_TRY(tmk_value_replace(to, from, NULL, true, q->diag));
     TMK_TRY(tmk_value_rename(from, to->name, q->diag));
-    from->profile_id = to->profile_id;
-    from->fingerprint = to->fingerprint;
-    from->content = to->content;
-    from->ordinal = to->ordinal;
-    to->profile_id = -1;
+    tmk_value_take_identity(from, to);
     TMK_TRY(tmk_node_set_input(node, 0, NULL, q->diag));
     tmk_node_remove(node);
     TMK_TRY(add_mark(q, from, from->profile_id, &made));

@@ -339,11 +339,6 @@ static enum tmk_status place_codes(struct tmk_qdq *q, struct tmk_qdq_mark *mark,
     return add_dequantize(q, name, suffix, out->codes, e, out->scale, out->zero, NULL, &out->real);
 }
 
-static void drop_if_unused(struct tmk_value *value) {
-    if (!value->n_uses && !value->n_graph_outputs)
-        tmk_graph_drop_initializer(value);
-}
-
 static enum tmk_status place_constant(struct tmk_qdq *q, struct tmk_qdq_mark *mark) {
     const struct tmk_encoding *e = tmk_qdq_encoding(q, mark, NULL, 0);
     struct readers readers = {0};
@@ -360,7 +355,7 @@ static enum tmk_status place_constant(struct tmk_qdq *q, struct tmk_qdq_mark *ma
         TMK_TRY(place_codes(q, mark, readers.other[i], suffix, &made));
         TMK_TRY(hand_out(q, &readers, readers.other[i], made.real));
     }
-    drop_if_unused(mark->value);
+    tmk_graph_drop_if_unused(mark->value);
     return TMK_OK;
 }
 
@@ -412,7 +407,7 @@ static enum tmk_status place_bias_codes(struct tmk_qdq *q, struct tmk_qdq_mark *
     TMK_TRY(set_type(q, bias->real, &type, TMK_FLOAT32));
     bias->placed = beta == 1; /* else the original's numbers are nowhere */
     TMK_TRY(tmk_value_replace(value, bias->real, NULL, false, q->diag));
-    drop_if_unused(value);
+    tmk_graph_drop_if_unused(value);
     return TMK_OK;
 }
 

@@ -15,22 +15,7 @@
 #include "ops/ops.h"
 #include "ops/shapes.h"
 
-/* ---- identities ---- */
-
-static void take_identity(struct tmk_value *to, struct tmk_value *from) {
-    to->profile_id = from->profile_id;
-    to->fingerprint = from->fingerprint;
-    to->content = from->content;
-    to->ordinal = from->ordinal;
-    from->profile_id = -1;
-}
-
 /* ---- constants ---- */
-
-static void drop_if_unused(struct tmk_value *value) {
-    if (value->kind == TMK_VALUE_INITIALIZER && !value->n_uses && !value->n_graph_outputs)
-        tmk_graph_drop_initializer(value);
-}
 
 enum { DEEPEST = 8 }; /* operators on constants behind each other */
 
@@ -86,7 +71,7 @@ static enum tmk_status fold_constant(struct tmk_qdq *q, struct tmk_value *value,
     tmk_tensor_finish(&result);
     TMK_TRY(status);
     TMK_TRY(tmk_value_replace(value, *out, NULL, false, q->diag));
-    take_identity(*out, value);
+    tmk_value_take_identity(*out, value);
     tmk_node_remove(node);
     return TMK_OK;
 }
@@ -116,13 +101,13 @@ static enum tmk_status move_codes(struct tmk_qdq *q, struct tmk_node *mover, int
         TMK_TRY(tmk_node_set_int(made, "axis", axis, q->diag));
     TMK_TRY(tmk_value_set_type(made->outputs[0], &value->type, q->diag));
     TMK_TRY(tmk_value_replace(value, made->outputs[0], NULL, false, q->diag));
-    take_identity(made->outputs[0], value);
+    tmk_value_take_identity(made->outputs[0], value);
     tmk_node_remove(mover);
     if (from->n_uses || from->n_graph_outputs)
         return TMK_OK;
     codes = old->inputs[0];
     tmk_node_remove(old);
-    drop_if_unused(codes);
+    tmk_graph_drop_if_unused(codes);
     return TMK_OK;
 }
 
@@ -247,10 +232,10 @@ static enum tmk_status merge_bias(struct tmk_qdq *q, struct tmk_node *product, s
     TMK_TRY(tmk_node_copy_attrs(made, product, NULL, q->diag));
     TMK_TRY(tmk_value_set_type(made->outputs[0], &sum->type, q->diag));
     TMK_TRY(tmk_value_replace(sum, made->outputs[0], NULL, true, q->diag));
-    take_identity(made->outputs[0], sum);
+    tmk_value_take_identity(made->outputs[0], sum);
     tmk_node_remove(add);
     tmk_node_remove(product);
-    drop_if_unused(bias);
+    tmk_graph_drop_if_unused(bias);
     return TMK_OK;
 }
 
@@ -269,7 +254,7 @@ static enum tmk_status keep_apart(struct tmk_qdq *q, const struct tmk_node *prod
     struct tmk_value *bias = add->inputs[at], *made = NULL;
     TMK_TRY(reshape_bias(q, bias, product->inputs[0]->type.shape.rank, &made));
     TMK_TRY(tmk_node_set_input(add, at, made, q->diag));
-    drop_if_unused(bias);
+    tmk_graph_drop_if_unused(bias);
     return TMK_OK;
 }
 

@@ -105,6 +105,19 @@ void tmk_graph_drop_initializer(struct tmk_value *initializer) {
     initializer->graph = NULL;
 }
 
+void tmk_graph_drop_if_unused(struct tmk_value *value) {
+    if (value->kind == TMK_VALUE_INITIALIZER && !value->n_uses && !value->n_graph_outputs)
+        tmk_graph_drop_initializer(value);
+}
+
+void tmk_value_take_identity(struct tmk_value *to, struct tmk_value *from) {
+    to->profile_id = from->profile_id;
+    to->fingerprint = from->fingerprint;
+    to->content = from->content;
+    to->ordinal = from->ordinal;
+    from->profile_id = -1;
+}
+
 /* ---- sorting: depth first over producers, started in the present order, which therefore stays
  * where it can ---- */
 

@@ -249,6 +249,11 @@ void tmk_node_remove(struct tmk_node *node);
 /* Takes an initializer that has no uses left out of its graph, and drops its tensor. As a removed
  * node's results it stays among the values, and is not alive. */
 void tmk_graph_drop_initializer(struct tmk_value *initializer);
+/* The same where the value is an initializer that nothing reads, in a graph or as its output. */
+void tmk_graph_drop_if_unused(struct tmk_value *value);
+/* Gives a value the profile ID, fingerprint, content and ordinal of another, which has no ID then.
+ */
+void tmk_value_take_identity(struct tmk_value *to, struct tmk_value *from);
 /* Replaces what is known of the value's type (copied). */
 TMK_NODISCARD enum tmk_status
 tmk_value_set_type(struct tmk_value *value, const struct tmk_type *type, struct tmk_diag *diag);
