@@ -226,37 +226,27 @@ static const char *why_no_quantizer(const struct tmk_export_job *job, const stru
     return NULL;
 }
 
-static const struct tmk_value *find_value(const struct tmk_graph *graph, uint32_t id,
-                                          uint32_t *hint) {
-    for (uint32_t i = 0; i < graph->n_values; i++) { /* IDs mostly ascend */
-        const struct tmk_value *value = graph->values[(*hint + i) % graph->n_values];
-        if (value->profile_id != (int64_t)id || !tmk_value_alive(value))
-            continue;
-        *hint = (*hint + i) % graph->n_values;
-        return value;
-    }
-    return NULL;
-}
-
 /* Takes their rows out. */
 static enum tmk_status drop_unquantized(const struct tmk_export_job *job,
                                         struct tmk_export_rows *rows, bool is_200,
                                         struct tmk_diag *diag) {
     size_t kept = 0;
-    uint32_t hint = 0, ids = 0;
-    for (size_t i = 0; i < rows->n; i++)
-        ids = rows->items[i].encoding->id >= ids ? rows->items[i].encoding->id + 1 : ids;
-    uint32_t *within = calloc(ids ? ids : 1, sizeof *within);
-    if (!within)
+    struct tmk_by_id all;
+    TMK_TRY(tmk_by_id_init(&all, job->graph, diag));
+    uint32_t *within = calloc(all.n + 1, sizeof *within);
+    if (!within) {
+        tmk_by_id_finish(&all);
         return tmk_nomem(diag);
-    tmk_aimet_count_fused(job->graph, within, ids);
+    }
+    tmk_aimet_count_fused(job->graph, within, (uint32_t)all.n);
     for (size_t i = 0; i < rows->n; i++) {
         const struct tmk_encoding *e = rows->items[i].encoding;
-        const struct tmk_value *value = find_value(job->graph, e->id, &hint);
+        const struct tmk_value *value = tmk_by_id_get(&all, e->id);
+        const bool here = value && value->graph == job->graph;
         const char *why = NULL;
-        if (value && within[e->id] && within[e->id] >= value->n_uses && !value->n_graph_outputs)
+        if (here && within[e->id] && within[e->id] >= value->n_uses && !value->n_graph_outputs)
             why = "AIMET fuses the normalization, or MatMul and bias, that it is within";
-        else if (value && value->kind == TMK_VALUE_RESULT && !is_weight(&rows->items[i]))
+        else if (here && value->kind == TMK_VALUE_RESULT && !is_weight(&rows->items[i]))
             why = why_no_quantizer(job, value, e, is_200);
         if (why)
             tmk_export_skip(job, e, why);
@@ -265,6 +255,7 @@ static enum tmk_status drop_unquantized(const struct tmk_export_job *job,
     }
     rows->n = kept;
     free(within);
+    tmk_by_id_finish(&all);
     return TMK_OK;
 }
 
