@@ -27,11 +27,17 @@
 
 enum { DEEPEST = 8 }; /* operators on constants behind each other */
 
+struct constant_codes {
+    bool looked_for;
+    struct tmk_encoding encoding; /* n = 0: it has none */
+};
+
 struct tmk_constants {
     struct tmk_graph *graph; /* without observers */
     struct tmk_by_id by_id;
-    struct tmk_tensor *made; /* [by_id.n] those that were asked for */
-    struct tmk_arena arena;  /* of codes */
+    struct tmk_tensor *made;      /* [by_id.n] those that were asked for */
+    struct constant_codes *codes; /* [by_id.n] the same */
+    struct tmk_arena arena;       /* of codes */
 };
 
 /* What initializers alone make; false: it is more than that. */
@@ -69,6 +75,7 @@ static void constants_destroy(struct tmk_constants **slot) {
     for (size_t i = 0; constants->made && i < constants->by_id.n; i++)
         tmk_tensor_finish(&constants->made[i]);
     free(constants->made);
+    free(constants->codes);
     tmk_arena_finish(&constants->arena);
     tmk_by_id_finish(&constants->by_id);
     tmk_graph_destroy(&constants->graph);
@@ -81,9 +88,11 @@ static struct tmk_constants *create_constants(const struct tmk_model *model) {
         return NULL;
     if (tmk_original(model, &made->graph, NULL) == TMK_OK &&
         tmk_codes_fold(made->graph, false, NULL) == TMK_OK &&
-        tmk_by_id_init(&made->by_id, made->graph, NULL) == TMK_OK)
+        tmk_by_id_init(&made->by_id, made->graph, NULL) == TMK_OK) {
         made->made = calloc(made->by_id.n + 1, sizeof *made->made);
-    if (!made->made)
+        made->codes = calloc(made->by_id.n + 1, sizeof *made->codes);
+    }
+    if (!made->made || !made->codes)
         constants_destroy(&made);
     return made;
 }
@@ -105,19 +114,25 @@ const struct tmk_tensor *tmk_model_constant(void *of, uint32_t id) {
     return made->kind == TMK_TYPE_TENSOR && made->dtype == TMK_FLOAT32 ? made : NULL;
 }
 
+static bool are_scales(const struct tmk_encoding *e) {
+    for (uint32_t i = 0; i < e->n; i++)
+        if (!(e->scale[i] > 0) || !isfinite(e->scale[i]))
+            return false;
+    return true;
+}
+
 const struct tmk_encoding *tmk_model_codes(void *of, uint32_t id) {
     struct tmk_model *model = of;
     const struct tmk_value *value = find_value(model, id);
-    if (!value || !tmk_codes_are_constant(value))
+    if (!value)
         return NULL;
-    struct tmk_encoding *made = tmk_arena_alloc(&model->constants->arena, sizeof *made);
-    if (!made || tmk_codes_encoding(value, &model->constants->arena, made, NULL) != TMK_OK ||
-        !made->n)
-        return NULL;
-    for (uint32_t i = 0; i < made->n; i++)
-        if (!(made->scale[i] > 0) || !isfinite(made->scale[i]))
-            return NULL;
-    return made;
+    struct constant_codes *found = &model->constants->codes[id];
+    if (!found->looked_for && tmk_codes_are_constant(value) &&
+        (tmk_codes_encoding(value, &model->constants->arena, &found->encoding, NULL) != TMK_OK ||
+         !are_scales(&found->encoding)))
+        found->encoding.n = 0;
+    found->looked_for = true;
+    return found->encoding.n ? &found->encoding : NULL;
 }
 
 const char *tmk_version(void) {
