@@ -7,6 +7,7 @@
 
 #include "base/diag.h"
 #include "tensor/elements.h"
+#include "tensor/float8.h"
 
 bool tmk_grid_codes(const struct tmk_grid *grid, int32_t *lowest, int32_t *highest) {
     const unsigned bits = tmk_dtype_bits(grid->dtype);
@@ -23,29 +24,8 @@ bool tmk_grid_codes(const struct tmk_grid *grid, int32_t *lowest, int32_t *highe
     return true;
 }
 
-/* Numbers are multiples of 2^(e - mantissa) at the exponent e, which is at least `least`. */
-struct float8 {
-    int mantissa, least;
-    double most;
-};
-
-static struct float8 float8_of(enum tmk_dtype dtype) {
-    switch (dtype) {
-    case TMK_FLOAT8E4M3FN:
-        return (struct float8){3, -6, 448};
-    case TMK_FLOAT8E4M3FNUZ:
-        return (struct float8){3, -7, 240};
-    case TMK_FLOAT8E5M2:
-        return (struct float8){2, -14, 57344};
-    case TMK_FLOAT8E5M2FNUZ:
-        return (struct float8){2, -15, 57344};
-    default:
-        return (struct float8){0};
-    }
-}
-
 double tmk_grid_float8_max(enum tmk_dtype dtype) {
-    return float8_of(dtype).most;
+    return tmk_float8_is_written(dtype) ? tmk_float8_layout(dtype)->largest : 0;
 }
 
 bool tmk_grid_is_centred(const struct tmk_grid *grid) {
@@ -53,20 +33,20 @@ bool tmk_grid_is_centred(const struct tmk_grid *grid) {
 }
 
 double tmk_grid_float8_last_step(enum tmk_dtype dtype) {
-    struct float8 type = float8_of(dtype);
-    return ldexp(1, ilogb(type.most) - type.mantissa);
+    const struct tmk_float8 *type = tmk_float8_layout(dtype);
+    return ldexp(1, ilogb(type->largest) - type->mantissa);
 }
 
 double tmk_grid_float8_nearest(enum tmk_dtype dtype, double x) {
-    struct float8 type = float8_of(dtype);
+    const struct tmk_float8 *type = tmk_float8_layout(dtype);
     double magnitude = fabs(x), step;
-    if (magnitude >= type.most)
-        return copysign(type.most, x);
+    if (magnitude >= type->largest)
+        return copysign(type->largest, x);
     /* the power of two that is not above x, or the type's least one, from the bits of the double */
-    uint64_t bits, least = (uint64_t)(1023 + (int64_t)type.least);
+    uint64_t bits, least = (uint64_t)(1023 + 1 - type->bias);
     memcpy(&bits, &magnitude, sizeof bits);
     bits >>= DBL_MANT_DIG - 1;
-    bits = (bits > least ? bits : least) - (uint64_t)type.mantissa;
+    bits = (bits > least ? bits : least) - (uint64_t)type->mantissa;
     bits <<= DBL_MANT_DIG - 1;
     memcpy(&step, &bits, sizeof step);
     return rint(x / step) * step;

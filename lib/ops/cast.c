@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "ops/elementwise.h"
-#include "ops/float8.h"
 #include "ops/kernel.h"
+#include "tensor/float8.h"
 
 static inline int64_t clamp_integer(int64_t v, int64_t low, int64_t high) {
     return v < low ? low : v > high ? high : v;

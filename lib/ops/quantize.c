@@ -8,10 +8,10 @@
 #include "ops/contrib.h"
 #include "ops/contrib_project.h"
 #include "ops/elementwise.h"
-#include "ops/float8.h"
 #include "ops/matmul.h"
 #include "ops/ops.h"
 #include "ops/quantized.h"
+#include "tensor/float8.h"
 
 struct layout {
     size_t outer, n, inner;

@@ -1,43 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ops/float8.h"
+#include "tensor/float8.h"
 
 #include <math.h>
 
-/* Numbers at the exponent field e are multiples of 2^(e - bias - mantissa), as IEEE 754's. */
-struct layout_of_float8 {
-    int bits, mantissa, bias;
-    uint8_t
-        most; /* code of the largest number; the next is infinity or NaN, where there are such */
-    bool infinities, one_zero; /* one_zero: the code of -0 is the only NaN */
-};
-
-static struct layout_of_float8 float8_layout(enum tmk_dtype dtype) {
+const struct tmk_float8 *tmk_float8_layout(enum tmk_dtype dtype) {
+    static const struct tmk_float8 e4m3fn = {8, 3, 7, 0x7e, 448, false, false},
+                                   e4m3fnuz = {8, 3, 8, 0x7f, 240, false, true},
+                                   e5m2 = {8, 2, 15, 0x7b, 57344, true, false},
+                                   e5m2fnuz = {8, 2, 16, 0x7f, 57344, false, true},
+                                   e2m1 = {4, 1, 1, 0x7, 6, false, false};
     switch (dtype) {
     case TMK_FLOAT8E4M3FN:
-        return (struct layout_of_float8){8, 3, 7, 0x7e, false, false};
+        return &e4m3fn;
     case TMK_FLOAT8E4M3FNUZ:
-        return (struct layout_of_float8){8, 3, 8, 0x7f, false, true};
+        return &e4m3fnuz;
     case TMK_FLOAT8E5M2:
-        return (struct layout_of_float8){8, 2, 15, 0x7b, true, false};
+        return &e5m2;
     case TMK_FLOAT8E5M2FNUZ:
-        return (struct layout_of_float8){8, 2, 16, 0x7f, false, true};
+        return &e5m2fnuz;
     case TMK_FLOAT4E2M1:
-        return (struct layout_of_float8){4, 1, 1, 0x7, false, false};
+        return &e2m1;
     default:
-        return (struct layout_of_float8){0};
+        return NULL;
     }
 }
 
 bool tmk_float8_is_read(enum tmk_dtype dtype) {
-    return float8_layout(dtype).bits > 0;
+    return tmk_float8_layout(dtype) != NULL;
 }
 
 bool tmk_float8_is_written(enum tmk_dtype dtype) {
-    return float8_layout(dtype).bits == 8;
+    const struct tmk_float8 *of = tmk_float8_layout(dtype);
+    return of && of->bits == 8;
 }
 
 float tmk_float8_value(enum tmk_dtype dtype, uint8_t code) {
-    const struct layout_of_float8 of = float8_layout(dtype);
+    const struct tmk_float8 of = *tmk_float8_layout(dtype);
     const int sign = 1 << (of.bits - 1), magnitude = code & (sign - 1);
     const int exponent = magnitude >> of.mantissa, one = 1 << of.mantissa;
     const int fraction = magnitude & (one - 1);
@@ -51,7 +49,7 @@ float tmk_float8_value(enum tmk_dtype dtype, uint8_t code) {
 }
 
 uint8_t tmk_float8_code(enum tmk_dtype dtype, float value, bool saturate) {
-    const struct layout_of_float8 of = float8_layout(dtype);
+    const struct tmk_float8 of = *tmk_float8_layout(dtype);
     const uint8_t sign = signbit(value) ? 0x80 : 0;
     const uint8_t nan = of.one_zero ? 0x80 : sign | (of.infinities ? 0x7e : 0x7f);
     const float magnitude = fabsf(value);
