@@ -11,7 +11,6 @@ what writes the coverage prints messages of its own. Needs clang and llvm (llvm-
 tests do.
 """
 import argparse
-import json
 import os
 import resource
 import subprocess
@@ -21,7 +20,10 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-ALWAYS, NEVER = {"unit", "fuzz"}, {"lint", "static"}
+sys.path.insert(0, str(ROOT / "tools" / "lib"))
+from portion import OF_SOURCES, suites_of
+
+ALWAYS = {"unit", "fuzz"}
 FLAGS = "-fprofile-instr-generate -fcoverage-mapping"
 LEAST = 0.3  # seconds that any test costs
 
@@ -40,10 +42,9 @@ def build(folder):
 
 
 def sanitized_suites(folder):
-    """{name: suites} of the tests of a build with sanitizers, which is configured and not built."""
+    """Of the tests of a build with sanitizers, which is configured and not built."""
     set_up(folder, "-Db_sanitize=address,undefined", "-Db_lundef=false")
-    tests = json.loads((folder / "meson-info" / "intro-tests.json").read_text(encoding="utf-8"))
-    return {test["name"]: {suite.rpartition(":")[2] for suite in test["suite"]} for test in tests}
+    return {name: of for name, of in suites_of(folder).items() if not of & OF_SOURCES}
 
 
 def programs(folder):
@@ -109,7 +110,7 @@ def main():
     asked = parser.parse_args()
     folder = asked.build.resolve()
     build(folder)
-    suites = {name: of for name, of in sanitized_suites(folder.with_name(f"{folder.name}-sanitized")).items() if not of & NEVER}
+    suites = sanitized_suites(folder.with_name(f"{folder.name}-sanitized"))
     reached, seconds, known, failed = {}, {}, set(), []
     with ProcessPoolExecutor(asked.jobs) as pool:
         for name, took, lines, ran, bad in pool.map(run_alone, [folder] * len(suites), suites):

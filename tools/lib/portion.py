@@ -22,6 +22,12 @@ def portion(text):
     return int(match[1]), int(match[2])
 
 
+def suites_of(folder):
+    """{name: suites} of the tests of a build folder."""
+    tests = json.loads((folder / "meson-info" / "intro-tests.json").read_text(encoding="utf-8"))
+    return {test["name"]: {suite.rpartition(":")[2] for suite in test["suite"]} for test in tests}
+
+
 def chosen(tests, which, suites, left_out, listed):
     """tests: {name: set of suites}."""
     wanted = listed | {name for name, of in tests.items() if of & suites and not of & left_out}
@@ -37,8 +43,7 @@ def main():
     parser.add_argument("--no-suite", action="append", default=[])
     parser.add_argument("--list", type=Path)
     asked = parser.parse_args()
-    text = (asked.folder / "meson-info" / "intro-tests.json").read_text(encoding="utf-8")
-    tests = {test["name"]: {suite.rpartition(":")[2] for suite in test["suite"]} for test in json.loads(text)}
+    tests = suites_of(asked.folder)
     listed = set(asked.list.read_text(encoding="utf-8").split()) if asked.list else set()
     if listed - tests.keys():
         parser.error(f"{asked.list}: there is no test called {', '.join(sorted(listed - tests.keys()))}")
