@@ -33,9 +33,9 @@ static enum tmk_status choose_cut(const struct tmk_feed *feed, uint32_t input, u
     TMK_TRY(look_inside(feed, input, array, diag));
     const struct tmk_type *type = &feed->graph->inputs[input]->type;
     bound->step = 1;
-    bound->longer = type->dtype == TMK_INT64 && array->dtype == TMK_INT32;
+    bound->widens = type->dtype == TMK_INT64 && array->dtype == TMK_INT32;
     if (type->dtype != TMK_UNDEFINED && array->dtype != TMK_UNDEFINED &&
-        type->dtype != array->dtype && !bound->longer)
+        type->dtype != array->dtype && !bound->widens)
         return tmk_fail(diag, TMK_TYPE, "%s: input '%s' wants %s, but the array is %s",
                         feed_path(feed, bound), feed->graph->inputs[input]->name,
                         tmk_dtype_name(type->dtype), tmk_dtype_name(array->dtype));

@@ -22,7 +22,7 @@ struct feed_bound {
     bool empty;     /* nothing feeds it, and it has no elements; fed_back is set too */
     uint64_t inner; /* entries a sequence, where the first axis counts those; else 0 */
     enum feed_cut cut;
-    bool longer;            /* int32 in the data, int64 in the model */
+    bool widens;            /* int32 in the data, int64 in the model */
     uint64_t step;          /* entries a batch */
     struct tmk_tensor kept; /* entries that were read, but not yet wanted: from kept_first on */
     uint64_t kept_first;

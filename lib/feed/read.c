@@ -28,7 +28,7 @@ static enum tmk_status view_entries(const struct tmk_tensor *tensor, uint64_t at
 }
 
 /* Token IDs are int64 in models, and often int32 in data. */
-static enum tmk_status make_longer(struct tmk_tensor *tensor, struct tmk_diag *diag) {
+static enum tmk_status widen_tokens(struct tmk_tensor *tensor, struct tmk_diag *diag) {
     struct tmk_tensor out = {0};
     TMK_TRY(tmk_tensor_init(&out, TMK_INT64, &tensor->shape, diag));
     for (size_t i = 0, n = tmk_tensor_count(tensor); i < n; i++)
@@ -46,8 +46,8 @@ static enum tmk_status read_source(struct tmk_feed *feed, const struct feed_boun
     TMK_TRY(
         tmk_source_read(feed->sources[bound->source], bound->array, first, count, &tensor, diag));
     enum tmk_status status = TMK_OK;
-    if (bound->longer && tensor.dtype == TMK_INT32)
-        status = make_longer(&tensor, diag);
+    if (bound->widens && tensor.dtype == TMK_INT32)
+        status = widen_tokens(&tensor, diag);
     if (status == TMK_OK)
         *out = tensor;
     else
