@@ -144,7 +144,7 @@ static void print_moment(const struct tmk_memory_plan *plan) {
     if (plan->moment == TMK_MEMORY_RUNNING) {
         print_row("statistics of activations, an estimate", plan->counting, plan->threads);
         print_row("batches read ahead", plan->read_ahead, plan->threads);
-    } else if (plan->moment == TMK_MEMORY_LEAVING) {
+    } else if (plan->moment == TMK_MEMORY_FINISHING) {
         print_row("statistics of activations in the end, an estimate", plan->statistics,
                   plan->threads);
     } else {

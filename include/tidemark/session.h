@@ -203,9 +203,9 @@ TMK_API TMK_NODISCARD enum tmk_status tmk_model_run_bare(struct tmk_model *model
                                                          struct tmk_run_report *report,
                                                          struct tmk_diag *diag);
 
-/* When a run needs most: while batches run; when workers have run theirs, and what they counted
- * takes its last form; when that is added up, and written. */
-enum tmk_memory_moment { TMK_MEMORY_RUNNING, TMK_MEMORY_LEAVING, TMK_MEMORY_ENDING };
+/* When a run needs most memory: while batches run; when the workers have run theirs and pack their
+ * statistics; when these are merged and written. */
+enum tmk_memory_moment { TMK_MEMORY_RUNNING, TMK_MEMORY_FINISHING, TMK_MEMORY_MERGING };
 
 /* Memory that a run is expected to take, in bytes: estimated from the plan of the largest of its
  * first batches. What statistics take is an estimate. `total` is what is there all the time and
@@ -226,9 +226,9 @@ struct tmk_memory_plan {
     uint64_t kept;     /* what is kept between blocks, and the inputs, of that many batches */
     /* TMK_MEMORY_RUNNING, each worker: statistics of activations, and batches */
     uint64_t counting, read_ahead;
-    /* TMK_MEMORY_LEAVING, each worker: statistics of activations, of all strata */
+    /* TMK_MEMORY_FINISHING, each worker: statistics of activations, of all strata */
     uint64_t statistics;
-    /* TMK_MEMORY_ENDING: statistics of activations, of all workers together; of constants; those
+    /* TMK_MEMORY_MERGING: statistics of activations, of all workers together; of constants; those
      * made of others; and what writing takes besides activations and packed weights, which are gone
      * by then. Of all strata. */
     uint64_t summed, constants, derived, writing;

@@ -36,8 +36,8 @@ enum {
 
 /* What is counted of taps, in bytes. */
 struct counted_bytes {
-    uint64_t counting, leaving, done; /* of values that are observed: meanwhile, and afterwards */
-    uint64_t derived;                 /* of those with a rule, which get theirs in the end */
+    uint64_t counting, finishing, done; /* of values that are observed: meanwhile, and afterwards */
+    uint64_t derived;                   /* of those with a rule, which get theirs in the end */
 };
 
 /* Of taps whose tensors run `times` times. */
@@ -60,7 +60,7 @@ static struct counted_bytes statistics_of(const struct tmk_plan *plan,
             continue;
         }
         bytes.counting += STATE + (bins ? tmk_stats_counting_bytes(count, times) : 0);
-        bytes.leaving += STATE + (bins ? tmk_stats_leaving_bytes(count, times) : 0);
+        bytes.finishing += STATE + (bins ? tmk_stats_finishing_bytes(count, times) : 0);
         bytes.done += done;
     }
     return bytes;
@@ -96,7 +96,7 @@ struct planning {
     uint64_t
         program; /* the least m.program so far: what a plan leaves on the heap is none; 0: none */
     /* Of m.packed: what is there all the time, and, of a graph in blocks, its block at a moment. */
-    uint64_t packed, block[TMK_MEMORY_ENDING + 1];
+    uint64_t packed, block[TMK_MEMORY_MERGING + 1];
 };
 
 /* Weights that steps read themselves, as they lie in the file or widened: pages of those that are
@@ -158,10 +158,10 @@ static void add_up(struct planning *p) {
     const uint64_t moments[] = {
         [TMK_MEMORY_RUNNING] =
             block[TMK_MEMORY_RUNNING] + m->threads * (m->counting + m->read_ahead),
-        [TMK_MEMORY_LEAVING] = block[TMK_MEMORY_LEAVING] + m->threads * m->statistics,
-        [TMK_MEMORY_ENDING] = m->summed + m->constants + m->derived + m->writing};
+        [TMK_MEMORY_FINISHING] = block[TMK_MEMORY_FINISHING] + m->threads * m->statistics,
+        [TMK_MEMORY_MERGING] = m->summed + m->constants + m->derived + m->writing};
     m->moment = TMK_MEMORY_RUNNING;
-    for (int i = TMK_MEMORY_LEAVING; i <= TMK_MEMORY_ENDING; i++)
+    for (int i = TMK_MEMORY_FINISHING; i <= TMK_MEMORY_MERGING; i++)
         if (moments[i] > moments[m->moment])
             m->moment = (enum tmk_memory_moment)i;
     m->packed = p->packed + block[m->moment];
@@ -257,7 +257,7 @@ static enum tmk_status divide_graph(const struct tmk_plan *plan, uint64_t calls,
                    most = each ? kept / each : calls;
     m->together = most > calls ? calls : most ? most : 1;
     p->block[TMK_MEMORY_RUNNING] = largest;
-    p->block[TMK_MEMORY_LEAVING] = last;
+    p->block[TMK_MEMORY_FINISHING] = last;
     m->kept = m->together * each;
     return TMK_OK;
 }
@@ -354,7 +354,7 @@ static enum tmk_status measure_plan(const struct tmk_memory_request *r, const st
                                                          plan->n_constant_taps, slots, 1);
     const uint64_t strata = tmk_feed_strata(feed), accounts = (uint64_t)ACCOUNT * r->n_slots;
     m->counting = strata * (accounts + one.counting + one_in.counting);
-    m->statistics = strata * (accounts + one.leaving + one_in.leaving);
+    m->statistics = strata * (accounts + one.finishing + one_in.finishing);
     m->summed = strata * (accounts + (uint64_t)RECORDED * r->n_slots + all.done + all_in.done);
     m->constants = strata * constants.done + largest_look(plan);
     m->derived = strata * all.derived;

@@ -65,7 +65,7 @@ size_t tmk_stats_counting_bytes(size_t elements, uint64_t times) {
 
 /* Those from before the table become larger, and leave gaps on the heap that others fill in part.
  */
-size_t tmk_stats_leaving_bytes(size_t elements, uint64_t times) {
+size_t tmk_stats_finishing_bytes(size_t elements, uint64_t times) {
     const uint64_t all = count_all(elements, times);
     return estimate_wide_bytes(all) + estimate_early_bytes(elements, all) / 3;
 }

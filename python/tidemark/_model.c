@@ -230,7 +230,7 @@ static PyObject *costs_of(const struct tmk_costs *costs) {
 }
 
 static PyObject *memory_of(const struct tmk_memory_plan *m) {
-    static const char *const moments[] = {"running", "leaving", "ending"};
+    static const char *const moments[] = {"running", "finishing", "merging"};
     return Py_BuildValue("{sIsKsNsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsKsssK}", "threads", m->threads,
                          "batch", m->batch, "batch_why", py_text(m->batch_why), "program",
                          m->program, "model", m->model, "packed", m->packed, "worker", m->worker,
