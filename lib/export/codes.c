@@ -5,10 +5,14 @@
 
 #include "base/diag.h"
 #include "base/size.h"
+#include "calib/encodings.h"
 #include "export/exporter.h"
+#include "export/qdq.h"
 #include "graph/rewrite.h"
 #include "ops/contrib.h"
 #include "ops/quantized.h"
+
+enum { DEEPEST = 8 }; /* operators behind each other: what follows recurs as deep */
 
 /* Codes pass where their numbers do. Along an axis Transpose alone is followed (axis_of). */
 static bool moves(const struct tmk_node *node) {
@@ -26,7 +30,6 @@ bool tmk_codes_is(const struct tmk_node *node, const char *op) {
 }
 
 const struct tmk_node *tmk_codes_origin(const struct tmk_value *value) {
-    enum { DEEPEST = 8 }; /* operators behind each other; what follows recurs as deep */
     const struct tmk_node *node = value->producer;
     for (int depth = 0; depth < DEEPEST && moves(node); depth++)
         node = node->inputs[0]->producer;
@@ -37,6 +40,13 @@ static const struct tmk_tensor *constant_at(const struct tmk_node *node, uint32_
     return at < node->n_inputs && node->inputs[at] ? tmk_value_constant(node->inputs[at]) : NULL;
 }
 
+static bool are_constants(const struct tmk_node *node, uint32_t from) {
+    for (uint32_t i = from; i < node->n_inputs; i++)
+        if (node->inputs[i] && !constant_at(node, i))
+            return false;
+    return true;
+}
+
 static bool has_zero(const struct tmk_node *node) {
     return node->n_inputs > 2 && node->inputs[2];
 }
@@ -44,9 +54,8 @@ static bool has_zero(const struct tmk_node *node) {
 bool tmk_codes_are_constant(const struct tmk_value *value) {
     const struct tmk_node *origin = tmk_codes_origin(value), *node = value->producer;
     for (; origin && node != origin; node = node->inputs[0]->producer)
-        for (uint32_t i = 1; i < node->n_inputs; i++)
-            if (node->inputs[i] && !constant_at(node, i))
-                return false;
+        if (!are_constants(node, 1))
+            return false;
     return origin && constant_at(origin, 0) && constant_at(origin, 1) &&
            (!has_zero(origin) || constant_at(origin, 2));
 }
@@ -73,43 +82,96 @@ static int32_t axis_of(const struct tmk_value *value, const struct tmk_node *ori
     return axis < 0 ? -1 : moved_axis(value->producer, axis, rank);
 }
 
-enum tmk_status tmk_codes_encoding(const struct tmk_value *value, struct tmk_arena *arena,
-                                   struct tmk_encoding *out, struct tmk_diag *diag) {
-    const struct tmk_node *node = tmk_codes_origin(value);
-    *out = (struct tmk_encoding){.n = 0};
-    if (!node)
-        return TMK_OK;
-    const struct tmk_tensor *codes = constant_at(node, 0), *scale = constant_at(node, 1),
-                            *zero = constant_at(node, 2);
-    const enum tmk_dtype dtype = codes ? codes->dtype : node->inputs[0]->type.dtype;
-    const int64_t block = tmk_node_int(node, "block_size", 0);
+/* Scales and zero points that the node reads, and the type of its codes; out->n stays 0: they are
+ * no constants. Axis and block are the caller's. */
+static enum tmk_status read_parameters(const struct tmk_node *node, enum tmk_dtype codes,
+                                       const struct tmk_value *value, struct tmk_arena *arena,
+                                       struct tmk_encoding *out, struct tmk_diag *diag) {
+    const struct tmk_tensor *scale = constant_at(node, 1), *zero = constant_at(node, 2);
+    const enum tmk_dtype dtype = zero ? zero->dtype : codes;
     const size_t n = scale ? tmk_tensor_count(scale) : 0;
+    *out = (struct tmk_encoding){.n = 0};
     if (!n || n > UINT32_MAX || scale->dtype != TMK_FLOAT32 || (has_zero(node) && !zero) ||
-        (zero && tmk_tensor_count(zero) != n) || !tmk_is_quantized(zero ? zero->dtype : dtype) ||
-        block < 0 || block > UINT32_MAX || (block && value->producer != node))
-        return TMK_OK;
-    const struct tmk_type *type = &node->inputs[0]->type;
-    const int32_t rank = codes ? codes->shape.rank : type->has_shape ? type->shape.rank : 0;
-    const bool several = n > 1 || block;
-    const int32_t axis = several ? axis_of(value, node, rank) : -1;
-    if (several && (axis < 0 || axis >= rank))
+        (zero && tmk_tensor_count(zero) != n) || !tmk_is_quantized(dtype))
         return TMK_OK;
     float *steps = tmk_arena_array(arena, n, sizeof *steps);
     int32_t *zeros = tmk_arena_array(arena, n, sizeof *zeros);
-    TMK_TRY_ALLOC(steps && zeros, diag);
+    float *least = tmk_arena_array(arena, n, sizeof *least),
+          *most = tmk_arena_array(arena, n, sizeof *most);
+    TMK_TRY_ALLOC(steps && zeros && least && most, diag);
     memcpy(steps, scale->data, n * sizeof *steps);
     for (size_t i = 0; i < n; i++)
         zeros[i] = tmk_quantized_at(zero, i);
     *out = (struct tmk_encoding){.id = (uint32_t)value->profile_id,
                                  .fingerprint = value->fingerprint,
                                  .name = value->name,
-                                 .dtype = zero ? zero->dtype : dtype,
-                                 .axis = axis,
-                                 .block = (uint32_t)block,
+                                 .dtype = dtype,
+                                 .axis = -1,
                                  .n = (uint32_t)n,
                                  .scale = steps,
-                                 .zero_point = zeros};
+                                 .zero_point = zeros,
+                                 .clip_min = least,
+                                 .clip_max = most};
+    tmk_encoding_set_clip(out);
     return TMK_OK;
+}
+
+enum tmk_status tmk_codes_encoding(const struct tmk_value *value, struct tmk_arena *arena,
+                                   struct tmk_encoding *out, struct tmk_diag *diag) {
+    const struct tmk_node *node = tmk_codes_origin(value);
+    struct tmk_encoding made;
+    *out = (struct tmk_encoding){.n = 0};
+    if (!node)
+        return TMK_OK;
+    const struct tmk_tensor *codes = constant_at(node, 0);
+    const struct tmk_type *type = &node->inputs[0]->type;
+    TMK_TRY(read_parameters(node, codes ? codes->dtype : type->dtype, value, arena, &made, diag));
+    const int64_t block = tmk_node_int(node, "block_size", 0);
+    if (!made.n || block < 0 || block > UINT32_MAX || (block && value->producer != node))
+        return TMK_OK;
+    const int32_t rank = codes ? codes->shape.rank : type->has_shape ? type->shape.rank : 0;
+    made.block = (uint32_t)block;
+    if (made.n > 1 || block) {
+        made.axis = axis_of(value, node, rank);
+        if (made.axis < 0 || made.axis >= rank)
+            return TMK_OK;
+    }
+    *out = made;
+    return TMK_OK;
+}
+
+enum tmk_status tmk_codes_made(const struct tmk_node *node, struct tmk_arena *arena,
+                               struct tmk_encoding *out, struct tmk_diag *diag) {
+    struct tmk_encoding made;
+    *out = (struct tmk_encoding){.n = 0};
+    TMK_TRY(
+        read_parameters(node, node->outputs[0]->type.dtype, node->inputs[0], arena, &made, diag));
+    if (made.n == 1 && !tmk_node_int(node, "block_size", 0))
+        *out = made;
+    return TMK_OK;
+}
+
+static bool quantizes_only(const struct tmk_value *value, int depth) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < value->n_uses; i++) {
+        const struct tmk_node *node = value->uses[i].node;
+        if (node->graph != value->graph)
+            continue;
+        n++;
+        if (!tmk_codes_is(node, "QuantizeLinear") &&
+            (!depth || !tmk_qdq_moves(node) || !quantizes_only(node->outputs[0], depth - 1)))
+            return false;
+    }
+    return n && !value->n_graph_outputs;
+}
+
+bool tmk_codes_quantized_only(const struct tmk_value *value) {
+    return quantizes_only(value, DEEPEST);
+}
+
+bool tmk_codes_pass(const struct tmk_node *node) {
+    return tmk_node_has(node, TMK_TRAIT_CODES) || tmk_node_is(node, TMK_DOMAIN_ONNX, "Relu") ||
+           tmk_node_is(node, TMK_DOMAIN_ONNX, "MaxPool");
 }
 
 enum tmk_status tmk_codes_move(const struct tmk_node *node, const struct tmk_tensor *from,
@@ -148,12 +210,31 @@ static enum tmk_status put_constant(struct tmk_graph *graph, struct tmk_value *v
     return TMK_OK;
 }
 
+static bool is_moved_constant(const struct tmk_value *value) {
+    const struct tmk_node *node = value->producer;
+    for (int depth = 0; depth < DEEPEST && moves(node) && are_constants(node, 1);
+         depth++, node = node->inputs[0]->producer)
+        if (constant_at(node, 0))
+            return true;
+    return false;
+}
+
 static bool quantizes_constant(const struct tmk_node *node) {
-    bool constant = tmk_codes_is(node, "QuantizeLinear") && !node->outputs[0]->n_graph_outputs &&
-                    (constant_at(node, 0) || tmk_codes_are_constant(node->inputs[0]));
-    for (uint32_t i = 1; constant && i < node->n_inputs; i++)
-        constant = !node->inputs[i] || constant_at(node, i);
-    return constant;
+    return tmk_codes_is(node, "QuantizeLinear") && !node->outputs[0]->n_graph_outputs &&
+           are_constants(node, 1) &&
+           (constant_at(node, 0) || tmk_codes_are_constant(node->inputs[0]) ||
+            is_moved_constant(node->inputs[0]));
+}
+
+/* And what it was computed from. */
+static void drop_unread(struct tmk_value *value) {
+    while (!value->n_uses && !value->n_graph_outputs &&
+           (moves(value->producer) || tmk_codes_is(value->producer, "DequantizeLinear"))) {
+        struct tmk_node *node = value->producer;
+        value = node->inputs[0];
+        tmk_node_remove(node);
+    }
+    tmk_graph_drop_if_unused(value);
 }
 
 enum tmk_status tmk_codes_fold(struct tmk_graph *graph, bool drop, struct tmk_diag *diag) {
@@ -167,25 +248,36 @@ enum tmk_status tmk_codes_fold(struct tmk_graph *graph, bool drop, struct tmk_di
         struct tmk_value *from = node->inputs[0];
         tmk_node_remove(node);
         if (drop)
-            tmk_graph_drop_if_unused(from);
+            drop_unread(from);
     }
     return TMK_OK;
 }
 
+/* Codes of 32 bits are those of a bias, which has an encoding with its product alone. */
+static bool is_wanted(const struct tmk_node *node, uint32_t at, bool has_encoding) {
+    const struct tmk_value *value = node->inputs[at];
+    return value && value->graph == node->graph && !value->n_graph_outputs &&
+           value->profile_id >= 0 && tmk_codes_are_constant(value) &&
+           (has_encoding || constant_at(tmk_codes_origin(value), 0)->dtype == TMK_INT32);
+}
+
 enum tmk_status tmk_codes_to_constants(struct tmk_graph *graph,
                                        const struct tmk_encodings *encodings,
-                                       struct tmk_diag *diag) {
+                                       struct tmk_ptrmap *kept, struct tmk_diag *diag) {
     TMK_TRY(tmk_codes_fold(graph, true, diag));
     for (struct tmk_node *node = graph->first; node; node = node->next)
-        for (uint32_t i = 0; i < node->n_inputs; i++) {
-            struct tmk_value *value = node->inputs[i];
+        for (uint32_t i = 0; i < node->n_inputs && !moves(node); i++) {
+            const bool has_encoding = tmk_export_encoding(encodings, node, i) != NULL;
             struct tmk_tensor real = {0};
-            if (value && value->graph == graph && !value->n_graph_outputs &&
-                value->profile_id >= 0 && !moves(node) && tmk_export_encoding(encodings, node, i) &&
-                tmk_codes_are_constant(value)) {
-                TMK_TRY(compute(value, graph->arena, &real, diag));
-                TMK_TRY(put_constant(graph, value, &real, diag));
-            }
+            if (!is_wanted(node, i, has_encoding))
+                continue;
+            struct tmk_encoding *e = tmk_arena_alloc(graph->arena, sizeof *e);
+            TMK_TRY_ALLOC(e, diag);
+            TMK_TRY(tmk_codes_encoding(node->inputs[i], graph->arena, e, diag));
+            TMK_TRY(compute(node->inputs[i], graph->arena, &real, diag));
+            TMK_TRY(put_constant(graph, node->inputs[i], &real, diag));
+            if (has_encoding && e->n && !tmk_ptrmap_put(kept, node->inputs[i], e))
+                return tmk_nomem(diag);
         }
     return TMK_OK;
 }

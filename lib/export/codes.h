@@ -6,6 +6,7 @@
 #include <tidemark/encodings.h>
 
 #include "base/arena.h"
+#include "base/map.h"
 #include "graph/graph.h"
 
 /* QuantizeLinear or DequantizeLinear, of ONNX or of Microsoft. */
@@ -25,15 +26,25 @@ TMK_NODISCARD enum tmk_status tmk_codes_move(const struct tmk_node *node,
 TMK_NODISCARD enum tmk_status tmk_codes_encoding(const struct tmk_value *value,
                                                  struct tmk_arena *arena, struct tmk_encoding *out,
                                                  struct tmk_diag *diag);
+/* The same of the codes that QuantizeLinear makes of its operand, by itself. */
+TMK_NODISCARD enum tmk_status tmk_codes_made(const struct tmk_node *node, struct tmk_arena *arena,
+                                             struct tmk_encoding *out, struct tmk_diag *diag);
+/* Nothing but QuantizeLinear reads the value in its graph, directly or behind operators that move
+ * or clip it. */
+bool tmk_codes_quantized_only(const struct tmk_value *value);
+/* What the node makes of its first operand is codes of that one, if it has one scale. */
+bool tmk_codes_pass(const struct tmk_node *node);
 /* QuantizeLinear of a constant, or of what DequantizeLinear makes of constant codes, becomes an
  * initializer of codes: quantization-aware training leaves both before each weight. `drop`:
  * initializers that nothing reads any more are dropped. */
 TMK_NODISCARD enum tmk_status tmk_codes_fold(struct tmk_graph *graph, bool drop,
                                              struct tmk_diag *diag);
 /* The other way round, where codes are made by other means: what DequantizeLinear makes of constant
- * codes and has an encoding becomes initializers, whose codes are these under its scales. */
+ * codes becomes initializers where it has an encoding, or is a bias. `kept`: initializer -> struct
+ * tmk_encoding of the graph's arena, under which its codes are these. */
 TMK_NODISCARD enum tmk_status tmk_codes_to_constants(struct tmk_graph *graph,
                                                      const struct tmk_encodings *encodings,
+                                                     struct tmk_ptrmap *kept,
                                                      struct tmk_diag *diag);
 
 #endif

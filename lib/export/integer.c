@@ -72,9 +72,16 @@ static enum tmk_status replace_one(struct tmk_integer *g, struct tmk_node *node)
     for (size_t i = 0; i < TMK_COUNT(operators); i++)
         if (tmk_node_is(node, TMK_DOMAIN_ONNX, operators[i].op))
             fn = operators[i].replace;
+    if (tmk_codes_is(node, "QuantizeLinear"))
+        fn = tmk_integer_quantize;
+    else if (tmk_codes_is(node, "DequantizeLinear"))
+        fn = tmk_integer_dequantized;
     if (fn && node->n_inputs && node->n_outputs && node->outputs[0])
         TMK_TRY(fn(g, node));
-    return tmk_ptrmap_get(&g->rewritten, node) ? TMK_OK : add_remark(g, node);
+    if (tmk_ptrmap_get(&g->rewritten, node))
+        return TMK_OK;
+    TMK_TRY(add_remark(g, node));
+    return tmk_integer_left_float(g, node);
 }
 
 /* ---- readers of float numbers ---- */
@@ -86,10 +93,10 @@ static enum tmk_status real_for(struct tmk_integer *g, struct tmk_value *value,
     *out = value;
     if (encoding && tmk_integer_carrier(encoding) != TMK_UNDEFINED)
         return tmk_integer_real_of(g, value, encoding, out);
-    if (form && form->gone && form->codes)
-        return tmk_integer_real_of(g, value, form->codes->encoding, out);
     if (form && form->real)
         *out = form->real;
+    else if (form && form->gone && form->codes)
+        return tmk_integer_real_of(g, value, form->codes->encoding, out);
     return TMK_OK;
 }
 
@@ -173,6 +180,7 @@ static enum tmk_status build_form(struct tmk_integer *g, struct tmk_value *const
     struct tmk_node *next = NULL;
     TMK_TRY(tmk_fill_types(g->graph, g->diag));
     TMK_TRY(tmk_graph_set_opset(g->graph, TMK_DOMAIN_TIDEMARK, 1, g->diag));
+    TMK_TRY(tmk_integer_find_given(g));
     for (struct tmk_node *node = g->graph->first; node; node = next) {
         next = node->next;
         if (!tmk_ptrmap_get(&g->rewritten, node))
@@ -232,7 +240,7 @@ enum tmk_status tmk_quantize_integer(const struct tmk_graph *graph,
     struct tmk_quantized_graph made = {0};
     TMK_TRY(tmk_graph_clone(graph, &made.graph, diag));
     g.graph = made.graph;
-    enum tmk_status status = tmk_codes_to_constants(made.graph, encodings, diag);
+    enum tmk_status status = tmk_codes_to_constants(made.graph, encodings, &g.given, diag);
     const uint32_t n = made.graph->n_values;
     struct tmk_value **values = tmk_arena_array(&g.arena, (size_t)n + 1, sizeof *values);
     if (status == TMK_OK && !values)
@@ -245,6 +253,7 @@ enum tmk_status tmk_quantize_integer(const struct tmk_graph *graph,
         status = list_values(&g, values, n, &made);
     tmk_ptrmap_finish(&g.forms);
     tmk_ptrmap_finish(&g.rewritten);
+    tmk_ptrmap_finish(&g.given);
     tmk_arena_finish(&g.arena);
     if (status == TMK_OK)
         *out = made;

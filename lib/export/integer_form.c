@@ -6,6 +6,7 @@
 
 #include "base/diag.h"
 #include "base/text.h"
+#include "export/exporter.h"
 #include "export/integer.h"
 #include "export/qdq.h"
 #include "graph/rewrite.h"
@@ -17,13 +18,15 @@ const struct tmk_encoding *tmk_integer_encoding(const struct tmk_integer *g,
                                                 const struct tmk_node *node, uint32_t input) {
     if (!value || value->profile_id < 0 || value->graph != g->graph)
         return NULL;
-    const struct tmk_encoding *own = tmk_encodings_find(g->encodings, (uint32_t)value->profile_id,
-                                                        node ? node->name : NULL, input);
+    const struct tmk_encoding *own =
+        node ? tmk_export_encoding(g->encodings, node, input)
+             : tmk_encodings_find(g->encodings, (uint32_t)value->profile_id, NULL, 0);
     const struct tmk_form *form = tmk_ptrmap_get(&g->forms, value);
     /* A bias that is computed: only the product that adds it gives it a scale. */
     if (own && own->dtype == TMK_INT32 && value->kind != TMK_VALUE_INITIALIZER)
         return NULL;
-    return own || !form || !form->gone || !form->codes ? own : form->codes->encoding;
+    own = tmk_integer_given(g, value, node, own);
+    return own || !form || !form->gone || !form->codes || form->real ? own : form->codes->encoding;
 }
 
 static uint32_t bits_of(enum tmk_dtype dtype) {
@@ -243,6 +246,17 @@ enum tmk_status tmk_integer_made(struct tmk_integer *g, struct tmk_value *result
     struct tmk_codes *made = NULL;
     TMK_TRY_ALLOC(form, g->diag);
     return add_codes(g, form, codes, encoding, &made);
+}
+
+enum tmk_status tmk_integer_made_both(struct tmk_integer *g, struct tmk_value *real,
+                                      struct tmk_value *codes,
+                                      const struct tmk_encoding *encoding) {
+    struct tmk_form *form = form_of(g, real);
+    struct tmk_codes *made = NULL;
+    TMK_TRY_ALLOC(form, g->diag);
+    TMK_TRY(add_codes(g, form, codes, encoding, &made));
+    made->real = real;
+    return TMK_OK;
 }
 
 enum tmk_status tmk_integer_made_real(struct tmk_integer *g, struct tmk_value *result,

@@ -73,17 +73,6 @@ static bool can_be_quantized(const struct tmk_qdq *q, const struct tmk_value *va
     return value && value->graph == q->graph && is_float_tensor(value) && has_encoding(q, value);
 }
 
-/* Only QuantizeLinear of the model reads it, in this graph. */
-static bool is_quantized_there(const struct tmk_value *value) {
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < value->n_uses; i++)
-        if (tmk_codes_is(value->uses[i].node, "QuantizeLinear"))
-            n++;
-        else if (value->uses[i].node->graph == value->graph)
-            return false;
-    return n && !value->n_graph_outputs;
-}
-
 static enum tmk_status add_mark(struct tmk_qdq *q, struct tmk_value *value, int64_t id,
                                 struct tmk_qdq_mark **out) {
     struct tmk_qdq_mark *made = tmk_arena_alloc(&q->arena, sizeof *made);
@@ -100,7 +89,7 @@ static enum tmk_status add_mark(struct tmk_qdq *q, struct tmk_value *value, int6
     made->value = value;
     made->id = id;
     made->has_codes =
-        tmk_codes_is(value->producer, "DequantizeLinear") || is_quantized_there(value);
+        tmk_codes_is(value->producer, "DequantizeLinear") || tmk_codes_quantized_only(value);
     q->marks[q->n_marks++] = made;
     *out = made;
     return TMK_OK;
@@ -393,7 +382,8 @@ static enum tmk_status mark_clipping(struct tmk_qdq *q, struct tmk_node *node) {
     const struct tmk_encoding *e =
         can_be_quantized(q, node->outputs[0]) ? tmk_qdq_encoding(q, &result, NULL, 0) : NULL;
     const bool alone = from->producer && from->n_uses == 1 && !from->n_graph_outputs;
-    if (alone && is_quantized_there(node->outputs[0])) /* in one piece with what is in front */
+    if (alone &&
+        tmk_codes_quantized_only(node->outputs[0])) /* in one piece with what is in front */
         tmk_qdq_marked(q, from)->has_codes = true;
     else if (e && alone && clips_alike(node, e))
         return absorb_result(q, node);
@@ -486,11 +476,32 @@ static enum tmk_status take_codes_of(struct tmk_qdq *q, struct tmk_value *value)
     return !made->n || tmk_ptrmap_put(&q->derived, value, made) ? TMK_OK : tmk_nomem(q->diag);
 }
 
+/* Codes of codes: any other grid would round them again. */
+static enum tmk_status pass_codes(struct tmk_qdq *q, const struct tmk_node *node) {
+    const struct tmk_encoding *e = tmk_ptrmap_get(&q->derived, input_at(node, 0));
+    for (uint32_t i = 0; e && e->n == 1 && i < node->n_outputs; i++) {
+        struct tmk_value *value = node->outputs[i];
+        struct tmk_encoding *made = tmk_arena_alloc(q->graph->arena, sizeof *made);
+        TMK_TRY_ALLOC(made, q->diag);
+        if (!can_be_quantized(q, value))
+            continue;
+        *made = *e;
+        made->id = (uint32_t)value->profile_id;
+        made->fingerprint = value->fingerprint;
+        made->name = value->name;
+        if (!tmk_ptrmap_put(&q->derived, value, made))
+            return tmk_nomem(q->diag);
+    }
+    return TMK_OK;
+}
+
 enum tmk_status tmk_qdq_mark_all(struct tmk_qdq *q) {
     struct tmk_node *next = NULL;
     for (const struct tmk_node *node = q->graph->first; node; node = node->next)
         if (tmk_codes_is(node, "DequantizeLinear"))
             TMK_TRY(take_codes_of(q, node->outputs[0]));
+        else if (tmk_codes_pass(node))
+            TMK_TRY(pass_codes(q, node));
     for (struct tmk_node *node = q->graph->first; node; node = next) {
         next = node->next;
         mark_fn *fn = find_operator(node);

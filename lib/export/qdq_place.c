@@ -513,7 +513,7 @@ static bool is_constant(const struct tmk_qdq_mark *mark) {
 enum tmk_status tmk_qdq_place_all(struct tmk_qdq *q) {
     for (uint32_t i = 0; i < q->n_marks; i++) {
         struct tmk_qdq_mark *mark = q->marks[i];
-        if (mark->value && !mark->is_bias && is_constant(mark))
+        if (mark->value && !mark->is_bias && is_constant(mark) && !mark->has_codes)
             TMK_TRY(place_constant(q, mark));
     }
     /* A provider's mark stands before those that share its scale. */

@@ -418,3 +418,72 @@ TEST(other_types_of_codes_and_powers_of_two) {
     compare(&k, 1);
     end(&k);
 }
+
+/* ---- models with QuantizeLinear and DequantizeLinear of their own ---- */
+
+#define CODES                                                                                      \
+    " init %s : f32[] = {0.03125}\n init %z : u8[] = {120}\n init %t : f32[] = {0.0625}\n"         \
+    " %q = QuantizeLinear(%x, %s, %z)\n %d = DequantizeLinear(%q, %s, %z)\n"
+#define CODED_WEIGHT                                                                               \
+    " init %k : i8[4,3] = {10, 1, -30, 20, 2, 40, -10, 3, 20, 5, -1, 10}\n"                        \
+    " init %ks : f32[3] = {0.125, 0.25, 0.0625}\n init %kz : i8[3] = {0, 0, 0}\n"                  \
+    " %w1 = DequantizeLinear(%k, %ks, %kz) {axis=1}\n"
+#define BACK "QuantizeLinear(%f, %t, %z)\n %y = DequantizeLinear(%r, %t, %z)\n output %y\n}"
+
+/* The outputs are those of the model, whatever encodings are given beside its own. */
+static void keeps_outputs(const char *text, const char *left, uint32_t quantizing,
+                          uint32_t dequantizing) {
+    struct integer_case k;
+    struct pass_values integer = {0};
+    begin(&k, text, left, TMK_UINT8, TMK_ROUNDING_FLOAT_RNE, false);
+    if (count(&k, "QuantizeLinear") != quantizing || count(&k, "DequantizeLinear") != dequantizing)
+        fail_msg("%s has %u QuantizeLinear and %u DequantizeLinear; %s", text,
+                 count(&k, "QuantizeLinear"), count(&k, "DequantizeLinear"), k.remarks.data);
+    pass_evaluate(k.integer.graph, seed, &integer);
+    for (uint32_t o = 0; o < k.c.before->n_outputs; o++) {
+        const struct tmk_tensor *want = pass_value(&k.real, k.c.before->outputs[o]),
+                                *got = pass_value(&integer, k.integer.graph->outputs[o]);
+        for (size_t i = 0; i < tmk_tensor_count(want); i++)
+            if (!(fabsf(((const float *)got->data)[i] - ((const float *)want->data)[i]) <= 1e-6f))
+                fail_msg("%s: element %zu is %.9g, not %.9g", text, i,
+                         (double)((const float *)got->data)[i],
+                         (double)((const float *)want->data)[i]);
+    }
+    pass_values_finish(&integer, k.integer.graph);
+    end(&k);
+}
+
+TEST(codes_of_the_model_are_not_rounded_again) {
+    keeps_outputs(MATRIX CODES CODED_WEIGHT " %f = MatMul(%d, %w1)\n %r = " BACK, "", 1, 1);
+    keeps_outputs(MATRIX CODES CODED_WEIGHT
+                  " %m = MatMul(%d, %w1)\n %n = Relu(%m)\n %f = Flatten(%n)\n %r = " BACK,
+                  "", 1, 1);
+    keeps_outputs(MATRIX CODES CODED_WEIGHT " init %b : i32[3] = {40, -7, 900}\n"
+                                            " init %bs : f32[3] = {0.00390625, 0.0078125, "
+                                            "0.001953125}\n %i = DequantizeLinear(%b, %bs) "
+                                            "{axis=0}\n %f = Gemm(%d, %w1, %i)\n %r = " BACK,
+                  "i", 1, 1);
+    /* moved codes are codes, Relu's too */
+    keeps_outputs(MATRIX CODES CODED_WEIGHT
+                  " %e = Relu(%d)\n %g = Flatten(%e)\n %f = MatMul(%g, %w1)\n %r = " BACK,
+                  "", 1, 1);
+    keeps_outputs(MATRIX CODES " %e = Relu(%d)\n %y = Transpose(%e)\n output %y\n}", "", 1, 1);
+}
+
+TEST(what_is_read_beside_the_model_quantizing_stays_a_number) {
+    keeps_outputs(MATRIX CODES CODED_WEIGHT " %f = MatMul(%d, %w1)\n %g = Softmax(%f)\n"
+                                            " output %g\n %r = " BACK,
+                  "f g", 2, 2);
+}
+
+TEST(results_of_float_operators_are_quantized_for_products_alone) {
+    keeps_outputs(MATRIX W1 " %m = MatMul(%x, %w1)\n %n = Relu(%m)\n %y = Flatten(%n)\n"
+                            " output %y\n}",
+                  "x w1 m", 0, 0);
+    struct integer_case k;
+    begin(&k, MATRIX W1 " %n = Relu(%x)\n %y = MatMul(%n, %w1)\n output %y\n}", "x", TMK_UINT8,
+          TMK_ROUNDING_FLOAT_RNE, false);
+    assert_int_equal(count(&k, "QuantizeLinear"), 1);
+    assert_int_equal(count(&k, "MatMulInteger"), 1);
+    end(&k);
+}

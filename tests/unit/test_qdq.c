@@ -182,6 +182,50 @@ TEST(what_a_model_quantizes_gets_no_second_pair) {
     end(&c);
 }
 
+/* Nor what it quantizes behind operators that move it; and behind what it dequantizes, codes stay
+ * on its grid. */
+TEST(codes_of_the_model_pass_operators_that_move) {
+    struct qdq_case c;
+    begin(&c, "graph \"g\" opset 17 {\n input %x : f32[2,2]\n init %s : f32[] = {0.25}\n"
+              " init %z : u8[] = {5}\n init %w : f32[2,2] = {1, 0.5, -0.5, 0}\n"
+              " %p = MatMul(%x, %w) \"m\"\n %f = Flatten(%p)\n %q = QuantizeLinear(%f, %s, %z)\n"
+              " %d = DequantizeLinear(%q, %s, %z)\n %r = Relu(%d)\n %t = Transpose(%r)\n"
+              " %y = MatMul(%t, %w)\n output %y\n}");
+    encode_u8(&c, "x", 0.5f, 3);
+    encode(&c, "w", TMK_INT8, -1, 1, w_scales, 0);
+    static const char *const others[] = {"p", "f", "d", "r", "t"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        encode_u8(&c, others[i], 0.5f, 3);
+    must(quantize(&c));
+    assert_non_null(strstr(c.said, "p: it has codes already"));
+    assert_int_equal(count(&c, "QuantizeLinear"), 3); /* one of the model's, and those of x and t */
+    const struct tmk_node *node = made(&c, "y")->producer->inputs[0]->producer;
+    assert_float_equal(*(const float *)node->inputs[1]->data.data, 0.25, 0);
+    assert_int_equal(*(const uint8_t *)node->inputs[2]->data.data, 5);
+    end(&c);
+}
+
+TEST(constants_that_the_model_quantizes_moved_get_no_second_codes) {
+    struct qdq_case c;
+    begin(&c, "graph \"g\" opset 17 {\n input %x : f32[2,2]\n input %i : i64[2]\n"
+              " init %s : f32[] = {0.25}\n init %z : i8[] = {0}\n"
+              " init %w : f32[2,2] = {1, 0.5, -0.5, 0}\n init %e : f32[2,2] = {1, 2, 3, 4}\n"
+              " %t = Transpose(%w)\n %q = QuantizeLinear(%t, %s, %z)\n"
+              " %d = DequantizeLinear(%q, %s, %z)\n %g = Gather(%e, %i)\n"
+              " %k = QuantizeLinear(%g, %s, %z)\n %h = DequantizeLinear(%k, %s, %z)\n"
+              " %y = MatMul(%h, %d)\n output %y\n}");
+    static const char *const others[] = {"w", "e", "t", "d", "g", "h"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        encode(&c, others[i], TMK_INT8, -1, 1, w_scales, 0);
+    must(quantize(&c));
+    assert_int_equal(count(&c, "QuantizeLinear"), 1);
+    assert_int_equal(count(&c, "DequantizeLinear"), 2);
+    assert_int_equal(count(&c, "Transpose"), 0);
+    static const int8_t codes[] = {4, -2, 2, 0};
+    assert_memory_equal(made(&c, "d")->producer->inputs[0]->data.data, codes, sizeof codes);
+    end(&c);
+}
+
 #define CODED                                                                                      \
     "graph \"g\" opset 17 {\n input %x : f32[2,2]\n init %c : i8[3,2] = {1, 2, -128, 4, 5, 6}\n"   \
     " init %s : f32[3] = {0.5, 0.25, 0.125}\n init %z : i8[3] = {0, 1, 0}\n"                       \
