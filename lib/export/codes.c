@@ -14,7 +14,7 @@
 
 enum { DEEPEST = 8 }; /* operators behind each other: what follows recurs as deep */
 
-/* Codes pass where their numbers do. Along an axis Transpose alone is followed (axis_of). */
+/* Codes pass where their numbers do. */
 static bool moves(const struct tmk_node *node) {
     static const char *const ops[] = {"Transpose", "Reshape",   "Squeeze",
                                       "Flatten",   "Unsqueeze", "Identity"};
@@ -60,40 +60,107 @@ bool tmk_codes_are_constant(const struct tmk_value *value) {
            (!has_zero(origin) || constant_at(origin, 2));
 }
 
-/* Where the axis of the operand is in the result; -1: it is not known. */
-static int32_t moved_axis(const struct tmk_node *transpose, int32_t axis, int32_t rank) {
+/* ---- what is moved ---- */
+
+enum tmk_status tmk_codes_move(const struct tmk_node *node, const struct tmk_tensor *from,
+                               struct tmk_arena *arena, struct tmk_tensor *out,
+                               struct tmk_diag *diag) {
+    const struct tmk_tensor **in = tmk_arena_array(arena, node->n_inputs, sizeof *in);
+    TMK_TRY_ALLOC(in, diag);
+    in[0] = from;
+    for (uint32_t i = 1; i < node->n_inputs; i++)
+        in[i] = constant_at(node, i);
+    return tmk_op_run(node, in, out, diag);
+}
+
+/* What becomes of `start`, which stands in the place of what `origin` reads or computes. */
+static enum tmk_status move_from(const struct tmk_value *value, const struct tmk_node *origin,
+                                 const struct tmk_tensor *start, struct tmk_arena *arena,
+                                 struct tmk_tensor *out, struct tmk_diag *diag) {
+    struct tmk_tensor from = {0};
+    if (value->producer == origin) {
+        tmk_tensor_share(out, start);
+        return TMK_OK;
+    }
+    TMK_TRY(move_from(value->producer->inputs[0], origin, start, arena, &from, diag));
+    enum tmk_status status = tmk_codes_move(value->producer, &from, arena, out, diag);
+    tmk_tensor_finish(&from);
+    return status;
+}
+
+/* Where the axis of the operand is in the result; -1: nowhere. */
+static int32_t transposed_axis(const struct tmk_node *node, int32_t axis, int32_t rank) {
     size_t n = 0;
-    if (!tmk_node_is(transpose, TMK_DOMAIN_ONNX, "Transpose"))
-        return -1;
-    const int64_t *order = tmk_node_ints(transpose, "perm", &n);
+    const int64_t *order = tmk_node_ints(node, "perm", &n);
     for (int32_t i = 0; order && i < (int32_t)n; i++)
         if (order[i] == axis)
             return i;
     return order ? -1 : rank - 1 - axis;
 }
 
-/* The axis of the scales in `value`; -1: it can't be told. */
-static int32_t axis_of(const struct tmk_value *value, const struct tmk_node *origin, int32_t rank) {
-    if (value->producer == origin) {
-        const int64_t axis = tmk_node_int(origin, "axis", 1);
-        return (int32_t)(axis < 0 ? axis + rank : axis);
-    }
-    const int32_t axis = axis_of(value->producer->inputs[0], origin, rank);
-    return axis < 0 ? -1 : moved_axis(value->producer, axis, rank);
+/* The same of Reshape and the like: as long, behind as many indices of the axes before it. */
+static int32_t reshaped_axis(const struct tmk_shape *from, int32_t axis,
+                             const struct tmk_shape *to) {
+    int64_t before = 1, passed = 1;
+    for (int32_t i = 0; i < axis; i++)
+        before *= from->dim[i];
+    for (int32_t i = 0; i < to->rank; passed *= to->dim[i++])
+        if (passed == before && to->dim[i] == from->dim[axis])
+            return i;
+    return -1;
 }
 
-/* Scales and zero points that the node reads, and the type of its codes; out->n stays 0: they are
- * no constants. Axis and block are the caller's. */
-static enum tmk_status read_parameters(const struct tmk_node *node, enum tmk_dtype codes,
+static enum tmk_status move_axis(const struct tmk_value *value, const struct tmk_node *origin,
+                                 const struct tmk_tensor *codes, struct tmk_arena *arena,
+                                 int32_t *axis, struct tmk_diag *diag) {
+    const struct tmk_node *node = value->producer;
+    struct tmk_tensor from = {0}, to = {0};
+    TMK_TRY(move_from(node->inputs[0], origin, codes, arena, &from, diag));
+    enum tmk_status status = move_from(value, origin, codes, arena, &to, diag);
+    *axis = status != TMK_OK || *axis >= from.shape.rank ? -1
+            : tmk_node_is(node, TMK_DOMAIN_ONNX, "Transpose")
+                ? transposed_axis(node, *axis, from.shape.rank)
+                : reshaped_axis(&from.shape, *axis, &to.shape);
+    tmk_tensor_finish(&from);
+    tmk_tensor_finish(&to);
+    return status;
+}
+
+/* Of the scales in `value`; -1: there is none. codes NULL: they are no constant. */
+static enum tmk_status find_axis(const struct tmk_value *value, const struct tmk_node *origin,
+                                 const struct tmk_tensor *codes, struct tmk_arena *arena,
+                                 int32_t *out, struct tmk_diag *diag) {
+    const struct tmk_type *type = &origin->inputs[0]->type;
+    const int32_t rank = codes ? codes->shape.rank : type->has_shape ? type->shape.rank : 0;
+    const int64_t axis = tmk_node_int(origin, "axis", 1);
+    *out = (int32_t)(axis < 0 ? axis + rank : axis);
+    if (value->producer == origin) {
+        *out = *out < rank ? *out : -1;
+        return TMK_OK;
+    }
+    *out = -1;
+    if (!codes)
+        return TMK_OK;
+    TMK_TRY(find_axis(value->producer->inputs[0], origin, codes, arena, out, diag));
+    return *out < 0 ? TMK_OK : move_axis(value, origin, codes, arena, out, diag);
+}
+
+/* Blocks stay such where whole axes move. */
+static bool keeps_blocks(const struct tmk_value *value, const struct tmk_node *origin) {
+    const struct tmk_node *node = value->producer;
+    while (node != origin && (tmk_node_is(node, TMK_DOMAIN_ONNX, "Transpose") ||
+                              tmk_node_is(node, TMK_DOMAIN_ONNX, "Identity")))
+        node = node->inputs[0]->producer;
+    return node == origin;
+}
+
+/* ---- encodings ---- */
+
+static enum tmk_status take_parameters(const struct tmk_tensor *scale,
+                                       const struct tmk_tensor *zero, enum tmk_dtype dtype,
                                        const struct tmk_value *value, struct tmk_arena *arena,
                                        struct tmk_encoding *out, struct tmk_diag *diag) {
-    const struct tmk_tensor *scale = constant_at(node, 1), *zero = constant_at(node, 2);
-    const enum tmk_dtype dtype = zero ? zero->dtype : codes;
-    const size_t n = scale ? tmk_tensor_count(scale) : 0;
-    *out = (struct tmk_encoding){.n = 0};
-    if (!n || n > UINT32_MAX || scale->dtype != TMK_FLOAT32 || (has_zero(node) && !zero) ||
-        (zero && tmk_tensor_count(zero) != n) || !tmk_is_quantized(dtype))
-        return TMK_OK;
+    const size_t n = tmk_tensor_count(scale);
     float *steps = tmk_arena_array(arena, n, sizeof *steps);
     int32_t *zeros = tmk_arena_array(arena, n, sizeof *zeros);
     float *least = tmk_arena_array(arena, n, sizeof *least),
@@ -116,6 +183,32 @@ static enum tmk_status read_parameters(const struct tmk_node *node, enum tmk_dty
     return TMK_OK;
 }
 
+/* Scales and zero points that `node` reads, as `value` has them, and the type of its codes; out->n
+ * stays 0: they are no constants. Axis and block are the caller's. */
+static enum tmk_status read_parameters(const struct tmk_node *node, enum tmk_dtype codes,
+                                       const struct tmk_value *value, bool moved,
+                                       struct tmk_arena *arena, struct tmk_encoding *out,
+                                       struct tmk_diag *diag) {
+    const struct tmk_tensor *scale = constant_at(node, 1), *zero = constant_at(node, 2);
+    const enum tmk_dtype dtype = zero ? zero->dtype : codes;
+    const size_t n = scale ? tmk_tensor_count(scale) : 0;
+    *out = (struct tmk_encoding){.n = 0};
+    if (!n || n > UINT32_MAX || scale->dtype != TMK_FLOAT32 || (has_zero(node) && !zero) ||
+        (zero && tmk_tensor_count(zero) != n) || !tmk_is_quantized(dtype))
+        return TMK_OK;
+    if (!moved)
+        return take_parameters(scale, zero, dtype, value, arena, out, diag);
+    struct tmk_tensor steps = {0}, zeros = {0};
+    enum tmk_status status = move_from(value, node, scale, arena, &steps, diag);
+    if (status == TMK_OK && zero)
+        status = move_from(value, node, zero, arena, &zeros, diag);
+    if (status == TMK_OK)
+        status = take_parameters(&steps, zero ? &zeros : NULL, dtype, value, arena, out, diag);
+    tmk_tensor_finish(&steps);
+    tmk_tensor_finish(&zeros);
+    return status;
+}
+
 enum tmk_status tmk_codes_encoding(const struct tmk_value *value, struct tmk_arena *arena,
                                    struct tmk_encoding *out, struct tmk_diag *diag) {
     const struct tmk_node *node = tmk_codes_origin(value);
@@ -123,20 +216,18 @@ enum tmk_status tmk_codes_encoding(const struct tmk_value *value, struct tmk_are
     *out = (struct tmk_encoding){.n = 0};
     if (!node)
         return TMK_OK;
-    const struct tmk_tensor *codes = constant_at(node, 0);
-    const struct tmk_type *type = &node->inputs[0]->type;
-    TMK_TRY(read_parameters(node, codes ? codes->dtype : type->dtype, value, arena, &made, diag));
+    const struct tmk_tensor *codes = tmk_codes_are_constant(value) ? constant_at(node, 0) : NULL;
     const int64_t block = tmk_node_int(node, "block_size", 0);
-    if (!made.n || block < 0 || block > UINT32_MAX || (block && value->producer != node))
+    if (block < 0 || block > UINT32_MAX || (block && !keeps_blocks(value, node)) ||
+        (block && !codes && value->producer != node))
         return TMK_OK;
-    const int32_t rank = codes ? codes->shape.rank : type->has_shape ? type->shape.rank : 0;
+    TMK_TRY(
+        read_parameters(node, node->inputs[0]->type.dtype, value, block > 0, arena, &made, diag));
     made.block = (uint32_t)block;
-    if (made.n > 1 || block) {
-        made.axis = axis_of(value, node, rank);
-        if (made.axis < 0 || made.axis >= rank)
-            return TMK_OK;
-    }
-    *out = made;
+    if (made.n > 1 || block)
+        TMK_TRY(find_axis(value, node, codes, arena, &made.axis, diag));
+    if (made.n && (made.axis >= 0 || (made.n == 1 && !block)))
+        *out = made;
     return TMK_OK;
 }
 
@@ -144,8 +235,8 @@ enum tmk_status tmk_codes_made(const struct tmk_node *node, struct tmk_arena *ar
                                struct tmk_encoding *out, struct tmk_diag *diag) {
     struct tmk_encoding made;
     *out = (struct tmk_encoding){.n = 0};
-    TMK_TRY(
-        read_parameters(node, node->outputs[0]->type.dtype, node->inputs[0], arena, &made, diag));
+    TMK_TRY(read_parameters(node, node->outputs[0]->type.dtype, node->inputs[0], false, arena,
+                            &made, diag));
     if (made.n == 1 && !tmk_node_int(node, "block_size", 0))
         *out = made;
     return TMK_OK;
@@ -172,17 +263,6 @@ bool tmk_codes_quantized_only(const struct tmk_value *value) {
 bool tmk_codes_pass(const struct tmk_node *node) {
     return tmk_node_has(node, TMK_TRAIT_CODES) || tmk_node_is(node, TMK_DOMAIN_ONNX, "Relu") ||
            tmk_node_is(node, TMK_DOMAIN_ONNX, "MaxPool");
-}
-
-enum tmk_status tmk_codes_move(const struct tmk_node *node, const struct tmk_tensor *from,
-                               struct tmk_arena *arena, struct tmk_tensor *out,
-                               struct tmk_diag *diag) {
-    const struct tmk_tensor **in = tmk_arena_array(arena, node->n_inputs, sizeof *in);
-    TMK_TRY_ALLOC(in, diag);
-    in[0] = from;
-    for (uint32_t i = 1; i < node->n_inputs; i++)
-        in[i] = constant_at(node, i);
-    return tmk_op_run(node, in, out, diag);
 }
 
 /* The numbers. */
@@ -274,8 +354,10 @@ enum tmk_status tmk_codes_to_constants(struct tmk_graph *graph,
             struct tmk_encoding *e = tmk_arena_alloc(graph->arena, sizeof *e);
             TMK_TRY_ALLOC(e, diag);
             TMK_TRY(tmk_codes_encoding(node->inputs[i], graph->arena, e, diag));
-            TMK_TRY(compute(node->inputs[i], graph->arena, &real, diag));
-            TMK_TRY(put_constant(graph, node->inputs[i], &real, diag));
+            struct tmk_value *value = node->inputs[i];
+            TMK_TRY(compute(value, graph->arena, &real, diag));
+            TMK_TRY(put_constant(graph, value, &real, diag));
+            drop_unread(value);
             if (has_encoding && e->n && !tmk_ptrmap_put(kept, node->inputs[i], e))
                 return tmk_nomem(diag);
         }

@@ -39,7 +39,8 @@ static enum tmk_status give_encoding(struct tmk_integer *g, const struct tmk_val
 }
 
 static bool is_usable(const struct tmk_encoding *e) {
-    bool usable = e->n && e->dtype != TMK_INT32 && tmk_integer_carrier(e) != TMK_UNDEFINED;
+    bool usable =
+        e->n && !e->block && e->dtype != TMK_INT32 && tmk_integer_carrier(e) != TMK_UNDEFINED;
     for (uint32_t i = 0; usable && i < e->n; i++)
         usable = e->scale[i] > 0 && isfinite(e->scale[i]);
     return usable;
@@ -172,7 +173,7 @@ enum tmk_status tmk_integer_quantize(struct tmk_integer *g, struct tmk_node *nod
 enum tmk_status tmk_integer_dequantized(struct tmk_integer *g, struct tmk_node *node) {
     struct tmk_value *codes = node->inputs[0], *real = node->outputs[0];
     const struct tmk_encoding *e = tmk_ptrmap_get(&g->given, real);
-    if (e && e->n && !e->block && tmk_integer_carrier(e) == e->dtype)
+    if (e && e->n && tmk_integer_carrier(e) == e->dtype)
         TMK_TRY(tmk_integer_made_both(g, real, codes, e));
     return keep_node(g, node);
 }

@@ -76,21 +76,27 @@ static enum tmk_status fold_constant(struct tmk_qdq *q, struct tmk_value *value,
     return TMK_OK;
 }
 
+static enum tmk_status move_constant(struct tmk_qdq *q, const struct tmk_node *mover,
+                                     const struct tmk_value *from, struct tmk_value **out) {
+    struct tmk_tensor moved = {0};
+    TMK_TRY(tmk_codes_move(mover, tmk_value_constant(from), &q->arena, &moved, q->diag));
+    enum tmk_status status = tmk_graph_add_initializer(q->graph, from->name, &moved, out, q->diag);
+    tmk_tensor_finish(&moved);
+    return status;
+}
+
 /* DequantizeLinear of moved codes in the place of Transpose and the like: engines look for it right
  * before the operator. `axis` is that of the scales in what is computed; -1: there is none. */
 static enum tmk_status move_codes(struct tmk_qdq *q, struct tmk_node *mover, int32_t axis) {
     struct tmk_value *value = mover->outputs[0], *from = mover->inputs[0], *codes;
     struct tmk_node *old = from->producer, *made = NULL;
-    struct tmk_tensor moved = {0};
-    const struct tmk_tensor *held = tmk_value_constant(old->inputs[0]);
-    TMK_TRY(tmk_codes_move(mover, held, &q->arena, &moved, q->diag));
-    enum tmk_status status =
-        tmk_graph_add_initializer(q->graph, old->inputs[0]->name, &moved, &codes, q->diag);
-    tmk_tensor_finish(&moved);
-    TMK_TRY(status);
+    TMK_TRY(move_constant(q, mover, old->inputs[0], &codes));
     struct tmk_value *inputs[3] = {codes};
-    for (uint32_t i = 1; i < old->n_inputs; i++)
+    for (uint32_t i = 1; i < old->n_inputs; i++) {
         inputs[i] = old->inputs[i];
+        if (inputs[i] && tmk_node_int(old, "block_size", 0))
+            TMK_TRY(move_constant(q, mover, old->inputs[i], &inputs[i]));
+    }
     TMK_TRY(tmk_graph_add_node(q->graph, mover,
                                &(struct tmk_node_spec){old->domain, old->op, mover->name,
                                                        old->version, inputs, old->n_inputs,
@@ -105,9 +111,12 @@ static enum tmk_status move_codes(struct tmk_qdq *q, struct tmk_node *mover, int
     tmk_node_remove(mover);
     if (from->n_uses || from->n_graph_outputs)
         return TMK_OK;
-    codes = old->inputs[0];
+    struct tmk_value *read[3] = {old->inputs[0], old->inputs[1],
+                                 old->n_inputs > 2 ? old->inputs[2] : NULL};
     tmk_node_remove(old);
-    tmk_graph_drop_if_unused(codes);
+    for (int i = 0; i < 3; i++)
+        if (read[i])
+            tmk_graph_drop_if_unused(read[i]);
     return TMK_OK;
 }
 

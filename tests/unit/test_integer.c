@@ -470,6 +470,15 @@ TEST(codes_of_the_model_are_not_rounded_again) {
     keeps_outputs(MATRIX CODES " %e = Relu(%d)\n %y = Transpose(%e)\n output %y\n}", "", 1, 1);
 }
 
+TEST(blocks_of_the_model_are_moved) {
+    keeps_outputs("graph \"g\" opset 21 {\n input %x : f32[5,4]\n"
+                  " init %k : i8[3,4] = {10, 1, -30, 20, 2, 40, -10, 3, 20, 5, -1, 10}\n"
+                  " init %ks : f32[3,2] = {0.125, 0.25, 0.0625, 0.5, 1, 2}\n"
+                  " %w1 = DequantizeLinear(%k, %ks) {axis=1, block_size=2}\n"
+                  " %w2 = Transpose(%w1)\n %y = MatMul(%x, %w2)\n output %y\n}",
+                  "x y", 0, 1);
+}
+
 TEST(what_is_read_beside_the_model_quantizing_stays_a_number) {
     keeps_outputs(MATRIX CODES CODED_WEIGHT " %f = MatMul(%d, %w1)\n %g = Softmax(%f)\n"
                                             " output %g\n %r = " BACK,

@@ -252,6 +252,37 @@ TEST(weights_keep_the_codes_that_the_model_has) {
     end(&c);
 }
 
+TEST(codes_by_block_and_by_channel_are_moved) {
+    struct qdq_case c;
+    begin(&c, "graph \"g\" opset 21 {\n input %x : f32[1,2]\n"
+              " init %c : i8[3,2] = {1, 2, 3, 4, 5, 6}\n"
+              " init %s : f32[2,2] = {0.5, 0.25, 0.125, 2}\n init %z : i8[2,2] = {0, 1, 2, 3}\n"
+              " %d = DequantizeLinear(%c, %s, %z) {axis=0, block_size=2}\n %t = Transpose(%d)\n"
+              " init %k : i8[1,3,1,4] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}\n"
+              " init %n : f32[3] = {0.5, 0.25, 0.125}\n init %h : i64[2] = {3, -1}\n"
+              " %e = DequantizeLinear(%k, %n) {axis=1}\n %r = Reshape(%e, %h)\n"
+              " %m = MatMul(%x, %t)\n %y = MatMul(%m, %r)\n output %y\n}");
+    encode_u8(&c, "x", 0.5f, 3);
+    encode_u8(&c, "m", 0.5f, 3);
+    encode(&c, "t", TMK_INT8, -1, 1, w_scales, 0)->role = TMK_ENCODING_WEIGHT;
+    encode(&c, "r", TMK_INT8, -1, 1, w_scales, 0)->role = TMK_ENCODING_WEIGHT;
+    must(quantize(&c));
+    static const int8_t codes[] = {1, 3, 5, 2, 4, 6}, zeros[] = {0, 2, 1, 3};
+    static const float scales[] = {0.5f, 0.125f, 0.25f, 2};
+    const struct tmk_node *node = made(&c, "t")->producer;
+    assert_string_equal(node->op, "DequantizeLinear");
+    assert_int_equal(tmk_node_int(node, "axis", 9), 1);
+    assert_int_equal(tmk_node_int(node, "block_size", 9), 2);
+    assert_memory_equal(node->inputs[0]->data.data, codes, sizeof codes);
+    assert_memory_equal(node->inputs[1]->data.data, scales, sizeof scales);
+    assert_memory_equal(node->inputs[2]->data.data, zeros, sizeof zeros);
+    node = made(&c, "r")->producer;
+    assert_string_equal(node->op, "DequantizeLinear");
+    assert_int_equal(tmk_node_int(node, "axis", 9), 0);
+    assert_int_equal(count(&c, "Transpose") + count(&c, "Reshape"), 0);
+    end(&c);
+}
+
 TEST(codes_of_training_are_codes) {
     struct qdq_case c;
     begin(&c, "graph \"g\" opset 17 {\n input %x : f32[1,2]\n init %w : f32[2,2] = {1, 2, -3, 4}\n"
