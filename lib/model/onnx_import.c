@@ -102,6 +102,10 @@ static enum tmk_status want_name(struct tmk_onnx_builder *b, const char *name, c
     return TMK_OK;
 }
 
+static const char *name_of_sparse(const TmkPb__Sparse *pb) {
+    return pb->values ? pb->values->name : NULL;
+}
+
 /* Initializers may be listed among the inputs (as defaults); then they are no inputs. */
 static enum tmk_status add_inputs(struct tmk_onnx_builder *b, struct tmk_onnx_scope *scope,
                                   const TmkPb__Graph *pb) {
@@ -110,6 +114,11 @@ static enum tmk_status add_inputs(struct tmk_onnx_builder *b, struct tmk_onnx_sc
     for (size_t i = 0; i < pb->n_initializer && status == TMK_OK; i++)
         if (pb->initializer[i]->name &&
             !tmk_map_put(&initializers, pb->initializer[i]->name, pb->initializer[i]))
+            status = tmk_nomem(b->diag);
+    for (size_t i = 0; i < pb->n_sparse_initializer && status == TMK_OK; i++)
+        if (name_of_sparse(pb->sparse_initializer[i]) &&
+            !tmk_map_put(&initializers, name_of_sparse(pb->sparse_initializer[i]),
+                         pb->sparse_initializer[i]))
             status = tmk_nomem(b->diag);
     for (size_t i = 0; i < pb->n_input && status == TMK_OK; i++) {
         const TmkPb__ValueInfo *info = pb->input[i];
@@ -148,28 +157,46 @@ enum tmk_status tmk_onnx_set_types(struct tmk_onnx_builder *b, struct tmk_onnx_s
     return TMK_OK;
 }
 
-enum tmk_status tmk_onnx_fill_graph(struct tmk_onnx_builder *b, struct tmk_onnx_scope *scope,
-                                    const TmkPb__Graph *pb) {
-    if (pb->n_sparse_initializer)
-        return tmk_fail(b->diag, TMK_UNSUPPORTED, "sparse initializers are not supported");
-    TMK_TRY(add_inputs(b, scope, pb));
+/* Ends `tensor`. */
+static enum tmk_status add_initializer(struct tmk_onnx_builder *b, struct tmk_onnx_scope *scope,
+                                       const char *name, struct tmk_tensor *tensor) {
+    struct tmk_value *value = NULL;
+    enum tmk_status status = tmk_onnx_charge(b, scope, tmk_tensor_bytes(tensor));
+    if (status == TMK_OK)
+        status = tmk_graph_add_initializer(scope->graph, name, tensor, &value, b->diag);
+    tmk_tensor_finish(tensor);
+    TMK_TRY(status);
+    return tmk_onnx_define(b, scope, name, (struct tmk_onnx_binding){.value = value});
+}
+
+static enum tmk_status add_initializers(struct tmk_onnx_builder *b, struct tmk_onnx_scope *scope,
+                                        const TmkPb__Graph *pb) {
+    struct tmk_tensor tensor;
     for (size_t i = 0; i < pb->n_initializer; i++) {
         const TmkPb__Tensor *from = pb->initializer[i];
-        struct tmk_tensor tensor;
-        struct tmk_value *value = NULL;
         TMK_TRY(want_name(b, from->name, "an initializer"));
         b->file->lazy = b->lazy;
         enum tmk_status status = tmk_in(b->diag, tmk_onnx_tensor(b->file, from, &tensor, b->diag),
                                         "initializer '%s'", from->name);
         b->file->lazy = false;
         TMK_TRY(status);
-        status = tmk_onnx_charge(b, scope, tmk_tensor_bytes(&tensor));
-        if (status == TMK_OK)
-            status = tmk_graph_add_initializer(scope->graph, from->name, &tensor, &value, b->diag);
-        tmk_tensor_finish(&tensor);
-        TMK_TRY(status);
-        TMK_TRY(tmk_onnx_define(b, scope, from->name, (struct tmk_onnx_binding){.value = value}));
+        TMK_TRY(add_initializer(b, scope, from->name, &tensor));
     }
+    for (size_t i = 0; i < pb->n_sparse_initializer; i++) {
+        const char *name = name_of_sparse(pb->sparse_initializer[i]);
+        TMK_TRY(want_name(b, name, "a sparse initializer"));
+        TMK_TRY(tmk_in(b->diag,
+                       tmk_onnx_sparse(b->file, pb->sparse_initializer[i], &tensor, b->diag),
+                       "initializer '%s'", name));
+        TMK_TRY(add_initializer(b, scope, name, &tensor));
+    }
+    return TMK_OK;
+}
+
+enum tmk_status tmk_onnx_fill_graph(struct tmk_onnx_builder *b, struct tmk_onnx_scope *scope,
+                                    const TmkPb__Graph *pb) {
+    TMK_TRY(add_inputs(b, scope, pb));
+    TMK_TRY(add_initializers(b, scope, pb));
     TMK_TRY(tmk_onnx_declare(b, scope, pb->node, pb->n_node));
     TMK_TRY(tmk_onnx_resolve(b, scope));
     for (size_t i = 0; i < pb->n_output; i++) {

@@ -129,6 +129,20 @@ static enum tmk_status set_tensors(struct tmk_onnx_builder *b, struct tmk_onnx_s
     return status;
 }
 
+/* Constant's sparse_value becomes its value. */
+static enum tmk_status set_dense(struct tmk_onnx_builder *b, const struct tmk_onnx_scope *scope,
+                                 struct tmk_node *node, const TmkPb__Sparse *pb) {
+    struct tmk_tensor tensor;
+    TMK_TRY(tmk_onnx_sparse(b->file, pb, &tensor, b->diag));
+    const struct tmk_attr attr = {
+        .name = "value", .kind = TMK_ATTR_TENSOR, .n = 1, .tensors = &tensor};
+    enum tmk_status status = tmk_onnx_charge(b, scope, tmk_tensor_bytes(&tensor));
+    if (status == TMK_OK)
+        status = tmk_node_set_attr(node, &attr, b->diag);
+    tmk_tensor_finish(&tensor);
+    return status;
+}
+
 /* The graphs are hung on the node before they are filled, so that they always go with it. */
 static enum tmk_status set_graphs(struct tmk_onnx_builder *b, struct tmk_onnx_scope *scope,
                                   struct tmk_node *node, TmkPb__Graph *const *pb, size_t n,
@@ -214,6 +228,9 @@ static enum tmk_status set_value(struct tmk_onnx_builder *b, struct tmk_onnx_sco
     case TMK_ONNX_TYPE_PROTO:
         return set_type(b, node, pb->tp, name);
     case TMK_ONNX_SPARSE_TENSOR:
+        if (pb->sparse_tensor && tmk_node_is(node, TMK_DOMAIN_ONNX, "Constant"))
+            return set_dense(b, scope, node, pb->sparse_tensor);
+        return tmk_fail(b->diag, TMK_UNSUPPORTED, "sparse tensors are Constant's only");
     case TMK_ONNX_SPARSE_TENSORS:
         return tmk_fail(b->diag, TMK_UNSUPPORTED, "sparse tensors are not supported");
     default:

@@ -66,6 +66,10 @@ TMK_NODISCARD enum tmk_status tmk_onnx_external(struct tmk_onnx_file *file, cons
 TMK_NODISCARD enum tmk_status tmk_onnx_tensor(struct tmk_onnx_file *file, const TmkPb__Tensor *pb,
                                               struct tmk_tensor *out, struct tmk_diag *diag);
 
+/* The same of a sparse tensor, made dense (onnx_sparse.c). */
+TMK_NODISCARD enum tmk_status tmk_onnx_sparse(struct tmk_onnx_file *file, const TmkPb__Sparse *pb,
+                                              struct tmk_tensor *out, struct tmk_diag *diag);
+
 /* float16, bfloat16 and float64 become float32. */
 enum tmk_dtype tmk_onnx_widened(enum tmk_dtype dtype);
 /* A type, widened. Symbols are borrowed from the message. An absent message: nothing is known. */

@@ -12,9 +12,9 @@
 /* The one attribute that holds the value. */
 static enum tmk_status value_of(const struct tmk_node *node, const struct tmk_attr **out,
                                 struct tmk_diag *diag) {
-    static const char *const names[] = {"value",         "value_int",    "value_ints",
-                                        "value_float",   "value_floats", "value_string",
-                                        "value_strings", "sparse_value"};
+    static const char *const names[] = {"value",        "value_int",    "value_ints",
+                                        "value_float",  "value_floats", "value_string",
+                                        "value_strings"};
     const struct tmk_attr *value = NULL;
     for (size_t i = 0; i < TMK_COUNT(names); i++) {
         const struct tmk_attr *attr = tmk_node_attr(node, names[i]);
@@ -25,8 +25,6 @@ static enum tmk_status value_of(const struct tmk_node *node, const struct tmk_at
     }
     if (!value)
         return tmk_fail(diag, TMK_GRAPH, "no value is given");
-    if (strcmp(value->name, "sparse_value") == 0)
-        return tmk_fail(diag, TMK_UNSUPPORTED, "sparse_value: sparse tensors are not supported");
     if (value->kind == TMK_ATTR_STRING || value->kind == TMK_ATTR_STRINGS)
         return tmk_fail(diag, TMK_UNSUPPORTED, "%s: string tensors are not supported", value->name);
     *out = value;

@@ -285,9 +285,58 @@ def test_non_tensor_types_are_refused_by_name():
         return model
     refused(with_type(map_type=onnx.TypeProto.Map(key_type=7)), "input 'x'", "maps are not")
     refused(with_type(sparse_tensor_type=onnx.TypeProto.SparseTensor(elem_type=1)), "sparse")
-    model = make_model([], [value("x")], [value("x")])
-    model.graph.sparse_initializer.add().dims.append(1)
-    refused(model, "sparse initializers")
+
+
+# ---- sparse tensors ----
+
+def sparse(values, indices, dims, name="w"):
+    return helper.make_sparse_tensor(numpy_helper.from_array(np.asarray(values), name), numpy_helper.from_array(np.asarray(indices, "i8")), dims)
+
+
+def with_sparse(*tensors, listed=False):
+    shape = list(tensors[0].dims)
+    model = make_model([helper.make_node("Cast", ["w"], ["c"], to=FLOAT), helper.make_node("Add", ["x", "c"], ["y"])],
+                       [value("x", shape=shape)], [value("y", shape=shape)])
+    model.graph.sparse_initializer.extend(tensors)
+    if listed:
+        model.graph.input.append(value("w", shape=shape))
+    return model
+
+
+def test_sparse_initializers_become_dense():
+    places = [1, 4, 5], [[0, 1], [1, 1], [1, 2]]
+    for indices in places:
+        for dtype in np.float32, np.float16, np.int64, np.uint8:
+            with Folder() as folder:
+                model = with_sparse(sparse(np.array([1, 2, 3], dtype), indices, [2, 3]), listed=dtype is np.float32)
+                assert not folder.convert(model)
+                copy = onnx.load(folder.copy)
+                assert not copy.graph.sparse_initializer and [one.name for one in copy.graph.input] == ["x"]
+                np.testing.assert_array_equal(run(folder.copy, {"x": np.zeros((2, 3), "f4")})[0], [[0, 1, 0], [0, 2, 3]])
+    with Folder() as folder:
+        model = make_model([helper.make_node("Constant", [], ["c"], sparse_value=sparse(np.float32([7]), [2], [4], "")),
+                            helper.make_node("Add", ["x", "c"], ["y"])], [value("x", shape=[4])], [value("y", shape=[4])])
+        assert not folder.convert(model)
+        np.testing.assert_array_equal(run(folder.copy, {"x": np.zeros(4, "f4")})[0], [0, 0, 7, 0])
+
+
+def test_bad_sparse_initializers_are_refused():
+    one = np.float32([1])
+    refused(with_sparse(sparse(one, [6], [2, 3])), "'w'", "index 0 is outside")
+    refused(with_sparse(sparse(one, [-1], [2, 3])), "index 0 is outside")
+    refused(with_sparse(sparse(one, [[2, 0]], [2, 3])), "index 0 is outside")
+    refused(with_sparse(sparse(np.float32([1, 2]), [3, 3], [2, 3])), "index 1", "not above")
+    refused(with_sparse(sparse(one, [[0, 0, 0]], [2, 3])), "do not place values")
+    refused(with_sparse(sparse(one, [0, 1], [2, 3])), "do not place values")
+    refused(with_sparse(sparse(one, [0], [2, -3])), "dimension 1 is -3")
+    refused(with_sparse(sparse(one, [0], [2**20, 2**20])), "too large")
+    refused(with_sparse(sparse(one, [0], [2**62, 2**62])), "too large")
+    refused(with_sparse(sparse(one, [0], [2, 3], "")), "a sparse initializer without a name")
+    model = with_sparse(sparse(one, [0], [2, 3]))
+    model.graph.sparse_initializer[0].ClearField("indices")
+    refused(model, "without values or indices")
+    model = make_model([helper.make_node("Foo", ["x"], ["y"], domain="d", w=sparse(one, [0], [2]))], [value("x")], [])
+    refused(model, "Constant's only")
 
 
 # ---- functions ----
