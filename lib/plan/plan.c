@@ -141,6 +141,14 @@ static bool gives_tables_back(const struct tmk_plan *plan) {
     return plan->operations >= rows * OPERATIONS_A_ROW;
 }
 
+/* There was room for every value in another layout. */
+static void shrink_values(struct tmk_plan *plan) {
+    struct tmk_plan_value *values =
+        realloc(plan->values, (plan->n_values + 1u) * sizeof *plan->values);
+    if (values)
+        plan->values = values;
+}
+
 enum tmk_status tmk_plan_create(const struct tmk_graph *graph, const struct tmk_tensor *inputs,
                                 const struct tmk_plan_options *options, struct tmk_plan **out,
                                 struct tmk_diag *diag) {
@@ -155,6 +163,7 @@ enum tmk_status tmk_plan_create(const struct tmk_graph *graph, const struct tmk_
         status = tmk_plan_memory(&p);
     if (status == TMK_OK) {
         drop_unused_constants(&p);
+        shrink_values(p.plan);
         p.plan->gives_tables_back = gives_tables_back(p.plan);
         *out = p.plan;
         p.plan = NULL;

@@ -18,13 +18,15 @@
 #include "tensor/elements.h"
 
 /* STATE: about what holds a value's statistics, without bins. ACCOUNT: what leads to them, of each
- * worker. RECORDED: a value in a profile. RUNNING: what running touches of the program and its
- * libraries, beyond planning; GENERATORS: oneDNN's of code for products by its "gemm:jit", which
- * run with the first one, and that code, for 8 lanes. WRITING: what HDF5 takes to write a file,
- * beyond being loaded. LOOKED_AT: batches of which the largest is planned. */
+ * worker. CHAIN: at least, of a plan. RECORDED: a value in a profile. RUNNING: what running touches
+ * of the program and its libraries, beyond planning; GENERATORS: oneDNN's of code for products by
+ * its "gemm:jit", which run with the first one, and that code, for 8 lanes. WRITING: what HDF5
+ * takes to write a file, beyond being loaded. LOOKED_AT: batches of which the largest is planned.
+ */
 enum {
     STATE = 1024,
     ACCOUNT = 640,
+    CHAIN = 4096,
     RECORDED = 1792,
     READ_AHEAD_A_WORKER = 3,
     RUNNING = 3 << 18,
@@ -226,15 +228,44 @@ static uint64_t bytes_of_block(const struct tmk_blocks *blocks, uint32_t block,
     return sum;
 }
 
+/* Statistics of a value are there from the block on that makes it: the block that needs most while
+ * batches run, by its weights and by what all up to it have. `runs` of a tensor in a worker. */
+static void find_fullest_block(const struct tmk_plan *plan, const struct tmk_blocks *blocks,
+                               const struct tmk_slot_config *slots, uint64_t runs, uint64_t strata,
+                               struct planning *p) {
+    struct tmk_memory_plan *m = &p->m;
+    const uint64_t other =
+        m->counting - strata * statistics_of(plan, plan->taps, plan->n_taps, slots, runs).counting;
+    uint64_t most = 0;
+    for (uint32_t b = 0; b < p->cuts->n; b++) {
+        uint32_t first, end;
+        tmk_blocks_steps(blocks, b, &first, &end);
+        const uint32_t taps =
+            end ? plan->steps[end - 1].first_tap + plan->steps[end - 1].n_taps : 0;
+        const uint64_t weights = bytes_of_block(blocks, b, p->read),
+                       counting =
+                           other +
+                           strata * statistics_of(plan, plan->taps, taps, slots, runs).counting;
+        if (weights + m->threads * counting >= most) {
+            most = weights + m->threads * counting;
+            p->block[TMK_MEMORY_RUNNING] = weights;
+            m->counting = counting;
+        }
+    }
+    p->block[TMK_MEMORY_FINISHING] = bytes_of_block(blocks, p->cuts->n - 1, p->read);
+}
+
 /* Three quarters of what is left of the limit are for weights, the rest for what is kept between
  * blocks; fewer workers where that is too little. Without a limit, eight blocks or so. */
-static enum tmk_status divide_graph(const struct tmk_plan *plan, uint64_t calls, uint64_t inputs,
+static enum tmk_status divide_graph(const struct tmk_plan *plan,
+                                    const struct tmk_slot_config *slots, uint64_t calls,
+                                    uint64_t runs, uint64_t strata, uint64_t inputs,
                                     struct planning *p, struct tmk_diag *diag) {
     enum { BLOCKS = 8, KEPT = 1 << 30 };
     struct tmk_memory_plan *m = &p->m;
     const uint64_t all = m->model + p->packed - p->held;
-    struct tmk_blocks *blocks;
-    uint64_t left, largest = 0, last, each = 0;
+    struct tmk_blocks *blocks = NULL;
+    uint64_t left, largest = 0, each = 0;
     m->model = 0;
     p->packed = p->held;
     do {
@@ -243,12 +274,11 @@ static enum tmk_status divide_graph(const struct tmk_plan *plan, uint64_t calls,
         add_up(p);
         left = !p->limit ? UINT64_MAX : p->limit > m->total ? p->limit - m->total : 0;
         tmk_cuts_finish(p->cuts);
+        tmk_blocks_destroy(&blocks);
         TMK_TRY(tmk_cuts_choose(plan, p->read, p->limit ? left - left / 4 : all / BLOCKS, p->cuts,
                                 &largest, diag));
         TMK_TRY(tmk_blocks_create(plan, p->cuts, &blocks, diag));
         each = tmk_blocks_kept(blocks) + inputs;
-        last = bytes_of_block(blocks, p->cuts->n - 1, p->read);
-        tmk_blocks_destroy(&blocks);
         m->blocks = p->cuts->n;
     } while (m->threads > 1 && (left < largest || left - largest < each));
     const uint64_t kept = !p->limit        ? KEPT
@@ -256,9 +286,9 @@ static enum tmk_status divide_graph(const struct tmk_plan *plan, uint64_t calls,
                                            : 0,
                    most = each ? kept / each : calls;
     m->together = most > calls ? calls : most ? most : 1;
-    p->block[TMK_MEMORY_RUNNING] = largest;
-    p->block[TMK_MEMORY_FINISHING] = last;
     m->kept = m->together * each;
+    find_fullest_block(plan, blocks, slots, runs, strata, p);
+    tmk_blocks_destroy(&blocks);
     return TMK_OK;
 }
 
@@ -279,12 +309,16 @@ static uint64_t plans_of(const struct tmk_memory_request *r, const struct planni
     return all && all < most ? all : most;
 }
 
-/* Of a plan beside the largest: itself, and its primitives; some of their code is shared. */
+/* Of a plan beside the largest: itself, its chains, and its primitives; some of their code is
+ * shared. */
 static uint64_t plan_bytes(const struct tmk_plan *plan) {
-    uint64_t code = 0;
-    for (uint32_t s = 0; s < plan->n_steps; s++)
+    uint64_t code = 0, chains = 0;
+    for (uint32_t s = 0; s < plan->n_steps; s++) {
         code += plan->steps[s].accel ? tmk_accel_code(plan->steps[s].accel) : 0;
-    return code / 2 + plan->n_values * sizeof *plan->values + plan->n_steps * sizeof *plan->steps;
+        chains += plan->steps[s].chain != NULL;
+    }
+    return code / 2 + chains * CHAIN + plan->n_values * sizeof *plan->values +
+           plan->n_steps * sizeof *plan->steps;
 }
 
 static uint64_t input_bytes(const struct tmk_batch *batch) {
@@ -363,7 +397,7 @@ static enum tmk_status measure_plan(const struct tmk_memory_request *r, const st
     p->written =
         tmk_profile_hdf5_is_loaded() ? WRITING + (m->summed + m->constants + m->derived) / 8 : 0;
     m->per_sample = per_sample_bytes(r, plan, feed);
-    return p->cuts ? divide_graph(plan, calls, inputs, p, diag) : TMK_OK;
+    return p->cuts ? divide_graph(plan, slots, calls, runs, strata, inputs, p, diag) : TMK_OK;
 }
 
 static enum tmk_status measure_batch(const struct tmk_memory_request *r,

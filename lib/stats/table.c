@@ -33,12 +33,16 @@ static size_t estimate_table_bytes(uint64_t elements) {
     return elements < most / PAGE ? PAGE * ((size_t)elements + 1) : most;
 }
 
-/* Of few elements each has a bin of its own, of more one in three. */
+/* As many bins as normally distributed elements use: of few nearly each has one of its own. */
 static size_t estimate_wide_bytes(uint64_t elements) {
-    enum { OCTAVE_BYTES = 2 * TMK_OCTAVE * (int)sizeof(struct tmk_wide), RARE = 5, OWN = 256 };
-    const uint64_t shared = elements > OWN ? (elements - OWN) / 3 * 2 : 0;
-    return elements > TMK_FEW ? (size_t)OCTAVE_BYTES * (log2_of(elements) - RARE)
-                              : (size_t)(elements - shared) * sizeof(struct tmk_wide);
+    enum { OCTAVE_BINS = 283 };
+    const unsigned octave = log2_of(elements);
+    const uint64_t bins =
+        elements <= TMK_FEW
+            ? elements * TMK_FEW / (elements + TMK_FEW)
+            : TMK_FEW / 2 + OCTAVE_BINS * (octave - log2_of(TMK_FEW)) +
+                  (uint64_t)(OCTAVE_BINS * ((double)elements / (double)(1ull << octave) - 1));
+    return (size_t)bins * sizeof(struct tmk_wide);
 }
 
 static uint64_t count_all(size_t elements, uint64_t times) {
