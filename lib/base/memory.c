@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/memory.h"
 
+#ifdef __linux__
+#include <malloc.h>
+#endif
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -76,6 +79,12 @@ uint64_t tmk_memory_resident(void) {
         fclose(file);
     }
     return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+void tmk_memory_trim(void) {
+#ifdef __GLIBC__
+    (void)malloc_trim(0);
+#endif
 }
 
 /* ---- blocks that know their size ---- */

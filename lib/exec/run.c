@@ -508,6 +508,7 @@ void tmk_exec_close(struct tmk_exec **slot) {
     pthread_cond_destroy(&exec->changed);
     pthread_mutex_destroy(&exec->lock);
     free(exec);
+    tmk_memory_trim();
 }
 
 /* What was counted and measured becomes the caller's. */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/diag.h"
+#include "base/memory.h"
 #include "base/size.h"
 #include "exec/derive.h"
 #include "exec/run.h"
@@ -264,9 +265,9 @@ struct tmk_sink tmk_statistics_sink(struct tmk_statistics *statistics) {
         .watch = begin_counting, .end = end_counting, .leave = leave_worker, .context = statistics};
 }
 
-/* A group's accounts of all workers into the first's, the constants into those. */
-static enum tmk_status add_up_group(struct tmk_statistics *s, struct tmk_cache *cache,
-                                    uint32_t group, struct tmk_diag *diag) {
+/* A group's accounts of all workers into the first's. */
+static enum tmk_status add_up_group(struct tmk_statistics *s, uint32_t group,
+                                    struct tmk_diag *diag) {
     const struct tmk_slot_config *slots = s->config.slots;
     const uint32_t n_slots = s->config.n_slots;
     struct tmk_account *sum = accounts_of(&s->counters[0].counted, group);
@@ -283,9 +284,17 @@ static enum tmk_status add_up_group(struct tmk_statistics *s, struct tmk_cache *
         tally->ran |= more->ran;
         *more = (struct tmk_exec_tally){0};
     }
-    if (!n_slots || !tally->batches)
+    return TMK_OK;
+}
+
+/* What follows from those, and the constants. */
+static enum tmk_status complete_group(struct tmk_statistics *s, struct tmk_cache *cache,
+                                      uint32_t group, struct tmk_diag *diag) {
+    const uint32_t n_slots = s->config.n_slots;
+    struct tmk_account *sum = accounts_of(&s->counters[0].counted, group);
+    if (!n_slots || !s->counters[0].counted.tallies[group].batches)
         return TMK_OK;
-    TMK_TRY(tmk_derive_all(sum, slots, n_slots, diag));
+    TMK_TRY(tmk_derive_all(sum, s->config.slots, n_slots, diag));
     return tmk_cache_finalize(cache, group, sum, diag);
 }
 
@@ -293,7 +302,10 @@ enum tmk_status tmk_statistics_take(struct tmk_statistics *statistics, struct tm
                                     struct tmk_counted *out, struct tmk_diag *diag) {
     struct tmk_counted *first = &statistics->counters[0].counted, empty;
     for (uint32_t g = 0; g < statistics->config.groups; g++)
-        TMK_TRY(add_up_group(statistics, cache, g, diag));
+        TMK_TRY(add_up_group(statistics, g, diag));
+    tmk_memory_trim(); /* of the workers' heaps */
+    for (uint32_t g = 0; g < statistics->config.groups; g++)
+        TMK_TRY(complete_group(statistics, cache, g, diag));
     TMK_TRY(init_counted(&statistics->config, &empty, diag));
     *out = *first;
     *first = empty;
