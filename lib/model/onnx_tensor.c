@@ -21,6 +21,10 @@ static void unpack_codes(enum tmk_dtype dtype, const unsigned char *from, size_t
     }
 }
 
+/* Smaller tensors are copied: where the system maps whole folios, one that is read in the file
+ * takes up to 2 MiB of memory as long as the model is used. */
+enum { MAPPED_LEAST = 1 << 15 }; /* bytes */
+
 struct header {
     enum tmk_dtype dtype;
     struct tmk_shape shape;
@@ -80,7 +84,7 @@ static enum tmk_status from_raw(const struct header *h, const unsigned char *byt
         tmk_tensor_borrow(&narrow, h->dtype, &h->shape, (void *)(uintptr_t)bytes);
         return tmk_tensor_widen(&narrow, out, diag);
     }
-    bool as_it_is = h->count && !is_packed(h->dtype) && aligned &&
+    bool as_it_is = size >= MAPPED_LEAST && !is_packed(h->dtype) && aligned &&
                     (h->dtype != TMK_BOOL || all_truth_values(bytes, size));
     if (as_it_is) {
         struct tmk_buf *view = tmk_buf_view(bytes, size, owner);
@@ -197,10 +201,11 @@ enum tmk_status tmk_onnx_tensor(struct tmk_onnx_file *file, const TmkPb__Tensor 
             return tmk_fail(diag, TMK_FORMAT,
                             "external data at '%s': %llu bytes from %llu on, but the file has %zu",
                             location, (unsigned long long)length, (unsigned long long)offset, size);
-        return tmk_in(diag,
-                      from_raw(&h, (unsigned char *)tmk_buf_data(bytes) + offset, (size_t)length,
-                               bytes, file->lazy, out, diag),
-                      "external data at '%s'", location);
+        enum tmk_status status = from_raw(&h, (unsigned char *)tmk_buf_data(bytes) + offset,
+                                          (size_t)length, bytes, file->lazy, out, diag);
+        if (h.bytes < MAPPED_LEAST)
+            tmk_buf_rest(bytes);
+        return tmk_in(diag, status, "external data at '%s'", location);
     }
     if (pb->has_raw_offset && pb->has_raw_size)
         return from_raw(&h, (unsigned char *)tmk_buf_data(file->bytes) + pb->raw_offset,

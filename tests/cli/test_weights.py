@@ -53,6 +53,20 @@ def test_half_weights_are_widened_once(here):
     check_peak(here, onnx.FLOAT16, 2, 2)
 
 
+def test_small_weights_leave_the_file(here):
+    """96 vectors of 4 KiB, a MiB apart: a system that maps whole folios would keep most of the file in memory for them."""
+    if "sanitized" in FEATURES:
+        skip("a sanitizer has memory of its own")
+    n, apart = 1024, 1 << 20
+    (here / "w.bin").write_bytes(struct.pack("<1024f", *(i / 1024 for i in range(n))) * (96 * apart // (4 * n)))
+    weights = [onnx.tensor(f"w{i}", [n], [], onnx.FLOAT, {"location": "w.bin", "offset": i * apart, "length": 4 * n}) for i in range(96)]
+    nodes = [onnx.node("Add", [f"x{i}", f"w{i}"], [f"x{i + 1}"]) for i in range(96)]
+    (here / "m.onnx").write_bytes(onnx.model(nodes, [onnx.value("x0", ["N", n])], [onnx.value("x96", ["N", n])], weights))
+    (here / "x.npy").write_bytes(npy_bytes([4, n], [i % 7 - 3 for i in range(4 * n)]))
+    peak, plan = peak_and_plan(here)
+    assert peak < 48 and abs(plan - peak) < 6, (peak, plan)
+
+
 def cached_share(path):
     """Of a file's pages those that are in memory, whoever reads them."""
     size, page = os.path.getsize(path), mmap.PAGESIZE
