@@ -93,7 +93,7 @@ def simulate(model: Model, encodings: Encodings | Path, data: Data, *, integer: 
         rounding = rounding or "single_half_up"
     with model_file(model) as path, labels_file(labels) as right:
         def compare(source: Data) -> _core.Simulation:
-            with run_settings(source, run, integer=bool(integer or requant or rounding), rounding=rounding,
+            with run_settings(source, path, run, integer=bool(integer or requant or rounding), rounding=rounding,
                               pow2=None if requant is None else requant == "pow2", labels=right) as settings:
                 return _core.simulate(path, text(run.get("params")), chosen._core, settings)
         s = filled(compare, data, path, run)
@@ -131,7 +131,7 @@ class Ranking(NamedTuple):
 
 def rank(model: Model, encodings: Encodings | Path, data: Data, *, most: int = 64, **run: Unpack[RunOptions]) -> Ranking:
     """Quantizes one value at a time: at most `most` values, those that are expected to lose most, on `limit` (8) samples."""
-    with model_file(model) as path, readable_again(data, path, run) as again, run_settings(again, run, most=most) as settings:
+    with model_file(model) as path, readable_again(data, path, run) as again, run_settings(again, path, run, most=most) as settings:
         values, samples, left_out = _core.rank(path, text(run.get("params")), loaded(Encodings, encodings)._core, settings)
     return Ranking([Sensitivity(*row) for row in values], samples, left_out)
 
@@ -231,7 +231,7 @@ def search(model: Model, encodings: Encodings | Path, data: Data, *, profile: Pr
              "metric": call if metric else None, "target": text(target),
              "search_data": [os.fspath(path) for path in several(search_data)], "write_config": text(write_config)}
     with model_file(model) as path, readable_again(data, path, run) as again, labels_file(labels) as right, \
-            json_file(config, "config.json") as rules, run_settings(again, run, labels=right, config=rules, **words) as settings:
+            json_file(config, "config.json") as rules, run_settings(again, path, run, labels=right, config=rules, **words) as settings:
         settings["choices"] = choices
         found = _core.search(path, text(run.get("params")), start._core, settings)
     own, judged = (Figures(*(Quality(*quality) for quality in figures)) for figures in (found[6], found[10]))

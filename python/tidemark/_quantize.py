@@ -97,7 +97,7 @@ def _count(path: str, data: Data, run: RunOptions) -> int:
         if total:
             raise _Counted
     counting: RunOptions = {**run, "progress": keep}
-    with run_settings(data, counting, bare=True) as settings:
+    with run_settings(data, path, counting, bare=True) as settings:
         try:
             _core.run(path, text(run.get("params")), settings)
         except _Counted:
@@ -158,7 +158,7 @@ def quantize(model: Model, data: Data, output: Path, *, target: Path | None = No
         held_out = 0 if total < _FEWEST else min(total // _SHARE, _MOST)
         rest: RunOptions = {**run, "skip": skip + held_out, "limit": limit - held_out if limit else None}
         first: RunOptions = {**run, "limit": held_out or limit}
-        with run_settings(again, rest, method=method, config=rules, target=text(target)) as settings:
+        with run_settings(again, path, rest, method=method, config=rules, target=text(target)) as settings:
             made, report, found, chosen, weights = _core.choose_method(path, text(run.get("params")), settings)
         tried = [Tried(*one) for one in found]
         best = tried[chosen].name if tried else None

@@ -246,7 +246,7 @@ def link(profile: Profile | Path, model: Model | None, *, lineage: Path | None =
         if data is not None and first is not None:
             again = stack.enter_context(readable_again(data, first, {**run, "params": original_params}))
         settings = stack.enter_context(run_settings(
-            again, run, profile=given._core, model=path, params=text(run.get("params")), original=first,
+            again, first or "", run, profile=given._core, model=path, params=text(run.get("params")), original=first,
             original_params=original_params, tensors=tensors, lineage=lineage, report=report, lineage_out=lineage_out,
             numbers=numbers))
         core, method, tolerance, fates, evidence, carried = _core.link(settings)

@@ -102,10 +102,40 @@ def _is_ragged(value: object) -> bool:
     return isinstance(value, (list, tuple)) and len({np.shape(x)[:1] if hasattr(x, "shape") else len(x) for x in value if hasattr(x, "__len__")}) > 1
 
 
-def _items(data: object) -> Iterator[object]:
-    """What comes one after the other: an array or a mapping is one item, a reader is asked until it has no more, and what holds
-    samples that differ in length has several."""
+class _Frame(Protocol):
+    """A DataFrame of pandas or of polars."""
+    @property
+    def columns(self) -> Iterable[str]: ...
+    def __getitem__(self, name: str, /) -> object: ...
+
+
+def _unframed(item: object, path: str, run: RunOptions) -> object:
+    """Of a DataFrame a mapping where columns have the names of inputs, else one array, whose features are the columns."""
+    if not (hasattr(item, "columns") and hasattr(item, "to_numpy")):
+        return item
+    columns = {name: cast(_Frame, item)[name] for name in cast(_Frame, item).columns}
+    ranks = _ranks(path, run)
+    if ranks.keys() & columns.keys():
+        return {name: _column(column, ranks.get(name, 0)) for name, column in columns.items()}
+    for name, column in columns.items():
+        if not _is_numbers(np.asarray(column)):
+            raise TypeError(f"column {name!r} of the DataFrame is not of numbers, and no column has the name of an input ({', '.join(ranks)})")
+    return np.column_stack(cast("list[npt.NDArray[np.generic]]", list(columns.values())))
+
+
+def _column(column: object, rank: int) -> object:
+    """For an input of this rank; 0: it is for none. Arrays or lists in the cells are samples."""
+    array = np.asarray(column)
+    if not rank or array.dtype.kind == "O":
+        return array.tolist() if rank else array
+    return array[:, None] if array.ndim < rank == 2 else array
+
+
+def _items(data: object, path: str, run: RunOptions) -> Iterator[object]:
+    """What comes one after the other: an array, a mapping or a DataFrame is one item, a reader is asked until it has no more, and what
+    holds samples that differ in length has several."""
     for item in _given(data):
+        item = _unframed(item, path, run)
         if not isinstance(item, Mapping) or not any(map(_is_ragged, item.values())):
             yield item
             continue
@@ -144,8 +174,8 @@ class _Lacks(Exception):
 class _Records:
     """Gives the library its records: inputs take turns."""
 
-    def __init__(self, data: object):
-        self._items = iter(_items(data))
+    def __init__(self, data: object, path: str, run: RunOptions):
+        self._items = iter(_items(data, path, run))
         self._item: object = None
         self._asked: set[str] = set()
         self._count = 0
@@ -194,7 +224,7 @@ def _progress(progress: object) -> Iterator[object]:
 
 
 @contextmanager
-def run_settings(data: object, run: RunOptions, **more: object) -> Iterator[dict[str, object]]:
+def run_settings(data: object, path: str, run: RunOptions, **more: object) -> Iterator[dict[str, object]]:
     """The options of a run, with others, as the extension takes them."""
     words = cast("dict[str, object]", dict(run))
     words.pop("params", None)
@@ -212,7 +242,7 @@ def run_settings(data: object, run: RunOptions, **more: object) -> Iterator[dict
         if paths is not None:
             words["data"] = paths
         elif data is not None:
-            words.update(data=["-"], next=_Records(data), label="data")
+            words.update(data=["-"], next=_Records(data, path, run), label="data")
         yield options(**words)
 
 
@@ -235,7 +265,7 @@ def _write_items(data: object, path: str, run: RunOptions, folder: str) -> str:
     limit = run.get("limit")
     left = run.get("skip", 0) + limit * (run.get("sample_every") or 1) if limit else None
     others: list[str] = []
-    for item in _items(data):
+    for item in _items(data, path, run):
         named = item if isinstance(item, Mapping) else dict(zip(ranks, item if _are_several(item) else [item]))
         arrays = {name: _array(named[name]) for name in ranks if name in named}
         others = others or sorted(named.keys() - ranks.keys())
@@ -268,6 +298,7 @@ def readable_again(data: Data, path: str, run: RunOptions) -> Iterator[Data]:
         return
     with tempfile.TemporaryDirectory() as folder:
         try:
+            data = cast("Data", _unframed(data, path, run))
             if isinstance(data, np.ndarray) and len(_ranks(path, run)) == 1:
                 file = os.path.join(folder, "data.npy")
                 np.save(file, _array(data))
@@ -331,7 +362,8 @@ def profile(model: Model, data: Data, *, observe: Sequence[str] = (), kind: str 
 
     model: a path (.onnx, or Relay text with `params`), an onnx.ModelProto, or the bytes of one.
     data: paths as `tidemark profile --data` takes them; or an array (first axis: samples); a mapping from input names to
-        arrays; an iterable of arrays, tuples or mappings; or a CalibrationDataReader of ONNX Runtime. Arrays in C order are
+        arrays; a DataFrame, whose columns are inputs or else the features of one; an iterable of arrays, tuples, mappings or
+        DataFrames; or a CalibrationDataReader of ONNX Runtime. Arrays in C order are
         read where they lie (with shard, memory_limit or stream_layers they become a file first). Of an input's own rank, the first axis
         counts samples; of one rank less, an array is one sample.
     observe: "all", "activations", "weights", or globs on names. kind: "histogram", "range", "minmax", "guard".
@@ -367,7 +399,7 @@ def profile(model: Model, data: Data, *, observe: Sequence[str] = (), kind: str 
         part, parts = shard or (None, None)
 
         def measure(source: Data) -> tuple[_core.Profile, _core.Report]:
-            with run_settings(source, run, observe=several(observe), kind=kind, per_sample=per_sample, fail_on_nan=fail_on_nan,
+            with run_settings(source, path, run, observe=several(observe), kind=kind, per_sample=per_sample, fail_on_nan=fail_on_nan,
                               exclude=several(exclude), strata=strata, stratum=stratum if strata is not None else None, shard=part,
                               shards=parts, checkpoint=checkpoint, checkpoint_every=checkpoint_every,
                               until_stable=until_stable or None, snapshots=snapshots, round_half=round_half, generate=generate,
@@ -384,7 +416,7 @@ def profile(model: Model, data: Data, *, observe: Sequence[str] = (), kind: str 
 def run(model: Model, data: Data, output: Path, *, values: Sequence[str] = (), **run: Unpack[RunOptions]) -> None:
     """Plain inference: writes values (names or globs; none: the outputs) as arrays to a .npz, or a .npy for one."""
     def infer(source: Data) -> None:
-        with run_settings(source, run, observe=several(values), output=output) as settings:
+        with run_settings(source, path, run, observe=several(values), output=output) as settings:
             _core.run(path, text(run.get("params")), settings)
     with model_file(model) as path:
         filled(infer, data, path, run)
@@ -392,7 +424,7 @@ def run(model: Model, data: Data, output: Path, *, values: Sequence[str] = (), *
 
 def plan_memory(model: Model, data: Data, **run: Unpack[RunOptions]) -> dict[str, int | str]:
     """The bytes that `profile` is expected to take, and what they are for; nothing is run."""
-    with model_file(model) as path, readable_again(data, path, run) as again, run_settings(again, run, memory=True) as settings:
+    with model_file(model) as path, readable_again(data, path, run) as again, run_settings(again, path, run, memory=True) as settings:
         return cast("dict[str, int | str]", _core.run(path, text(run.get("params")), settings))
 
 
@@ -437,11 +469,11 @@ def bench(model: Model, data: Data, *, figures: Sequence[str] = (), repeat: int 
                 while not done or time.monotonic() - begin < seconds / repeat:
                     kind = kinds[figure]
                     if kind is None:
-                        with run_settings(again, run, bare=True) as settings:
+                        with run_settings(again, path, run, bare=True) as settings:
                             samples, took = cast("tuple[int, float]", _core.run(path, params, settings))
                     else:
                         share = runs if figure == "thinned" else 1
-                        with run_settings(again, run, kind=kind, histogram_share=share) as settings:
+                        with run_settings(again, path, run, kind=kind, histogram_share=share) as settings:
                             report = _core.profile(path, params, settings)[1]
                             samples, took = report["samples"], report["seconds"]
                     done, spent = done + samples, spent + took
@@ -455,7 +487,7 @@ def bench(model: Model, data: Data, *, figures: Sequence[str] = (), repeat: int 
 def step_costs(model: Model, data: Data, *, kind: str | None = "histogram", **run: Unpack[RunOptions]) -> list[Step]:
     """What each step of a run costs, in the order in which they run. kind: of the observers; None: there are none."""
     def measure(source: Data) -> list[Step]:
-        with run_settings(source, run, costs=True, bare=kind is None, kind=kind) as settings:
+        with run_settings(source, path, run, costs=True, bare=kind is None, kind=kind) as settings:
             return [Step(*row) for row in cast("list[tuple[str, str, str, int, float, float]]",
                                                _core.run(path, text(run.get("params")), settings))]
     with model_file(model) as path:

@@ -71,6 +71,24 @@ class Exchanged:
         return self.array.__dlpack_device__()
 
 
+class Frame(dict):
+    """A DataFrame of pandas or polars."""
+    columns = property(lambda self: list(self))
+
+    def to_numpy(self):
+        return np.column_stack(list(self.values()))
+
+    def __array__(self, dtype=None, copy=None):
+        return self.to_numpy()
+
+
+FRAMES = [Frame]
+try:
+    import pandas
+    FRAMES.append(pandas.DataFrame)
+except ImportError:
+    pass
+
 MODELS = {"text": str(DIGITS), "path": DIGITS, "bytes": DIGITS.read_bytes(), "proto": Proto()}
 # Each gives the data anew: some can be read once only.
 FORMS = {
@@ -79,7 +97,7 @@ FORMS = {
     "tuples": lambda: [(x,) for x in DATA], "mappings": lambda: [{"image": x} for x in DATA], "generator": lambda: (x for x in DATA),
     "pairs with labels": lambda: ([x, y] for x, y in zip(DATA, RIGHT)), "reader": Reader, "dataset": Dataset, "of another package": Foreign,
     "by DLPack": lambda: Exchanged(DATA), "with names of files": lambda: {"image": DATA, "file": ["x.png"] * 48},
-    "numbers in lists": DATA.tolist, "one batch in lists": lambda: [DATA.tolist()],
+    "frame": lambda: FRAMES[-1]({"image": list(DATA), "name": ["ab", "c"] * 24}), "numbers in lists": DATA.tolist, "one batch in lists": lambda: [DATA.tolist()],
 }
 ARRAYS = {
     "float64": DATA.astype(np.float64), "float16": DATA.astype(np.float16), "big-endian": DATA.astype(">f4"),
@@ -148,6 +166,33 @@ def test_data_that_are_read_again_are_the_same(folder):
     raises(tidemark.Error, "sample 1", ranked, [DATA[0], DATA[0][:, :4]])
     raises(ValueError, "the data have nothing for the inputs image", ranked, [])
     raises(ValueError, "the data have nothing for the inputs image", ranked, [{"other": DATA}])
+
+
+def test_frames_have_inputs_or_features_as_columns(folder):
+    try:
+        from onnx import TensorProto, helper
+    except ImportError as error:
+        skip(error)
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", 1])]
+    inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in (("a", ["N", 1]), ("b", ["N", 1]), ("c", ["N"]))]
+    columns = helper.make_model(helper.make_graph([
+        helper.make_node("Reshape", ["c", "shape"], ["d"], name="reshape"), helper.make_node("Sum", ["a", "b", "d"], ["y"], name="sum")],
+        "columns", inputs, outputs, [helper.make_tensor("shape", TensorProto.INT64, [2], [-1, 1])]),
+        opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    wide = helper.make_model(helper.make_graph([helper.make_node("ReduceSum", ["x", "axes"], ["y"], name="sum", keepdims=1)], "wide", [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 3])], outputs, [helper.make_tensor("axes", TensorProto.INT64, [1], [1])]),
+        opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    table = np.arange(60).reshape(20, 3) / 8
+    arrays = {"a": table[:, :1], "b": table[:, 1:2], "c": table[:, 2]}
+    for frame in FRAMES:
+        named = frame({**{name: array.reshape(20) for name, array in arrays.items()}, "text": ["ab", "c"] * 10, "label": np.arange(20)})
+        mixed = frame({"a": table[:, 0] > 3, "b": np.arange(20), "c": table[:, 2]})  # pandas takes them for objects
+        for model, data, wanted in ((columns, named, arrays), (wide, frame({"a": table[:, 0], "b": table[:, 1], "c": table[:, 2]}), table),
+                                    (wide, mixed, np.column_stack([table[:, 0] > 3, np.arange(20), table[:, 2]]))):
+            for given in (data, [data], iter([data])):
+                assert figures(tidemark.profile(model, given)) == figures(tidemark.profile(model, wanted))
+            assert tidemark.quantize(model, data, folder / "q.onnx").sqnr == tidemark.quantize(model, wanted, folder / "q.onnx").sqnr
+        raises(TypeError, "column 'b' of the DataFrame is not of numbers", tidemark.profile, wide, frame({"q": [1.0], "b": ["x"], "c": [2.0]}))
 
 
 def test_samples_may_differ_in_shape(folder):
