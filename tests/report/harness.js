@@ -97,7 +97,7 @@ async function try_graph() {
   const views = [];
   const visit = (group) => {
     open_group(group);
-    views.push({name: group.name, boxes: graph.items.filter((i) => !i.port).length, crossings: crossings(), overlaps: overlaps()});
+    views.push({name: group.name, boxes: graph.items.filter((i) => !i.port).length, crossings: crossings(), overlaps: overlaps(), upward: graph.edges.filter((e) => e.target.layer <= e.source.layer).length});
     for (const c of group.children) if (c.group && views.length < 12) visit(c);
   };
   visit(network().root);
@@ -109,6 +109,7 @@ async function try_graph() {
     document.getElementById("flat").click();
   }
   found.views = views;
+  found.blocks = network().root.children.filter((c) => c.group).map((c) => c.name);
   found.svg = graph_svg().length > 500 && !new DOMParser().parseFromString(graph_svg(), "image/svg+xml").querySelector("parsererror");
   const node = network().list.find((n) => n.op !== "input");
   show_in_network(node.values[0]);
@@ -128,13 +129,14 @@ async function try_page() {
   found.quality = document.getElementById("quality").hidden ? null : document.querySelectorAll("#quality-body tbody tr, #quality-body circle").length;
   found.drift = document.getElementById("drift").hidden ? null : [...document.querySelectorAll("#drift-body tbody tr")].map((r) => r.textContent);
   const depth = document.getElementById("depth");
+  found.labels = [...depth.querySelectorAll("text")].map((t) => t.textContent);
   depth.dispatchEvent(new KeyboardEvent("keydown", {key: "End", bubbles: true}));
   found.depth = depth.getAttribute("aria-valuenow") === depth.getAttribute("aria-valuemax") && depth.getAttribute("aria-valuetext");
   document.getElementById("theme").click();
   found.theme = document.documentElement.dataset.theme;
   const worst = document.querySelector("#worst-body .scroll"); /* with the longest cause and remedy */
   if (worst) worst.querySelectorAll("tbody tr").forEach((r) => { r.cells[5].textContent = "outliers far beyond 99 % of the elements"; r.cells[6].textContent = "the pass equalize, or one scale a channel"; });
-  found.beyond = worst && window.innerWidth >= 1000 ? worst.scrollWidth - worst.clientWidth : 0;
+  found.beyond = worst ? worst.scrollWidth - worst.clientWidth : 0;
   found.wide = document.documentElement.scrollWidth - document.documentElement.clientWidth;
   found.hacked = window.hacked !== undefined;
   found.outside = performance.getEntriesByType("resource").filter((r) => !r.name.startsWith("data:")).length;

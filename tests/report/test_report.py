@@ -65,7 +65,7 @@ def check(found, values):
     assert found["beyond"] <= 0, f"the worst values are {found['beyond']} pixels too wide"
     assert found["wide"] <= 0, f"{found['wide']} pixels too wide"
     for view in found["views"]:
-        assert not view["crossings"] and not view["overlaps"], view
+        assert not view["crossings"] and not view["overlaps"] and not view.get("upward"), view
         assert view["boxes"] <= 40 or view["name"] == "all", view
 
 
@@ -143,6 +143,36 @@ def check_long_names(folder, document, page):
     assert found["causes"] > 3, found
 
 
+def check_scopes(folder, document, page):
+    """One scope holds nearly all: its blocks are shown at once, those that read a later node below it. Constants are no alarm."""
+    changed, at = many_values(document, 200), 5
+
+    def moved(value):
+        return f"p{int(value[1:]) + (int(value[1:]) >= at)}"
+    for i, tensor in enumerate(changed["tensors"]):
+        tensor.update(id=moved(tensor["id"]), operands=[*map(moved, tensor.get("operands", []))], ordinal=i)
+        if "sources" in tensor:
+            tensor["sources"] = [*map(moved, tensor["sources"])]
+        if tensor.get("producer"):
+            base, node = tensor["producer"]["node"].removeprefix("join ").partition(" ")[::2]
+            tensor["producer"]["node"] = f"/net/encoder/layer.{int(base) // len(document['tensors'])}/{node or 'join'}"
+    tensors = changed["tensors"]
+    mask = dict(copy.deepcopy(next(t for t in tensors if t["name"] == "0 scale_out")), id=f"p{at}", ordinal=999, name="mask", operands=["p0"])
+    mask["producer"] = dict(mask["producer"], node="/net/mask", op="Identity")
+    tensors.insert(at, mask)
+    next(t for t in tensors if t["name"] == "0 norm1_out")["operands"].append(mask["id"])
+    constant = next(t for t in tensors if t["name"] == "0 pixel_scale")
+    constant.update(kind="activation", status="dead", producer={"node": "/net/constant", "op": "Identity", "domain": "", "output": 0})
+    (folder / "scopes.json").write_text(json.dumps(changed))
+    tidemark("report", folder / "scopes.json", "-o", page, "--quiet")
+    for width in (1280, 390):
+        found = browse(page, folder, width)
+        check(found, len(tensors))
+        assert found["blocks"] == [f"layer.{i}" for i in range(7)], found["blocks"]
+        assert sum(label in found["blocks"] for label in found["labels"]) == len(set(found["labels"]) & set(found["blocks"])) > 2, found["labels"]
+        assert found["folded"] == 1 and not any("one and the same number" in w for w in found["warnings"]), found["warnings"]
+
+
 def check_infinities(folder, document, page):
     """-infinity on the way to a Softmax is a mask; elsewhere it is what is wrong."""
     for name, level in (("dense2_out", "note"), ("conv1_out", "bad")):
@@ -173,6 +203,7 @@ def main():
         check_digits(folder, [*earlier, profile], page)
         document = json.loads(profile.read_text())
         check_infinities(folder, document, page)
+        check_scopes(folder, document, page)
         check_long_names(folder, document, page)
         evil = json.loads(earlier[0].read_text())
         evil["model"]["file"] = "evil <b>" + EVIL

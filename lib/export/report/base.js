@@ -49,6 +49,12 @@ for (const v of VALUES) for (const id of v.from) READERS.has(id) ? READERS.get(i
 const is_float = (v) => v.status !== "integer" && v.dtype.includes("float");
 const is_activation = (v) => v.kind !== "weight";
 
+/* Values that depend on what is in the inputs: not constants, nor shapes and what is computed from them. All, where nothing does. */
+const FROM_INPUTS = new Set();
+for (const v of VALUES)
+  if (v.kind === "input" || (v.op && v.op !== "Shape" && v.op !== "Size" && v.kind !== "weight" && v.from.some((id) => FROM_INPUTS.has(id)))) FROM_INPUTS.add(v.id);
+const is_folded = (v) => Boolean(v.op && v.kind !== "weight" && FROM_INPUTS.size && !FROM_INPUTS.has(v.id));
+
 function methods(v) {
   const list = [];
   for (let i = 0; i + 4 < v.methods.length; i += 5) {
@@ -82,8 +88,10 @@ for (const v of [...VALUES].reverse())
   if (/softmax/i.test(v.op) || (KEEPS_MASKS.has(v.op) && MASKING.has(v.id))) v.from.forEach((id) => MASKING.add(id));
 const is_mask = (v) => MASKING.has(v.id) && !v.nan && !v.posinf && Boolean(v.neginf || v.sentinel);
 const is_bad = (v) => Boolean(v.nan || v.posinf || v.neginf) && !is_mask(v);
-const is_odd = (v) => Boolean(v.dead_channels || v.saturated || (v.sentinel && !is_mask(v))) || v.spike !== undefined ||
-  (v.kind !== "weight" && (v.status === "dead" || v.status === "never"));
+/* Not those that masks switch off. */
+const has_dead = (v) => Boolean(v.dead_channels) && !(/softmax/i.test(v.op) && v.from.some((id) => BY_ID.has(id) && is_mask(BY_ID.get(id))));
+const is_odd = (v) => !is_folded(v) && (Boolean(has_dead(v) || v.saturated || (v.sentinel && !is_mask(v))) || v.spike !== undefined ||
+  (v.kind !== "weight" && (v.status === "dead" || v.status === "never")));
 
 /* ---- texts ---- */
 
@@ -96,15 +104,15 @@ function number(x) {
 const short = (x) => (x === undefined || x === null ? "?" : x === 0 ? "0" : Math.abs(x) >= 1e5 || Math.abs(x) < 1e-3 ? x.toExponential(1) : String(Number(x.toPrecision(3))));
 const exact = (x) => String(Number(x.toPrecision(9)));
 const deviation = (v) => (v.std_low === undefined ? "" : "~") + number(v.std);
-const percent = (x) => (x === null || x === undefined ? "" : x > 0 && x < 0.0001 ? "<0.01 %" : (100 * x).toFixed(2) + " %");
+const percent = (x) => (x === null || x === undefined ? "" : x > 0 && x < 0.0001 ? "<0.01\u00a0%" : (100 * x).toFixed(2) + "\u00a0%");
 const count = (n) => Number(n).toLocaleString("en");
 const plural = (n, one, many) => count(n) + " " + (n === 1 ? one : many || one + "s");
-const decibels = (x) => (x === undefined || x === null ? "" : x === Infinity ? "exact" : x.toFixed(1) + " dB");
+const decibels = (x) => (x === undefined || x === null ? "" : x === Infinity ? "exact" : x.toFixed(1) + "\u00a0dB");
 const bytes = (n) => (n >= 1e9 ? (n / 1e9).toFixed(2) + " GB" : n >= 1e6 ? (n / 1e6).toFixed(2) + " MB" : n >= 1e3 ? (n / 1e3).toFixed(1) + " kB" : n + " B");
 const label = (v) => v.name || v.id;
 const interval = (low, high) => "[" + number(low) + ", " + number(high) + "]";
 const range = (v) => (v.count === undefined ? "never seen" : v.min === undefined ? "no finite number" : interval(v.min, v.max));
-const link = (v, text) => make("a", {href: "#" + v.id, title: text ? label(v) : undefined}, text || label(v));
+const link = (v, text) => make("a", {href: "#" + v.id, title: label(v)}, text || label(v));
 const cut = (text, n) => (text.length > n ? text.slice(0, n - 1) + "\u2026" : text);
 /* Links to the first of a list of values, and how many more there are. */
 function links(list, most) {
@@ -112,9 +120,10 @@ function links(list, most) {
   return list.length > most ? [...out, " and " + count(list.length - most) + " more"] : out;
 }
 
-const TEXTS = new Set(["operator", "cause", "remedy", "change", "over time", "outputs, as a bar"]);
+const TEXTS = new Set(["operator", "cause", "remedy", "change", "over time", "noise in the outputs"]);
+const WIDE = new Set(["operator", "range", "99 % within", "cause", "itself, expected", "before", "now"]); /* not on a phone */
 function small_table(caption, headers, lines) {
-  const num = headers.map((h, i) => (i && !TEXTS.has(h) ? ".num" : h === "cause" || h === "remedy" ? ".words" : ""));
+  const num = headers.map((h, i) => (i && !TEXTS.has(h) ? ".num" : h === "cause" || h === "remedy" ? ".words" : "") + (WIDE.has(h) ? ".wide" : ""));
   const head = make("tr", {}, ...headers.map((h, i) => make("th" + num[i], {scope: "col"}, h)));
   const body = lines.map((cells) => make("tr", {}, ...cells.map((c, i) => make("td" + (i ? num[i] : ".name"), {}, c))));
   return make("div.scroll", {tabindex: 0, role: "region", "aria-label": "Table: " + caption},

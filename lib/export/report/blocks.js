@@ -4,21 +4,13 @@
 const PRODUCTS = /^(Conv|ConvTranspose|Gemm|MatMul|QLinearConv|QLinearMatMul|ConvInteger|MatMulInteger|MatMulNBits|nn\..*(conv|dense|matmul).*)$/;
 const BLOCKS_FROM = 40, MOST_CHILDREN = 40;
 
-/* Values that depend on what is in the inputs: not constants, nor shapes and what is computed from them. */
-function data_values() {
-  const data = new Set();
-  for (const v of VALUES)
-    if (v.kind === "input" || (v.op && v.op !== "Shape" && v.op !== "Size" && v.kind !== "weight" && v.from.some((id) => data.has(id)))) data.add(v.id);
-  return data;
-}
-
 /* Nodes: inputs and operators, in the order of IDs; values that one node computes share it. */
 function find_nodes() {
-  const data = data_values(), nodes = new Map(), node_of = new Map();
+  const nodes = new Map(), node_of = new Map();
   let folded = 0;
   for (const v of VALUES) {
     if (v.kind === "weight" || (!v.op && v.kind !== "input")) continue;
-    if (!data.has(v.id) && data.size) { folded++; continue; }
+    if (is_folded(v)) { folded++; continue; }
     const key = v.op && v.node ? "n:" + (v.path || "") + ":" + v.node + ":" + v.op : v.id;
     if (!nodes.has(key)) nodes.set(key, {values: [], op: v.op || "input", name: v.node || v.name || v.id, in: new Set(), out: new Set()});
     nodes.get(key).values.push(v);
@@ -53,10 +45,18 @@ function by_scope(nodes, depth) {
   const made = children.flatMap((c) => {
     if (!c.nodes) return [c];
     if (c.nodes.length <= 3) return c.nodes;
-    const inner = by_scope(c.nodes, depth + 1);
-    return [inner.length === 1 && inner[0].group ? group_of(c.nodes[0].scope[depth] + "/" + inner[0].name, inner[0].children) : group_of(c.nodes[0].scope[depth], inner)];
+    const name = c.nodes[0].scope[depth], inner = by_scope(c.nodes, depth + 1), only = inner.length === 1 && inner[0].group && inner[0];
+    for (const i of inner) if (i.group && /^\d+$/.test(i.name)) i.name = name + "." + i.name; /* as in layer.0 */
+    return [only ? group_of(only.name.startsWith(name) ? only.name : name + "/" + only.name, only.children) : group_of(name, inner)];
   });
   return made;
+}
+/* Instead of a block that holds most of the operators, what is in it: the first view tells more. */
+function open_largest(items) {
+  const sizes = items.map((i) => leaves(i).length), all = sizes.reduce((a, b) => a + b, 0);
+  const at = sizes.findIndex((n, i) => items[i].group && 2 * n > all);
+  if (at < 0 || items.length - 1 + items[at].children.length > MOST_CHILDREN) return items;
+  return open_largest([...items.slice(0, at), ...items[at].children, ...items.slice(at + 1)]);
 }
 
 /* Consecutive items between places that only one value passes (those that reach far, as masks do, not counted);
@@ -115,7 +115,7 @@ function tree_of(nodes) {
     if (item.group) item.children = in_blocks(item.children.map(narrow), "block");
     return item;
   };
-  return narrow(group_of("model", scoped ? by_scope(nodes, 0) : nodes));
+  return narrow(group_of("model", scoped ? open_largest(by_scope(nodes, 0)) : nodes));
 }
 function set_parents(group) {
   for (const c of group.children) {

@@ -22,11 +22,24 @@ function view_items(group, flat) {
   return {items, edges: [...edges.values()]};
 }
 
+/* Each item behind those that it reads, which a block with an early first operator may come before; of a circle, one edge goes up. */
+function rank_items(items, edges) {
+  const order = (item) => (item.port === "from" ? -1 : item.port ? Infinity : leaves(item.of)[0].at), before = new Map(items.map((i) => [i, []]));
+  for (const e of edges) before.get(e.target).push(e.source);
+  let ranks = 0;
+  const place = (item) => {
+    if (item.rank !== undefined) return;
+    item.rank = -1;
+    before.get(item).forEach(place);
+    item.rank = ranks++;
+  };
+  items.sort((a, b) => order(a) - order(b)).forEach(place);
+  items.sort((a, b) => a.rank - b.rank);
+}
 /* Layers by the longest path. Edges over several layers get a place of their own in each, so that none crosses a box. */
 function lay_out(items, edges) {
-  const order = (item) => (item.port === "from" ? -1 : item.port ? Infinity : leaves(item.of)[0].at);
-  items.sort((a, b) => order(a) - order(b));
-  items.forEach((item, i) => Object.assign(item, {rank: i, layer: 0, in: [], out: [], w: item.port ? 120 : BOX.w}));
+  rank_items(items, edges);
+  items.forEach((item) => Object.assign(item, {layer: 0, in: [], out: [], w: item.port ? 120 : BOX.w}));
   for (const e of edges) if (e.source.rank < e.target.rank) { e.target.in.push(e.source); e.source.out.push(e.target); }
   for (const item of items) for (const s of item.in) item.layer = Math.max(item.layer, s.layer + 1);
   for (const item of [...items].reverse()) if (!item.in.length && item.out.length) item.layer = Math.max(0, Math.min(...item.out.map((t) => t.layer)) - 1);

@@ -4,14 +4,14 @@
 const COLUMNS = [
   {key: "id", text: "ID", help: "as in the profile, in the order of the graph", by: (v) => v.number, cell: (v) => v.id, kind: "num.wide"},
   {key: "name", text: "name", help: "of the value; opens it", by: (v) => label(v).toLowerCase(), cell: (v) => link(v), kind: "name"},
-  {key: "node", text: "node", help: "that computes it", by: (v) => (v.node || "").toLowerCase(), cell: (v) => v.node, kind: "name.wide"},
+  {key: "node", text: "node", help: "that computes it", by: (v) => (v.node || "").toLowerCase(), cell: (v) => v.node && make("span", {}, v.node), kind: "name.wide"},
   {key: "op", text: "operator", help: "of the node; else the kind of value", by: (v) => v.op || v.kind, cell: (v) => v.op || v.kind, kind: "wide"},
   {key: "shape", text: "shape", help: "as it ran most often", by: (v) => v.shape.split(",").reduce((p, d) => p * (parseInt(d.replace(/\D/g, ""), 10) || 1), 1), cell: (v) => v.shape, kind: "wide"},
   {key: "min", text: "min", help: "the smallest finite element", by: (v) => v.min ?? Infinity, cell: (v) => number(v.min), kind: "num"},
   {key: "max", text: "max", help: "the largest finite element", by: (v) => v.max ?? -Infinity, cell: (v) => number(v.max), kind: "num"},
   {key: "std", text: "deviation", help: "standard deviation; ~: estimated", by: (v) => v.std ?? -1, cell: deviation, kind: "num.wide"},
   {key: "zeros", text: "zeros", help: "share of elements that are 0", by: (v) => (v.count ? v.zeros / v.count : -1), cell: (v) => (v.count && v.zeros !== undefined ? percent(v.zeros / v.count) : ""), kind: "num.wide"},
-  {key: "sqnr", text: "SQNR", help: "signal-to-noise ratio in decibels, " + EVIDENCE + "; empty: float, or not known", by: (v) => sqnr(v) ?? 999, cell: (v) => decibels(sqnr(v)).replace(" dB", ""), kind: "num"},
+  {key: "sqnr", text: "SQNR", help: "signal-to-noise ratio in decibels, " + EVIDENCE + "; empty: float, or not known", by: (v) => sqnr(v) ?? 999, cell: (v) => decibels(sqnr(v)).replace("\u00a0dB", ""), kind: "num"},
   {key: "status", text: "status", help: "observed, derived from another value, constant, integer, dead (one number), or never seen", by: (v) => v.status,
     cell: (v) => (is_bad(v) ? make("span.bad", {}, "\u2717 " + v.status) : is_odd(v) ? make("span.look", {}, "! " + v.status) : is_mask(v) ? "mask" : v.status), kind: "wide"},
   {key: "histogram", text: "histogram", help: "from min to max, height by square root", cell: spark, kind: "wide"},
@@ -23,7 +23,7 @@ function row_of(v, i) {
     if (table.rows.size > 600) table.rows.clear();
     table.rows.set(v.id, make("tr", {"data-id": v.id}, ...COLUMNS.map((c) => {
       const cell = c.cell(v);
-      return make("td" + (c.kind ? "." + c.kind : ""), {title: typeof cell === "string" && cell.length > 16 ? cell : null}, cell);
+      return make("td" + (c.kind ? "." + c.kind : ""), {title: cell && String(cell.textContent ?? cell).length > 16 ? cell.textContent ?? cell : null}, cell);
     })));
   }
   const row = table.rows.get(v.id);

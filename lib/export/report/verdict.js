@@ -7,11 +7,11 @@ const REMARKS = [
   {level: "look", text: "an end of the range is a typical mask value", todo: "Leave the value float, or clip it before calibration.", is: (v) => v.sentinel && !is_mask(v)},
   {level: "look", text: "more than 1 % of the elements are the min or the max", todo: "Check whether the inputs are clipped.", is: (v) => v.saturated},
   {level: "look", text: "one number other than 0 is a tenth of the elements, or more", todo: "Padding, perhaps: check the inputs.", is: (v) => v.spike !== undefined && !v.saturated},
-  {level: "look", text: "channels that were 0 all the time", todo: "They cost time and give nothing; more samples may wake them.", is: (v) => v.dead_channels && v.status !== "dead"},
+  {level: "look", text: "channels that were 0 all the time", todo: "They cost time and give nothing; more samples may wake them.", is: (v) => has_dead(v) && v.status !== "dead"},
   {level: "look", text: "one and the same number all the time", todo: "Use more samples of other kinds.", is: (v) => v.status === "dead" && v.kind !== "weight"},
   {level: "look", text: "never seen: its branch did not run, or it was left out", todo: "Use samples that reach it.", is: (v) => v.status === "never" && v.kind !== "weight"},
   {level: "note", text: "masks: \u2212infinity, or a mask value, on the way to a Softmax", todo: "Nothing: attention masks are so, and calibrate leaves them float.", is: is_mask},
-].map((r) => ({...r, values: VALUES.filter(r.is)})).filter((r) => r.values.length);
+].map((r) => ({...r, values: VALUES.filter((v) => r.is(v) && (r.level !== "look" || !is_folded(v)))})).filter((r) => r.values.length);
 
 /* Why 8 bits are too few for a value, and what helps; the first that holds. */
 const CAUSES = [
@@ -128,7 +128,7 @@ function show_worst() {
 
 /* Linear around 0, logarithmic beyond: a place for each magnitude and sign. */
 function start_depth() {
-  const list = VALUES.filter((v) => is_activation(v) && is_float(v) && v.min !== undefined), holder = $("depth");
+  const list = VALUES.filter((v) => is_activation(v) && is_float(v) && v.min !== undefined && !is_folded(v)), holder = $("depth");
   if (list.length < 2) { $("ranges").hidden = true; return; }
   const sizes = list.filter((v) => !v.sentinel).flatMap((v) => [Math.abs(v.p1 ?? v.min), Math.abs(v.p99 ?? v.max)]).filter((x) => x > 0).sort((a, b) => a - b);
   const small = Math.max((sizes[sizes.length >> 2] || 1) / 4, 1e-30), ends = list.filter((v) => !v.sentinel).flatMap((v) => [v.min, v.max]);
@@ -184,11 +184,12 @@ function depth_blocks(svg, list, column, step, bottom) {
     if (block && block.group && spans[spans.length - 1]?.block !== block) spans.push({block, i});
     else if (!(block && block.group) && spans.length && spans[spans.length - 1].block) spans.push({block: null, i});
   });
-  let free = 0;
+  let free = 0, named = null;
   for (const s of spans) {
     const x = column(s.i) - step / 2;
     svg.append(make("path.grid", {d: "M" + x.toFixed(1) + " 22V" + bottom}));
-    if (s.block && x > free) {
+    if (s.block && s.block !== named && x > free) {
+      named = s.block;
       svg.append(make("text.soft", {x: x + 3, y: 18}, cut(s.block.name, 14)));
       free = x + 7 * Math.min(s.block.name.length, 14) + 10;
     }
@@ -203,14 +204,17 @@ function show_quality() {
   $("quality").hidden = $("quality-link").hidden = false;
   const parts = [];
   if (rank) {
-    const rows = rank.rows.slice(0, 15), most = Math.max(...rows.map((r) => r[1] ?? 0), 1);
-    const bar = (db) => make("svg", {viewBox: "0 0 200 14", width: 200, height: 14, "aria-hidden": "true"}, make("rect.bar", {width: (200 * Math.max(db ?? most, 0) / most).toFixed(1), height: 14}));
+    const rows = rank.rows.slice(0, 15), noise = (db) => (db === null ? 0 : 10 ** (-db / 20)), most = Math.max(...rows.map((r) => noise(r[1]))) || 1;
+    const bar = (db) => make("svg.noise", {viewBox: "0 0 200 14", preserveAspectRatio: "none", "aria-hidden": "true"}, make("rect.bar", {width: (200 * noise(db) / most).toFixed(1), height: 14}));
     parts.push(make("div", {}, make("h3", {}, "What each value costs alone"), make("p.hint", {}, "SQNR of the outputs with this value quantized and nothing else, on " + plural(rank.samples, "sample") + "; what costs most first." + (rank.not_tried ? " " + count(rank.not_tried) + " not tried." : "")),
-      small_table("Sensitivity", ["value", "outputs", "itself, expected", "outputs, as a bar"], rows.map(([id, db, own]) => [link(BY_ID.get("p" + id)), decibels(db ?? Infinity), decibels(own ?? undefined), bar(db)]))));
+      small_table("Sensitivity", ["value", "outputs", "itself, expected", "noise in the outputs"], rows.map(([id, db, own]) => [link(BY_ID.get("p" + id)), decibels(db ?? Infinity), decibels(own ?? undefined), bar(db)]))));
   }
-  if (search) parts.push(make("div", {}, make("h3", {}, "Quality against cost"), make("p.hint", {}, "Encodings that the search went through: SQNR of the outputs against the share of multiplications in 8 bits. The line is the front: nothing is better in both."),
-    front(search.rows), make("p", {}, "The outputs had " + decibels(search.before ?? Infinity) + " before and have " + decibels(search.after ?? Infinity) + " after, " + plural(search.tried, "try", "tries") + ", " + plural(search.chosen, "choice") +
-      (search.judged ? "; on " + plural(search.judged, "sample") + " that judge the choices: " + decibels(search.judged_before ?? Infinity) + " and " + decibels(search.judged_after ?? Infinity) : "") + ".")));
+  if (search) {
+    const several = new Set(search.rows.filter((r) => r[0] !== null).map((r) => r[0] + " " + r[2])).size > 1;
+    parts.push(make("div", {}, make("h3", {}, "Quality against cost"), several ? make("p.hint", {}, "Encodings that the search went through: SQNR of the outputs against the share of multiplications in 8 bits. The line is the front: nothing is better in both.") : "",
+      several ? front(search.rows) : "", make("p", {}, "The outputs had " + decibels(search.before ?? Infinity) + " before and have " + decibels(search.after ?? Infinity) + " after, " + plural(search.tried, "try", "tries") + ", " + plural(search.chosen, "choice") +
+        (search.judged ? "; on " + plural(search.judged, "sample") + " that judge the choices: " + decibels(search.judged_before ?? Infinity) + " and " + decibels(search.judged_after ?? Infinity) : "") + ".")));
+  }
   fill("quality-body", make("div.cols", {}, ...parts));
 }
 function front(points) {
