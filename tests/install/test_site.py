@@ -61,8 +61,12 @@ def main():
             declared = set(re.findall(r"^TMK_API[^;]*?\b(tmk_\w+)\(", header.read_text(), re.M))
             assert not [name for name in declared if f"<h2>{name}()" not in text], header
             functions += len(declared)
+            shown = re.sub(r"<[^>]*>", "", " ".join(re.findall(r"<pre>(.*?)</pre>", text, re.S)))
+            assert "_LIST(" not in shown and "#define" not in shown, f"{header}: a list of the preprocessor instead of enumerators"
+            assert all(f"TMK_ENCODING_{name}" in shown for name in ("ACTIVATION", "WEIGHT", "BIAS")) or header.name != "encodings.h", shown
         python = (site / "reference/python.html").read_text()
         assert all(f'id="tidemark.{name}"' in python for name in ("profile", "Profile", "ort.quantize_static")), "no Python reference"
+        assert "profile[" in re.sub(r"<[^>]*>", "", python.split("<pre>")[1].split("</pre>")[0]), "the example of the package is no code"
         assert "tidemark simulate" in (site / "reference/commands.html").read_text()
         index = (site / "searchindex.js").read_text()
         assert all(word in index for word in ("zero_point", "lineag", "tmk_profile_read")), "the search lacks words"
