@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the test cases of the `onnx` package through `tidemark verify`.
+"""Runs the test cases of the `onnx` package as `tidemark verify` does.
 
-usage: test_onnx_cases.py TIDEMARK LIST_OPS CASES [REGEX]
+usage: test_onnx_cases.py VERIFY_CASES LIST_OPS CASES [REGEX]
 
-TIDEMARK and LIST_OPS are the built programs, CASES a folder for the cases (cases.py), made when it is not there. Cases run
+VERIFY_CASES and LIST_OPS are built programs of tests/tools, CASES a folder for the cases (cases.py), made when it is not there. Cases run
 whose operators all have rows and whose inputs and outputs are of types that Tidemark holds; REGEX narrows them by name.
 Those in expected_failures.txt must fail, all others must pass. Exit status 77, with the reason, where `onnx` is missing.
 """
@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from os import cpu_count
 from pathlib import Path
 
@@ -26,7 +27,7 @@ except ImportError as missing:
 
 HELD = {"FLOAT", "FLOAT16", "BFLOAT16", "DOUBLE", "BOOL", "INT8", "INT16", "INT32", "INT64",
         "UINT8", "UINT16", "UINT32", "UINT64", "FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ", "sequence_type", "optional_type"}
-SECONDS = 120  # for one case
+SECONDS = 600  # for all of them
 
 
 def covers(releases, version):
@@ -49,23 +50,25 @@ def read_expected(version):
     return expected
 
 
-def verify(tidemark, folder, case):
-    """Nothing, or what is wrong in one line."""
-    command = [tidemark, "verify", "-q", "--rtol", str(case["rtol"]), "--atol", str(case["atol"]),
-               folder / "model.onnx", folder]
-    try:
-        run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=SECONDS)
-    except subprocess.TimeoutExpired:
-        return f"still runs after {SECONDS} s"
-    text = " | ".join(run.stdout.decode(errors="replace").split("\n")).strip(" |")
-    return "" if run.returncode == 0 else f"exit status {run.returncode}: {text}"
+def verify(program, root, cases):
+    """Of each case nothing, or what is wrong in one line."""
+    lines = "".join(f"{case['rtol']}\t{case['atol']}\t{folder / 'model.onnx'}\t{folder}\n"
+                    for case in cases for folder in [root / case["kind"] / case["name"]])
+    run = subprocess.run([program], input=lines, stdout=subprocess.PIPE, text=True, timeout=SECONDS)
+    found = run.stdout.split("\n")[:-1]
+    missing, ended = len(cases) - len(found), f"the process ended here with status {run.returncode}"
+    if missing:
+        found += [ended, *["was not run"] * (missing - 1)]
+    elif run.returncode:
+        found[-1] = ended
+    return found
 
 
 def main():
     if len(sys.argv) not in (4, 5):
         print(__doc__, file=sys.stderr)
         return 2
-    tidemark, list_ops, root = sys.argv[1], sys.argv[2], Path(sys.argv[3])
+    program, list_ops, root = sys.argv[1], sys.argv[2], Path(sys.argv[3])
     pattern = re.compile(sys.argv[4] if len(sys.argv) > 4 else "")
     rows, expected, counts, problems = read_rows(list_ops), read_expected(onnx.__version__), Counter(), []
     chosen = []
@@ -78,9 +81,10 @@ def main():
             counts["of types that are not held"] += 1
         else:
             chosen.append(case)
-    with ThreadPoolExecutor(cpu_count()) as pool:
-        found = pool.map(lambda case: verify(tidemark, root / case["kind"] / case["name"], case), chosen)
-        for case, wrong in zip(chosen, found, strict=True):
+    parts = [chosen[i::cpu_count()] for i in range(cpu_count())]
+    with ThreadPoolExecutor(len(parts)) as pool:
+        answers = pool.map(lambda part: verify(program, root, part), parts)
+        for case, wrong in chain.from_iterable(zip(*pair, strict=True) for pair in zip(parts, answers, strict=True)):
             name = case["name"]
             counts["failed as expected" if wrong and name in expected else "failed" if wrong else "passed"] += 1
             if wrong and name not in expected:

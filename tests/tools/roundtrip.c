@@ -2,12 +2,16 @@
 /* For the tests: reads a model and writes it again, or prints a tensor file.
  *
  *     roundtrip IN.onnx OUT.onnx [LIMIT]     LIMIT: bytes of weights from which on they go to
- * OUT.onnx.data roundtrip IN.pb
+ *                                            OUT.onnx.data
+ *     roundtrip IN.pb
+ *     roundtrip <PAIRS                       a line each, IN and OUT with a tab between; prints a
+ *                                            line for each, which is empty or says what is wrong
  *
  * Exit status 1 and one line on stderr when the file is refused.
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "model/onnx.h"
 
@@ -39,10 +43,27 @@ static enum tmk_status print_tensor(const char *path, struct tmk_diag *diag) {
     return status;
 }
 
+static int copy_models(void) {
+    char *line = NULL;
+    size_t size = 0;
+    for (ssize_t length; (length = getline(&line, &size, stdin)) > 0;) {
+        char *to = line;
+        const char *from = strsep(&to, "\t");
+        struct tmk_diag diag = {0};
+        line[length - 1] = '\0';
+        puts(to && copy_model(from, to, NULL, &diag) == TMK_OK ? "" : diag.text);
+        fflush(stdout);
+    }
+    free(line);
+    return 0;
+}
+
 int main(int argc, char **argv) {
     struct tmk_diag diag = {0};
-    if (argc < 2 || argc > 4)
+    if (argc > 4)
         return 2;
+    if (argc == 1)
+        return copy_models();
     enum tmk_status status =
         argc == 2 ? print_tensor(argv[1], &diag) : copy_model(argv[1], argv[2], argv[3], &diag);
     if (status != TMK_OK)
