@@ -18,7 +18,7 @@ import termios
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
-from harness import folder, main, skip, small_disk  # noqa: E402, F401 - tests import them from here
+from harness import folder, main, skip, small_disk, subset  # noqa: E402, F401 - tests import them from here
 
 PROGRAM, SOURCE = os.path.abspath(sys.argv[1]), Path(sys.argv[2])
 FEATURES = set(sys.argv[3].split(",")) - {""}

@@ -13,7 +13,7 @@ class Kills:
 
     def __init__(self, path, words, seed, signals=(signal.SIGKILL,)):
         self.path, self.random, self.signals = path, random.Random(seed), signals
-        self.command = ["profile", *words, *outputs(path / "p"), "--checkpoint", path / "c", "--every", "0.05s"]
+        self.command = ["profile", *words, *outputs(path / "p"), "--checkpoint", path / "c", "--every", "0.02s"]
         begin = time.monotonic()
         profile(path / "whole", *words)
         self.seconds = time.monotonic() - begin

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 import onnx_bytes as onnx
-from cli import BAD_INPUT, DIGITS, DONE, PICTURES, SOURCE, WRONG_CALL, files, main, npy_bytes, tidemark
+from cli import BAD_INPUT, DIGITS, DONE, PICTURES, SOURCE, WRONG_CALL, files, main, npy_bytes, subset, tidemark
 
 
 @functools.lru_cache(maxsize=None)
@@ -323,7 +323,7 @@ def test_the_schema_has_the_keys_that_are_taken(path):
               (rule, lambda it: {"rules": [{"match": {}, **it}]}), (rule["match"]["properties"], lambda it: {"rules": [{"match": it}]})]
     every = {key for properties, _ in places for key in properties} | {"none"}
     for properties, wrap in places:
-        for key in sorted(every):
+        for key in subset(sorted(every)):
             (path / "c.json").write_text(json.dumps(wrap({key: {}})))
             done = tidemark("calibrate", digits(), "-o", path / "enc.json", "--config", path / "c.json")
             assert ("unknown key" in done.err) == (key not in properties), (key, sorted(properties), done.err)

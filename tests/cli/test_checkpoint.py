@@ -60,7 +60,7 @@ def test_killed_runs_resume_to_equal_profiles():
     done = []
     for seed, more in enumerate(([], ["--batch", 16], ["--batch", 5, "--skip", 13, "--sample-every", 2])):
         with folder() as path:
-            done.append(Kills(path, [DIGITS, "--data", sources.npy(path / "x.npy", 6), *more], seed).go(kills_of(12)))
+            done.append(Kills(path, [DIGITS, "--data", sources.npy(path / "x.npy", 3), *more], seed).go(kills_of(12)))
     return total(done)
 
 
@@ -69,7 +69,7 @@ def test_killed_runs_resume_for_every_data_source():
     kinds = [(sources.raw, "x.bin"), (sources.npz, "x.npz"), (sources.hdf5, "x.h5") if sources.HAS_HDF5 else (sources.npy, "x.npy")]
     for seed, (write, name) in enumerate(kinds):
         with folder() as path:
-            data = write(path / name, 6)
+            data = write(path / name, 3)
             done.append(Kills(path, [DIGITS, "--data", data], seed, BOTH).go(kills_of(10)))
     with folder() as path:
         done.append(Kills(path, [DIGITS, "--data", sources.sets(path / "sets", 1500)], 2, BOTH).go(kills_of(10)))
@@ -77,8 +77,8 @@ def test_killed_runs_resume_for_every_data_source():
 
 
 def test_killed_runs_with_strata_resume_to_equal_profiles(path):
-    labels = labels_file(path / "l.csv", [sample % 5 for sample in range(1797 * 6)])
-    words = [DIGITS, "--data", sources.npy(path / "x.npy", 6), "--strata", labels]
+    labels = labels_file(path / "l.csv", [sample % 5 for sample in range(1797 * 3)])
+    words = [DIGITS, "--data", sources.npy(path / "x.npy", 3), "--strata", labels]
     return total([Kills(path, words, 0, BOTH).go(kills_of(12))])
 
 
@@ -86,13 +86,13 @@ def test_stopped_runs_resume_to_equal_profiles():
     done = []
     for seed, number in enumerate((signal.SIGTERM, signal.SIGINT)):
         with folder() as path:
-            words = [DIGITS, "--data", sources.npy(path / "x.npy", 6), "--batch", 3]
+            words = [DIGITS, "--data", sources.npy(path / "x.npy", 3), "--batch", 3]
             done.append(Kills(path, words, seed, (number,)).go(kills_of(8)))
     return total(done)
 
 
 def test_killed_shards_resume_to_equal_profiles(path):
-    words = [DIGITS, "--data", sources.npy(path / "x.npy", 12), "--batch", 4]
+    words = [DIGITS, "--data", sources.npy(path / "x.npy", 6), "--batch", 4]
     profile(path / "all", *words)
     parts, done = [], []
     for k in (1, 2, 3):

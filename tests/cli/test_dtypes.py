@@ -2,7 +2,7 @@
 """A model may hold a weight of any element type: every command takes it, or refuses the model before it runs."""
 
 import onnx_bytes as onnx
-from cli import BAD_INPUT, DONE, FEATURES, main, npy_bytes, tensors_of, tidemark
+from cli import BAD_INPUT, DONE, FEATURES, main, npy_bytes, tensors_of, subset, tidemark
 
 # ONNX's number, our name, bits an element; is it counted as an integer?
 HELD = [(1, "float32", 32, False), (2, "uint8", 8, True), (3, "int8", 8, True), (4, "uint16", 16, True), (5, "int16", 16, True),
@@ -39,7 +39,7 @@ def write_data(path):
 def test_weights_of_every_type_are_accepted_by_every_command(path):
     data = write_data(path / "x.npy")
     model, kinds = path / "m.onnx", ["json"] + (["h5"] if "hdf5" in FEATURES else [])
-    for dtype, name, bits, counted in HELD:
+    for dtype, name, bits, counted in subset(HELD):
         raw = bytes((37 * i + 1) % 2 if name == "bool" else (37 * i + 1) % 64 for i in range((COUNT * bits + 7) // 8))
         write_model(model, dtype, raw)
         for kind in kinds:

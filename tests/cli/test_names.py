@@ -6,7 +6,7 @@ import json
 import struct
 
 import onnx_bytes as onnx
-from cli import ANSWER_NO, BAD_INPUT, DIGITS, DONE, PICTURES, WRONG_CALL, main, npy_bytes, on_terminal, tidemark
+from cli import ANSWER_NO, BAD_INPUT, DIGITS, DONE, PICTURES, WRONG_CALL, main, npy_bytes, on_terminal, subset, tidemark
 
 NAMES = ["<script>alert(1)</script>", "</script><!--<script>", "=cmd|' /C calc'!A0", "\x1b[31mred\x1b[0m\x1b]0;title\x07", "\u202eevil\u202c",
          "\u2066x\u2069", "\x9b31m", "new\nline", "tab\there", "return\rhere", "quo\"te's", "back\\slash", "- item: !!python/object:x", "{a: b}", "# c",
@@ -115,7 +115,7 @@ def test_every_string_of_a_file_is_escaped(here):
             (here / "e.json", [["diff", profile, "--all"], ["export", "--to", "csv", "-o", here / "x.csv", "--json"]]),
             (here / "l.json", [["graph", model, "--lineage"]])):
         tree = json.loads(whole.read_text())
-        for at in sorted(set(leaves(tree)), key=str):
+        for at in subset(sorted(set(leaves(tree)), key=str), 2):
             bad.write_text(json.dumps(with_leaf(tree, at, HOSTILE)))
             every = at[0] == "model" or at[-1] in ("name", "op", "domain")
             for command in commands if every else [commands[turn % len(commands)], commands[(turn + 1) % len(commands)]]:

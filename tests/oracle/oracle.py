@@ -17,7 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tools"))
 from harness import Skipped as LeftOut  # noqa: E402, F401 - for tests/heavy
-from harness import folder, main, skip  # noqa: E402, F401 - tests import them from here
+from harness import folder, main, skip, subset  # noqa: E402, F401 - tests import them from here
 
 PROGRAM, SOURCE = os.path.abspath(sys.argv[1]), Path(sys.argv[2])
 FEATURES = set(sys.argv[3].split(",")) - {""}
