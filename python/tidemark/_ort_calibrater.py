@@ -411,8 +411,11 @@ def calibrater_class() -> Any:
             made: dict[str, tuple[float, float]] = {}
             for dtype, symmetric in grids:
                 scheme = "symmetric" if symmetric or self.symmetric else "asymmetric"
-                for e in profile.calibrate(method, parameter=parameter, dtype=dtype, scheme=scheme,
-                                           config={"built_in": dict.fromkeys(_RULES, False)}, sensitive="quantize").values():
+                # constants of nodes are values like others there: one range, by the same method
+                rules = [{"match": {"name": _literally(name)}, "method": method, "per_channel": False, "scheme": scheme, "dtype": dtype,
+                          **({"percentile": parameter} if parameter else {})} for name in self._constants]
+                for e in profile.calibrate(method, parameter=parameter, dtype=dtype, scheme=scheme, sensitive="quantize",
+                                           config={"built_in": dict.fromkeys(_RULES, False), "rules": rules}).values():
                     if self._grid.by_name.get(e.name, self._grid.default) == (dtype, symmetric):
                         made[e.id] = (float(e.low[0]), float(e.high[0]))
             return made

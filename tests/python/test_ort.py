@@ -329,6 +329,23 @@ def test_methods_give_their_thresholds():
     raises(ValueError, "after compute_data", calibrater.compute_data)
 
 
+def test_constants_of_nodes_have_one_range_by_the_method(folder):
+    """Weights that are no initializers: their shapes are declared, or not."""
+    net = Net("constants", 17, [("x", TensorProto.FLOAT, [1, 3, 12, 12])], [("y", [1, 8, 10, 10])])
+    weight = RANDOM.standard_normal((8, 3, 3, 3)).astype("f4") * np.linspace(0.1, 1, 8, dtype="f4").reshape(8, 1, 1, 1)
+    net.add("Constant", [], "w", value=numpy_helper.from_array(weight))
+    net.add("Conv", ["x", "w"], "y")
+    model, items = net.model(), [{"x": RANDOM.standard_normal((1, 3, 12, 12)).astype("f4")} for _ in range(4)]
+    for path in (folder / "plain.onnx", folder / "declared.onnx"):
+        onnx.save(model, path)
+        model.graph.value_info.append(helper.make_tensor_value_info("w", TensorProto.FLOAT, weight.shape))
+        for settings in ({"calibrate_method": CalibrationMethod.Entropy}, {"calibrate_method": CalibrationMethod.Percentile},
+                         {"calibrate_method": CalibrationMethod.Percentile, "extra_options": {"percentile": 90.0}}):
+            got, want = (ranges(create, path, items, **settings)["w"].range_value
+                         for create in (tidemark.ort.create_calibrator, CALIBRATE.create_calibrator))
+            assert np.shape(got[0]) == np.shape(want[0]) and np.allclose(got, want, rtol=0.02), (path.name, settings, got, want)
+
+
 SETTINGS = {
     "defaults": {},
     "int8, symmetric": dict(activation_type=QuantType.QInt8, extra_options={"ActivationSymmetric": True}),
