@@ -250,7 +250,8 @@ static bool quantizes_only(const struct tmk_value *value, int depth) {
             continue;
         n++;
         if (!tmk_codes_is(node, "QuantizeLinear") &&
-            (!depth || !tmk_qdq_moves(node) || !quantizes_only(node->outputs[0], depth - 1)))
+            (!depth || !tmk_qdq_moves(node) || !node->outputs[0] ||
+             !quantizes_only(node->outputs[0], depth - 1)))
             return false;
     }
     return n && !value->n_graph_outputs;

@@ -92,27 +92,34 @@ static enum tmk_status give_operand(struct tmk_integer *g, const struct tmk_valu
 
 /* Of an operand of QuantizeLinear, and of what is in front of it: an operator of integers makes
  * these codes, and moves them; what else there is stays a number. */
-static enum tmk_status give_operands(struct tmk_integer *g, const struct tmk_node *quantize) {
-    const struct tmk_value *value = quantize->inputs[0];
-    struct tmk_encoding *made = tmk_arena_alloc(g->graph->arena, sizeof *made);
-    const struct tmk_encoding *e = made;
-    TMK_TRY_ALLOC(made, g->diag);
-    TMK_TRY(tmk_codes_made(quantize, g->graph->arena, made, g->diag));
+static enum tmk_status give_operands(struct tmk_integer *g, const struct tmk_value *value,
+                                     const struct tmk_encoding *e, int depth) {
+    enum { DEEPEST_MOVE = 8 };
+    const struct tmk_node *node = value->producer;
     TMK_TRY(give_operand(g, value, e));
-    for (const struct tmk_node *node = value->producer;
-         node && tmk_qdq_moves(node) && tmk_codes_quantized_only(node->inputs[0]);
-         node = node->inputs[0]->producer) {
-        if (!tmk_node_has(node, TMK_TRAIT_CODES))
-            e = &none;
-        TMK_TRY(give_operand(g, node->inputs[0], e));
-    }
+    if (!node || !tmk_qdq_moves(node) || depth == DEEPEST_MOVE)
+        return TMK_OK;
+    for (uint32_t i = 0; i < node->n_inputs; i++)
+        if (node->inputs[i] && tmk_codes_quantized_only(node->inputs[i]))
+            TMK_TRY(give_operands(g, node->inputs[i],
+                                  i == 0 && tmk_node_has(node, TMK_TRAIT_CODES) ? e : &none,
+                                  depth + 1));
     return TMK_OK;
+}
+
+static enum tmk_status give_quantized(struct tmk_integer *g, const struct tmk_node *quantize) {
+    struct tmk_encoding *e = tmk_arena_alloc(g->graph->arena, sizeof *e);
+    TMK_TRY_ALLOC(e, g->diag);
+    TMK_TRY(tmk_codes_made(quantize, g->graph->arena, e, g->diag));
+    return give_operands(g, quantize->inputs[0], e, 0);
 }
 
 enum tmk_status tmk_integer_find_given(struct tmk_integer *g) {
     for (const struct tmk_node *node = g->graph->first; node; node = node->next) {
+        if (!node->n_inputs || !node->inputs[0] || !node->n_outputs || !node->outputs[0])
+            continue;
         if (tmk_codes_is(node, "QuantizeLinear"))
-            TMK_TRY(give_operands(g, node));
+            TMK_TRY(give_quantized(g, node));
         else if (tmk_codes_is(node, "DequantizeLinear"))
             TMK_TRY(give_result(g, node));
         else if (tmk_codes_pass(node))

@@ -463,6 +463,10 @@ TEST(codes_of_the_model_are_not_rounded_again) {
                                             "0.001953125}\n %i = DequantizeLinear(%b, %bs) "
                                             "{axis=0}\n %f = Gemm(%d, %w1, %i)\n %r = " BACK,
                   "i", 1, 1);
+    keeps_outputs(MATRIX CODES CODED_WEIGHT
+                  " init %o : bool[3] = {1, 0, 1}\n %m = MatMul(%d, %w1)\n %n = Gemm(%d, %w1)\n"
+                  " %p = Where(%o, %m, %n)\n %f = Flatten(%p)\n %r = " BACK,
+                  "", 2, 3);
     /* moved codes are codes, Relu's too */
     keeps_outputs(MATRIX CODES CODED_WEIGHT
                   " %e = Relu(%d)\n %g = Flatten(%e)\n %f = MatMul(%g, %w1)\n %r = " BACK,
