@@ -246,9 +246,21 @@ static void remark_on_run(const struct tmk_profile *profile, const struct tmk_ru
                      report->checkpoint_seconds);
 }
 
+/* A network that may need most of the limit of this process is planned as with one that was asked
+ * for: half weights take twice their size, other networks less than a quarter more. */
+static void limit_large(const struct tmk_model *model, struct tmk_run_options *options) {
+    enum { SHARE = 4 };
+    const uint64_t limit = tmk_memory_limit();
+    for (size_t i = 0; i < options->data.n_sources; i++)
+        if (is_stream(options->data.sources[i])) /* cannot be planned */
+            return;
+    if (limit && tmk_model_file_bytes(model) > limit / SHARE)
+        options->limits.memory = limit;
+}
+
 /* Only rank 0 writes files and messages. */
 static enum tmk_status make_profile(const char *model_path, const struct profile_args *args,
-                                    const struct tmk_run_options *options, struct tmk_diag *diag) {
+                                    struct tmk_run_options *options, struct tmk_diag *diag) {
     const struct tmk_observe observe = {args->observe.items, args->observe.n, args->kind};
     const bool leads = tmk_team_rank(options->team) == 0;
     struct tmk_model *model = NULL;
@@ -261,6 +273,8 @@ static enum tmk_status make_profile(const char *model_path, const struct profile
         status = tmk_profile_can_write(args->outputs.items[i], diag);
     if (leads && status == TMK_OK && args->snapshots)
         status = tmk_profile_can_write(args->snapshots, diag);
+    if (status == TMK_OK)
+        limit_large(model, options);
     if (status == TMK_OK && args->plan) {
         struct tmk_memory_plan plan;
         status = tmk_model_plan_memory(model, options, &observe, &plan, diag);

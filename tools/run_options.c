@@ -50,7 +50,7 @@ static bool parse_duration(const struct command *command, const char *word, doub
     return false;
 }
 
-static bool is_stream(const char *source) {
+bool is_stream(const char *source) {
     const char *eq = strrchr(source, '=');
     return strcmp(eq ? eq + 1 : source, "-") == 0;
 }

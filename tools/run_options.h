@@ -80,6 +80,8 @@ bool make_run_options(const struct command *command, struct run_args *args,
                       const struct words *rest, size_t from, struct tmk_run_options *out,
                       int *exit_status);
 void finish_run_args(struct run_args *args);
+/* Is the word of data, a path or NAME=PATH, standard input? */
+bool is_stream(const char *source);
 /* False after an error message where the data is a stream: for commands that run it again. */
 bool can_read_again(const struct command *command, const struct tmk_data_options *data,
                     int *exit_status);

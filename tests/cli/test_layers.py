@@ -115,6 +115,27 @@ def test_statistics_come_with_their_block(here):
         assert all(0.85 * peak - 2 < plan < 1.15 * peak + 2 for plan, peak in zip(planned, peaks)), (planned, peaks)
 
 
+def test_a_network_larger_than_the_machine(here):
+    """Of 1.25 times what the default limit is: its weights are a hole in a file, which a plan does not read."""
+    side, gib = 1 << 14, 1 << 30
+    limit = int(re.search(r"is (\d+) MiB", tidemark(*RUN, "--plan").expect(DONE).out)[1])
+    if limit < 1024 or limit > 1 << 20:
+        skip(f"the limit is {limit} MiB")
+    n = limit * 5 // 4 // 1024 + 2
+    try:
+        with open(here / "w.bin", "wb") as file:
+            file.truncate(n * gib)
+    except OSError as why:
+        skip(f"a file of {n} GiB: {why}")
+    weights = [onnx.tensor(f"w{i}", [side, side], [], onnx.FLOAT, {"location": "w.bin", "offset": i * gib, "length": gib}) for i in range(n)]
+    nodes = [onnx.node("MatMul", [f"x{i}", f"w{i}"], [f"x{i + 1}"]) for i in range(n)]
+    (here / "m.onnx").write_bytes(onnx.model(nodes, [onnx.value("x0", ["N", side])], [onnx.value(f"x{n}", ["N", side])], weights))
+    (here / "x.npy").write_bytes(npy_bytes([1, side], [0] * side))
+    run = ["profile", here / "m.onnx", "--data", here / "x.npy"]
+    planned = float(tidemark(*run, "--plan").expect(DONE, "layer by layer").out.split()[-2])
+    assert planned < limit, (planned, limit)
+
+
 def test_stopped_runs_resume(here):
     if "sanitized" in FEATURES:
         skip("too slow to be stopped in time")
