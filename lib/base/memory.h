@@ -21,8 +21,8 @@ uint64_t tmk_memory_refused(void);
 /* Bytes of memory that the process holds now, counted or not: the program and its libraries, too. 0
  * where the system does not report it. */
 uint64_t tmk_memory_resident(void);
-/* Gives the system what malloc keeps of freed blocks: each thread's heap keeps its own, which others
- * cannot use. */
+/* Gives the system what malloc keeps of freed blocks: each thread's heap keeps its own, which
+ * others cannot use. */
 void tmk_memory_trim(void);
 
 /* calloc, 64-byte aligned malloc, and a free for all of these, with their bytes counted.

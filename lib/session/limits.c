@@ -14,6 +14,7 @@
 #include "kernel/accel.h"
 #include "plan/plan.h"
 #include "profile/format.h"
+#include "session/reach.h"
 #include "stats/state.h"
 #include "tensor/elements.h"
 
@@ -42,27 +43,43 @@ struct counted_bytes {
     uint64_t derived;                   /* of those with a rule, which get theirs in the end */
 };
 
+/* What is observed. */
+struct observed_plan {
+    const struct tmk_plan *plan;
+    const struct tmk_slot_config *slots; /* NULL: nothing is */
+    const float *reach;                  /* by value: see reach.h */
+};
+
+static uint64_t bins_of(float reach, size_t bytes) {
+    return (uint64_t)((double)reach * (double)bytes);
+}
+
 /* Of taps whose tensors run `times` times. */
-static struct counted_bytes statistics_of(const struct tmk_plan *plan,
+static struct counted_bytes statistics_of(const struct observed_plan *o,
                                           const struct tmk_plan_tap *taps, uint32_t n,
-                                          const struct tmk_slot_config *slots, uint64_t times) {
+                                          uint64_t times) {
+    const struct tmk_slot_config *slots = o->slots;
     struct counted_bytes bytes = {0};
     for (uint32_t i = 0; slots && i < n; i++) {
-        const struct tmk_plan_value *value = &plan->values[taps[i].value];
+        const struct tmk_plan_value *value = &o->plan->values[taps[i].value];
+        const float reach = o->reach[taps[i].value];
         const struct tmk_slot_config *slot = &slots[taps[i].slot];
         const bool bins = slot->level != TMK_STATS_MINMAX;
         size_t count = 0;
         if (value->dtype != TMK_FLOAT32)
             continue;
         (void)tmk_shape_count(&value->shape, &count);
-        const uint64_t done = STATE + (bins ? tmk_stats_bins_bytes(count, times) : 0),
+        const uint64_t done =
+                           STATE + (bins ? bins_of(reach, tmk_stats_bins_bytes(count, times)) : 0),
                        parts = slot->rule == TMK_DERIVE_CLAMP ? 2 : 1; /* of one sign */
         if (slot->rule != TMK_DERIVE_NONE) { /* what was moved has the same bins, there once */
             bytes.derived += slot->rule >= TMK_DERIVE_VIEW ? (uint64_t)STATE : done / parts;
             continue;
         }
-        bytes.counting += STATE + (bins ? tmk_stats_counting_bytes(count, times) : 0);
-        bytes.finishing += STATE + (bins ? tmk_stats_finishing_bytes(count, times) : 0);
+        bytes.counting +=
+            STATE + (bins ? bins_of(reach, tmk_stats_counting_bytes(count, times)) : 0);
+        bytes.finishing +=
+            STATE + (bins ? bins_of(reach, tmk_stats_finishing_bytes(count, times)) : 0);
         bytes.done += done;
     }
     return bytes;
@@ -89,10 +106,14 @@ struct planning {
      * bytes of one, in the mean. */
     uint32_t shapes;
     uint64_t mean;
+    struct tmk_reach reach;
     uint64_t activations; /* of the largest batch, and its scratch */
     /* The inputs' bytes of all batches, descending, where all were looked at; else n_largest 0. */
     uint64_t largest[LOOKED_AT];
     uint32_t n_largest;
+    /* Statistics of a worker when it ends; what those that they are added to grow by, while what
+     * others have freed stays with these. */
+    uint64_t finishing, growth;
     uint64_t written; /* what writing the profile takes; 0: no file of HDF5 */
     uint64_t plans;   /* of m.program: plans, which are gone by then */
     uint64_t
@@ -155,6 +176,7 @@ static uint64_t activations_of(const struct planning *p) {
 static void add_up(struct planning *p) {
     struct tmk_memory_plan *m = &p->m;
     m->worker = activations_of(p) / m->threads;
+    m->statistics = p->finishing + (m->threads > 1 ? p->growth / m->threads : 0);
     const uint64_t gone = m->threads * m->worker + p->packed + p->plans, *block = p->block;
     m->writing = p->written > gone ? p->written - gone : 0;
     const uint64_t moments[] = {
@@ -230,12 +252,12 @@ static uint64_t bytes_of_block(const struct tmk_blocks *blocks, uint32_t block,
 
 /* Statistics of a value are there from the block on that makes it: the block that needs most while
  * batches run, by its weights and by what all up to it have. `runs` of a tensor in a worker. */
-static void find_fullest_block(const struct tmk_plan *plan, const struct tmk_blocks *blocks,
-                               const struct tmk_slot_config *slots, uint64_t runs, uint64_t strata,
-                               struct planning *p) {
+static void find_fullest_block(const struct observed_plan *o, const struct tmk_blocks *blocks,
+                               uint64_t runs, uint64_t strata, struct planning *p) {
+    const struct tmk_plan *plan = o->plan;
     struct tmk_memory_plan *m = &p->m;
     const uint64_t other =
-        m->counting - strata * statistics_of(plan, plan->taps, plan->n_taps, slots, runs).counting;
+        m->counting - strata * statistics_of(o, plan->taps, plan->n_taps, runs).counting;
     uint64_t most = 0;
     for (uint32_t b = 0; b < p->cuts->n; b++) {
         uint32_t first, end;
@@ -244,8 +266,7 @@ static void find_fullest_block(const struct tmk_plan *plan, const struct tmk_blo
             end ? plan->steps[end - 1].first_tap + plan->steps[end - 1].n_taps : 0;
         const uint64_t weights = bytes_of_block(blocks, b, p->read),
                        counting =
-                           other +
-                           strata * statistics_of(plan, plan->taps, taps, slots, runs).counting;
+                           other + strata * statistics_of(o, plan->taps, taps, runs).counting;
         if (weights + m->threads * counting >= most) {
             most = weights + m->threads * counting;
             p->block[TMK_MEMORY_RUNNING] = weights;
@@ -257,10 +278,10 @@ static void find_fullest_block(const struct tmk_plan *plan, const struct tmk_blo
 
 /* Three quarters of what is left of the limit are for weights, the rest for what is kept between
  * blocks; fewer workers where that is too little. Without a limit, eight blocks or so. */
-static enum tmk_status divide_graph(const struct tmk_plan *plan,
-                                    const struct tmk_slot_config *slots, uint64_t calls,
-                                    uint64_t runs, uint64_t strata, uint64_t inputs,
-                                    struct planning *p, struct tmk_diag *diag) {
+static enum tmk_status divide_graph(const struct observed_plan *o, uint64_t calls, uint64_t runs,
+                                    uint64_t strata, uint64_t inputs, struct planning *p,
+                                    struct tmk_diag *diag) {
+    const struct tmk_plan *plan = o->plan;
     enum { BLOCKS = 8, KEPT = 1 << 30 };
     struct tmk_memory_plan *m = &p->m;
     const uint64_t all = m->model + p->packed - p->held;
@@ -287,7 +308,7 @@ static enum tmk_status divide_graph(const struct tmk_plan *plan,
                    most = each ? kept / each : calls;
     m->together = most > calls ? calls : most ? most : 1;
     m->kept = m->together * each;
-    find_fullest_block(plan, blocks, slots, runs, strata, p);
+    find_fullest_block(o, blocks, runs, strata, p);
     tmk_blocks_destroy(&blocks);
     return TMK_OK;
 }
@@ -350,10 +371,10 @@ static uint64_t resident_without_weights(const struct tmk_plan *plan) {
 }
 
 static enum tmk_status measure_plan(const struct tmk_memory_request *r, const struct tmk_feed *feed,
-                                    const struct tmk_batch *batch, const struct tmk_plan *plan,
+                                    const struct tmk_batch *batch, const struct observed_plan *o,
                                     struct planning *p, struct tmk_diag *diag) {
+    const struct tmk_plan *plan = o->plan;
     struct tmk_memory_plan *m = &p->m;
-    const struct tmk_slot_config *slots = p->cuts ? r->unruled : r->slots;
     const uint64_t calls = tmk_feed_batches(feed);
     const uint64_t inputs = input_bytes(batch), resident = resident_without_weights(plan);
     TMK_TRY(add_weights(plan, p, diag));
@@ -377,18 +398,18 @@ static enum tmk_status measure_plan(const struct tmk_memory_request *r, const st
     m->read_ahead = inputs + ahead * p->mean;
     const uint64_t steps = 1 + (uint64_t)r->options->data.generate.steps,
                    runs = own * steps; /* at most so large */
-    const struct counted_bytes one = statistics_of(plan, plan->taps, plan->n_taps, slots, runs),
-                               one_in = statistics_of(plan, plan->input_taps, plan->n_input_taps,
-                                                      slots, own),
-                               all = statistics_of(plan, plan->taps, plan->n_taps, slots,
-                                                   calls * steps),
-                               all_in = statistics_of(plan, plan->input_taps, plan->n_input_taps,
-                                                      slots, calls),
-                               constants = statistics_of(plan, plan->constant_taps,
-                                                         plan->n_constant_taps, slots, 1);
+    const struct counted_bytes one = statistics_of(o, plan->taps, plan->n_taps, runs),
+                               one_in = statistics_of(o, plan->input_taps, plan->n_input_taps, own),
+                               all = statistics_of(o, plan->taps, plan->n_taps, calls * steps),
+                               all_in =
+                                   statistics_of(o, plan->input_taps, plan->n_input_taps, calls),
+                               constants =
+                                   statistics_of(o, plan->constant_taps, plan->n_constant_taps, 1);
     const uint64_t strata = tmk_feed_strata(feed), accounts = (uint64_t)ACCOUNT * r->n_slots;
     m->counting = strata * (accounts + one.counting + one_in.counting);
-    m->statistics = strata * (accounts + one.finishing + one_in.finishing);
+    p->finishing = strata * (accounts + one.finishing + one_in.finishing);
+    const uint64_t ends = one.finishing + one_in.finishing, sums = all.done + all_in.done;
+    p->growth = sums > ends ? strata * (sums - ends) : 0;
     m->summed = strata * (accounts + (uint64_t)RECORDED * r->n_slots + all.done + all_in.done);
     m->constants = strata * constants.done + largest_look(plan);
     m->derived = strata * all.derived;
@@ -397,22 +418,28 @@ static enum tmk_status measure_plan(const struct tmk_memory_request *r, const st
     p->written =
         tmk_profile_hdf5_is_loaded() ? WRITING + (m->summed + m->constants + m->derived) / 8 : 0;
     m->per_sample = per_sample_bytes(r, plan, feed);
-    return p->cuts ? divide_graph(plan, slots, calls, runs, strata, inputs, p, diag) : TMK_OK;
+    return p->cuts ? divide_graph(o, calls, runs, strata, inputs, p, diag) : TMK_OK;
 }
 
 static enum tmk_status measure_batch(const struct tmk_memory_request *r,
                                      const struct tmk_feed *feed, const struct tmk_batch *batch,
                                      struct planning *p, struct tmk_diag *diag) {
+    const struct tmk_slot_config *slots = p->cuts ? r->unruled : r->slots;
     struct tmk_packs *packs = NULL;
     struct tmk_plan *plan = NULL;
-    enum tmk_status status = tmk_in(
-        diag, plan_batch(r, p->cuts ? r->unruled : r->slots, batch->inputs, &packs, &plan, diag),
-        "%s: sample %llu", r->path, (unsigned long long)batch->sample);
+    float *reach = NULL;
+    enum tmk_status status = tmk_in(diag, plan_batch(r, slots, batch->inputs, &packs, &plan, diag),
+                                    "%s: sample %llu", r->path, (unsigned long long)batch->sample);
+    if (status == TMK_OK)
+        status = tmk_reach_of(&p->reach, r->graph, batch, tmk_feed_batches(feed), plan->n_values,
+                              &reach, diag);
     if (status == TMK_OK) {
         p->read = calloc(plan->n_steps + 1u, sizeof *p->read);
-        status = p->read ? measure_plan(r, feed, batch, plan, p, diag) : tmk_nomem(diag);
+        const struct observed_plan o = {plan, slots, reach};
+        status = p->read ? measure_plan(r, feed, batch, &o, p, diag) : tmk_nomem(diag);
         free(p->read);
     }
+    free(reach);
     tmk_plan_destroy(&plan);
     tmk_packs_destroy(&packs);
     return status;
@@ -462,6 +489,8 @@ static enum tmk_status look_at_batches(struct tmk_feed *source, struct tmk_batch
             sequences |= batch.continues_sequence;
             bytes += input_bytes(&batch);
             count_shapes(&batch, seen, p);
+            if (status == TMK_OK)
+                status = tmk_reach_note(&p->reach, &batch, diag);
         }
         if (batch.samples && (!out->samples || (!batch.continues_sequence &&
                                                 input_bytes(&batch) > input_bytes(out)))) {
@@ -499,6 +528,7 @@ static enum tmk_status plan_once(const struct tmk_memory_request *r,
         status = measure_batch(r, source, &batch, p, diag);
     add_sequences(source, m);
     tmk_batch_finish(&batch);
+    tmk_reach_finish(&p->reach);
     tmk_feed_close(&source);
     add_up(p);
     return status;

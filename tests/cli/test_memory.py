@@ -103,6 +103,22 @@ def test_what_is_moved_has_the_bins_of_its_operand(here):
     assert "sanitized" in FEATURES or peaks[1] - peaks[0] > 1.5, peaks
 
 
+def test_elements_of_many_octaves_take_more_bins(here):
+    """48 slices of data that are about as large everywhere, or reach over 40 octaves."""
+    ends = [onnx.tensor("from", [1], [0], onnx.INT64), onnx.tensor("to", [1], [4000], onnx.INT64), onnx.tensor("axis", [1], [1], onnx.INT64)]
+    nodes = [onnx.node("Slice", ["x", "from", "to", "axis"], [f"y{i}"], f"n{i}") for i in range(48)]
+    (here / "m.onnx").write_bytes(onnx.model(nodes, [onnx.value("x", ["N", 4096])], [onnx.value(f"y{i}", ["N", 4000]) for i in range(48)], ends))
+    planned, peaks = [], []
+    for name, octaves in (("near", 2), ("far", 40)):
+        elements = [((k * 7919) % 30011 + 30011) / 30011 * 2.0 ** (k * 31 % octaves - octaves) * (-1) ** (k // 3) for k in range(32 * 4096)]
+        (here / f"{name}.npy").write_bytes(npy_bytes([32, 4096], elements))
+        run = ["profile", here / "m.onnx", "--data", here / f"{name}.npy", "--threads", 1, "--batch", 1]
+        planned.append(sum(plan(run=run)[2:]))
+        peaks.append(int(re.search(r"peak (\d+) MiB", tidemark(*run, "-o", here / "p.json").expect(DONE).err)[1]))
+    assert planned[1] - planned[0] > 5, planned
+    assert "sanitized" in FEATURES or abs(planned[1] - peaks[1]) < peaks[1] / 7, (planned, peaks)
+
+
 def test_plan_is_near_the_peak(here):
     """As measured; 10 % is what docs/performance.md lists, more is left to other libraries and systems."""
     if "sanitized" in FEATURES:

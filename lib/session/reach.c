@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "session/reach.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/diag.h"
+#include "base/memory.h"
+#include "stats/state.h"
+#include "tensor/shape.h"
+#include "traits/traits.h"
+
+/* LARGEST_LOOK: elements of a batch. HIDDEN, CELL: inputs of recurrent operators, their states. */
+enum { ROW = TMK_OCTAVES + 1, MANTISSA = 23, LARGEST_LOOK = 1 << 16, HIDDEN = 5, CELL = 6 };
+
+enum tmk_status tmk_reach_note(struct tmk_reach *reach, const struct tmk_batch *batch,
+                               struct tmk_diag *diag) {
+    if (!reach->counts) {
+        reach->counts = calloc((size_t)batch->n_inputs * ROW + 1, sizeof *reach->counts);
+        TMK_TRY_ALLOC(reach->counts, diag);
+        reach->n = batch->n_inputs;
+    }
+    for (uint32_t i = 0; i < reach->n; i++) {
+        const struct tmk_tensor *input = &batch->inputs[i];
+        uint64_t *counts = reach->counts + (size_t)i * ROW;
+        if (input->dtype != TMK_FLOAT32 || !input->data)
+            continue;
+        const size_t count = tmk_tensor_count(input),
+                     n = count < LARGEST_LOOK ? count : LARGEST_LOOK;
+        for (size_t k = 0; k < n; k++) {
+            uint32_t bits;
+            memcpy(&bits, (const float *)input->data + k, sizeof bits);
+            counts[bits >> MANTISSA] += bits << 1 != 0;
+        }
+        counts[TMK_OCTAVES] += n;
+    }
+    return TMK_OK;
+}
+
+void tmk_reach_finish(struct tmk_reach *reach) {
+    free(reach->counts);
+    *reach = (struct tmk_reach){0};
+}
+
+/* The bins that so many elements are expected to use: in each octave they are about equally
+ * frequent. */
+static float reach_of_input(const uint64_t *counts, double elements) {
+    double bins = 0;
+    for (size_t i = 0; i < TMK_OCTAVES && counts[TMK_OCTAVES]; i++)
+        if (i % (TMK_SPECIAL + 1) != TMK_SPECIAL)
+            bins += TMK_OCTAVE * -expm1(-elements * (double)counts[i] /
+                                        (double)counts[TMK_OCTAVES] / TMK_OCTAVE);
+    const size_t normal = tmk_stats_bins_bytes((size_t)elements, 1) / sizeof(struct tmk_wide);
+    return normal && bins > (double)normal ? (float)(bins / (double)normal) : 1;
+}
+
+static float most_of(const struct tmk_node *node, uint32_t first, uint32_t end, const float *of) {
+    float most = 1;
+    for (uint32_t i = first; i < end && i < node->n_inputs; i++)
+        if (node->inputs[i] && of[node->inputs[i]->index] > most)
+            most = of[node->inputs[i]->index];
+    return most;
+}
+
+static float reach_of_node(const struct tmk_node *node, const float *of) {
+    static const char *const recurrent[] = {"GRU", "LSTM", "RNN"};
+    if (tmk_node_is_observer(node) ||
+        tmk_traits_are(tmk_traits_of(node->domain, node->op), TMK_TRAIT_MOVES))
+        return most_of(node, 0, node->n_inputs, of);
+    for (size_t i = 0; i < TMK_COUNT(recurrent); i++)
+        if (strcmp(node->op, recurrent[i]) == 0) /* what comes out goes in again */
+            return most_of(node, HIDDEN, CELL + 1, of);
+    return 1;
+}
+
+enum tmk_status tmk_reach_of(const struct tmk_reach *reach, const struct tmk_graph *graph,
+                             const struct tmk_batch *batch, uint64_t batches, uint32_t n,
+                             float **out, struct tmk_diag *diag) {
+    float *of = malloc((n + 1u) * sizeof *of);
+    TMK_TRY_ALLOC(of, diag);
+    for (uint32_t i = 0; i < n; i++)
+        of[i] = 1;
+    for (uint32_t i = 0; i < reach->n && i < graph->n_inputs; i++)
+        of[graph->inputs[i]->index] =
+            reach_of_input(reach->counts + (size_t)i * ROW,
+                           (double)tmk_tensor_count(&batch->inputs[i]) * (double)batches);
+    for (const struct tmk_node *node = graph->first; node; node = node->next)
+        for (uint32_t i = 0; i < node->n_outputs; i++)
+            if (node->outputs[i])
+                of[node->outputs[i]->index] = reach_of_node(node, of);
+    *out = of;
+    return TMK_OK;
+}
