@@ -33,7 +33,7 @@ enum {
     RUNNING = 3 << 18,
     LANES = 8,
     GENERATORS = 3 << 20,
-    WRITING = 15 << 19,
+    WRITING = 7 << 20,
     LOOKED_AT = 8
 };
 
@@ -115,7 +115,8 @@ struct planning {
      * others have freed stays with these. */
     uint64_t finishing, growth;
     uint64_t written; /* what writing the profile takes; 0: no file of HDF5 */
-    uint64_t plans;   /* of m.program: plans, which are gone by then */
+    uint64_t plans;   /* of m.program: plans, which are gone by then, as accounts are */
+    uint64_t accounts;
     uint64_t
         program; /* the least m.program so far: what a plan leaves on the heap is none; 0: none */
     /* Of m.packed: what is there all the time, and, of a graph in blocks, its block at a moment. */
@@ -177,7 +178,8 @@ static void add_up(struct planning *p) {
     struct tmk_memory_plan *m = &p->m;
     m->worker = activations_of(p) / m->threads;
     m->statistics = p->finishing + (m->threads > 1 ? p->growth / m->threads : 0);
-    const uint64_t gone = m->threads * m->worker + p->packed + p->plans, *block = p->block;
+    const uint64_t gone = m->threads * m->worker + p->packed + p->plans + p->accounts,
+                   *block = p->block;
     m->writing = p->written > gone ? p->written - gone : 0;
     const uint64_t moments[] = {
         [TMK_MEMORY_RUNNING] =
@@ -406,6 +408,7 @@ static enum tmk_status measure_plan(const struct tmk_memory_request *r, const st
                                constants =
                                    statistics_of(o, plan->constant_taps, plan->n_constant_taps, 1);
     const uint64_t strata = tmk_feed_strata(feed), accounts = (uint64_t)ACCOUNT * r->n_slots;
+    p->accounts = strata * accounts;
     m->counting = strata * (accounts + one.counting + one_in.counting);
     p->finishing = strata * (accounts + one.finishing + one_in.finishing);
     const uint64_t ends = one.finishing + one_in.finishing, sums = all.done + all_in.done;
