@@ -14,6 +14,7 @@
 #include "kernel/accel.h"
 #include "plan/plan.h"
 #include "profile/format.h"
+#include "session/declared.h"
 #include "session/reach.h"
 #include "stats/state.h"
 #include "tensor/elements.h"
@@ -108,6 +109,7 @@ struct planning {
     uint64_t mean;
     struct tmk_reach reach;
     uint64_t activations; /* of the largest batch, and its scratch */
+    uint64_t dynamic;     /* of these, whose shapes depend on data */
     /* The inputs' bytes of all batches, descending, where all were looked at; else n_largest 0. */
     uint64_t largest[LOOKED_AT];
     uint32_t n_largest;
@@ -392,7 +394,7 @@ static enum tmk_status measure_plan(const struct tmk_memory_request *r, const st
     if (p->program && m->program > p->program)
         m->program = p->program;
     p->program = m->program;
-    p->activations = plan->arena_bytes + plan->scratch_bytes;
+    p->activations = plan->arena_bytes + plan->scratch_bytes + p->dynamic;
     const uint64_t own = (calls + m->threads - 1) / m->threads; /* of a worker */
     const uint64_t ahead = tmk_feed_steps(feed) == 1 && own < READ_AHEAD_A_WORKER
                                ? own - (own > 0)
@@ -433,6 +435,7 @@ static enum tmk_status measure_batch(const struct tmk_memory_request *r,
     float *reach = NULL;
     enum tmk_status status = tmk_in(diag, plan_batch(r, slots, batch->inputs, &packs, &plan, diag),
                                     "%s: sample %llu", r->path, (unsigned long long)batch->sample);
+    p->dynamic = status == TMK_OK ? tmk_declare_values(plan, batch) : 0;
     if (status == TMK_OK)
         status = tmk_reach_of(&p->reach, r->graph, batch, tmk_feed_batches(feed), plan->n_values,
                               &reach, diag);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/diag.h"
-#include "base/memory.h"
+#include "base/size.h"
 #include "stats/state.h"
 #include "tensor/shape.h"
 #include "traits/traits.h"
