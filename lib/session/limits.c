@@ -70,17 +70,23 @@ static struct counted_bytes statistics_of(const struct observed_plan *o,
         if (value->dtype != TMK_FLOAT32)
             continue;
         (void)tmk_shape_count(&value->shape, &count);
+        if (slot->share > 1)
+            count = (count + slot->share - 1) / slot->share;
         const uint64_t done =
-                           STATE + (bins ? bins_of(reach, tmk_stats_bins_bytes(count, times)) : 0),
+                           STATE +
+                           (bins ? bins_of(reach, tmk_stats_bins_bytes(slot->level, count, times))
+                                 : 0),
                        parts = slot->rule == TMK_DERIVE_CLAMP ? 2 : 1; /* of one sign */
         if (slot->rule != TMK_DERIVE_NONE) { /* what was moved has the same bins, there once */
             bytes.derived += slot->rule >= TMK_DERIVE_VIEW ? (uint64_t)STATE : done / parts;
             continue;
         }
         bytes.counting +=
-            STATE + (bins ? bins_of(reach, tmk_stats_counting_bytes(count, times)) : 0);
+            STATE +
+            (bins ? bins_of(reach, tmk_stats_counting_bytes(slot->level, count, times)) : 0);
         bytes.finishing +=
-            STATE + (bins ? bins_of(reach, tmk_stats_finishing_bytes(count, times)) : 0);
+            STATE +
+            (bins ? bins_of(reach, tmk_stats_finishing_bytes(slot->level, count, times)) : 0);
         bytes.done += done;
     }
     return bytes;

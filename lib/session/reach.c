@@ -51,7 +51,8 @@ static float reach_of_input(const uint64_t *counts, double elements) {
         if (i % (TMK_SPECIAL + 1) != TMK_SPECIAL)
             bins += TMK_OCTAVE * -expm1(-elements * (double)counts[i] /
                                         (double)counts[TMK_OCTAVES] / TMK_OCTAVE);
-    const size_t normal = tmk_stats_bins_bytes((size_t)elements, 1) / sizeof(struct tmk_wide);
+    const size_t normal =
+        tmk_stats_bins_bytes(TMK_STATS_HISTOGRAM, (size_t)elements, 1) / sizeof(struct tmk_wide);
     return normal && bins > (double)normal ? (float)(bins / (double)normal) : 1;
 }
 

@@ -83,10 +83,10 @@ struct tmk_octave {
 
 /* Estimated memory of the bins of a state that has observed a tensor of `elements` elements `times`
  * times, or was derived from such. */
-size_t tmk_stats_bins_bytes(size_t elements, uint64_t times);
+size_t tmk_stats_bins_bytes(enum tmk_stats_level level, size_t elements, uint64_t times);
 /* The same while it observes, and when it has. */
-size_t tmk_stats_counting_bytes(size_t elements, uint64_t times);
-size_t tmk_stats_finishing_bytes(size_t elements, uint64_t times);
+size_t tmk_stats_counting_bytes(enum tmk_stats_level level, size_t elements, uint64_t times);
+size_t tmk_stats_finishing_bytes(enum tmk_stats_level level, size_t elements, uint64_t times);
 
 /* As tmk_stats_create, with a kernel of the caller's choice (tmk_stats_kernel_at). */
 TMK_NODISCARD enum tmk_status tmk_stats_create_with(enum tmk_stats_level level,

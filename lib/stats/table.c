@@ -33,10 +33,13 @@ static size_t estimate_table_bytes(uint64_t elements) {
     return elements < most / PAGE ? PAGE * ((size_t)elements + 1) : most;
 }
 
-/* As many bins as normally distributed elements use: of few nearly each has one of its own. */
-static size_t estimate_wide_bytes(uint64_t elements) {
-    enum { OCTAVE_BINS = 283 };
+/* As many bins as normally distributed elements use: of few nearly each has one of its own. At
+ * RANGE an octave of either sign has one. */
+static size_t estimate_wide_bytes(enum tmk_stats_level level, uint64_t elements) {
+    enum { OCTAVE_BINS = 283, RARE = 2 };
     const unsigned octave = log2_of(elements);
+    if (level == TMK_STATS_RANGE)
+        return (size_t)SIGNS * (octave + RARE) * sizeof(struct tmk_wide);
     const uint64_t bins =
         elements <= TMK_FEW
             ? elements * TMK_FEW / (elements + TMK_FEW)
@@ -50,28 +53,28 @@ static uint64_t count_all(size_t elements, uint64_t times) {
     return __builtin_mul_overflow((uint64_t)elements, times, &all) ? UINT64_MAX : all;
 }
 
-size_t tmk_stats_bins_bytes(size_t elements, uint64_t times) {
-    return estimate_wide_bytes(count_all(elements, times));
+size_t tmk_stats_bins_bytes(enum tmk_stats_level level, size_t elements, uint64_t times) {
+    return estimate_wide_bytes(level, count_all(elements, times));
 }
 
 /* Of what comes before the table. */
-static size_t estimate_early_bytes(size_t elements, uint64_t all) {
-    return elements <= TMK_FEW && all > TMK_FEW ? estimate_wide_bytes(TMK_FEW) : 0;
+static size_t estimate_early_bytes(enum tmk_stats_level level, size_t elements, uint64_t all) {
+    return elements <= TMK_FEW && all > TMK_FEW ? estimate_wide_bytes(level, TMK_FEW) : 0;
 }
 
 /* Wide counters come before the table, and are made when it is full. */
-size_t tmk_stats_counting_bytes(size_t elements, uint64_t times) {
+size_t tmk_stats_counting_bytes(enum tmk_stats_level level, size_t elements, uint64_t times) {
     const uint64_t all = count_all(elements, times);
     return (all > TMK_FEW ? estimate_table_bytes(elements) : 0) +
-           (all > TMK_PACK_MAX || all <= TMK_FEW ? estimate_wide_bytes(all)
-                                                 : estimate_early_bytes(elements, all));
+           (all > TMK_PACK_MAX || all <= TMK_FEW ? estimate_wide_bytes(level, all)
+                                                 : estimate_early_bytes(level, elements, all));
 }
 
 /* Those from before the table become larger, and leave gaps on the heap that others fill in part.
  */
-size_t tmk_stats_finishing_bytes(size_t elements, uint64_t times) {
+size_t tmk_stats_finishing_bytes(enum tmk_stats_level level, size_t elements, uint64_t times) {
     const uint64_t all = count_all(elements, times);
-    return estimate_wide_bytes(all) + estimate_early_bytes(elements, all) / 3;
+    return estimate_wide_bytes(level, all) + estimate_early_bytes(level, elements, all) / 3;
 }
 
 /* NULL: no memory. */

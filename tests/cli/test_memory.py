@@ -32,7 +32,8 @@ def test_plan_is_the_sum_of_its_lines():
 def test_workers_and_observers_need_memory():
     one, three = plan("--threads", 1), plan("--threads", 3)
     assert one[0] == 1 and three[0] == 3 and one[2] < three[2]
-    assert plan("--kind", "minmax")[2] < plan()[2]
+    by_kind = [plan(*more)[2] for more in (["--kind", "minmax"], ["--kind", "range"], ["--histogram-share", "1/8"], [])]
+    assert by_kind == sorted(by_kind) and by_kind[0] < by_kind[1] < by_kind[3], by_kind
 
 
 def test_workers_without_a_batch_need_no_memory():
@@ -116,6 +117,8 @@ def test_elements_of_many_octaves_take_more_bins(here):
         planned.append(sum(plan(run=run)[2:]))
         peaks.append(int(re.search(r"peak (\d+) MiB", tidemark(*run, "-o", here / "p.json").expect(DONE).err)[1]))
     assert planned[1] - planned[0] > 5, planned
+    ranges = sum(plan("--kind", "range", run=run)[2:])
+    assert planned[1] - ranges > 5, (planned, ranges)  # which have a bin an octave
     assert "sanitized" in FEATURES or abs(planned[1] - peaks[1]) < peaks[1] / 7, (planned, peaks)
 
 
