@@ -13,6 +13,7 @@
 #include "data/source.h"
 #include "ops/ops.h"
 #include "ops/quantized.h"
+#include "tensor/shape.h"
 #include "transform/model.h"
 
 enum { BLOCK = 512 };

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/size.h"
+#include "base/text.h"
 #include "model/onnx_parts.h"
 #include "tensor/elements.h"
 #include "tensor/shape.h"
