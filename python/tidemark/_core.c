@@ -52,7 +52,7 @@ void py_free(PyObject *object) {
 
 const char *py_utf8(PyObject *text) {
     if (!PyUnicode_Check(text)) {
-        PyObject *kind = PyType_GetName(Py_TYPE(text));
+        PyObject *kind = PyObject_GetAttrString((PyObject *)Py_TYPE(text), "__name__");
         PyErr_Format(PyExc_TypeError, "a text is wanted, not %S", kind);
         Py_XDECREF(kind);
         return NULL;

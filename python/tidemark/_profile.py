@@ -17,6 +17,7 @@ from ._html import bars, table
 
 if TYPE_CHECKING:
     import pandas  # type: ignore[import-untyped, import-not-found, unused-ignore]
+    from matplotlib.axes import Axes  # type: ignore[import-not-found, unused-ignore]
 
 
 class Channels(NamedTuple):
@@ -135,6 +136,15 @@ class Tensor:
             low, high = low - 0.5, high + 0.5
         counts = np.frombuffer(self._core.linear(self._index, bins, low, high), np.float64)
         return counts, np.linspace(low, high, bins + 1)
+
+    def plot(self, axes: Axes | None = None, bins: int = 256, logarithmic: bool = True) -> Axes:
+        """The histogram, drawn with matplotlib into these axes, or into new ones; the axes."""
+        if axes is None:
+            from matplotlib import pyplot  # type: ignore[import-not-found, unused-ignore]
+            axes = pyplot.subplots()[1]
+        axes.stairs(*self.histogram(bins), fill=True)
+        axes.set(title=self.name or self.id, xlabel="value", ylabel="elements", yscale="symlog" if logarithmic else "linear")
+        return axes
 
     def quantile(self, q: float) -> Quantile:
         """The smallest element that a share of q of all does not exceed, and its proven interval: estimates where not all

@@ -368,6 +368,24 @@ def test_objects_are_shown_and_kept():
         pass
 
 
+def test_a_histogram_is_drawn():
+    """Into axes of matplotlib, or of a stand-in."""
+    class Axes:
+        def stairs(self, counts, edges, fill):
+            assert counts.sum() == PROFILE["image"].count and len(edges) == len(counts) + 1 == 17 and fill
+
+        def set(self, title, xlabel, ylabel, yscale):
+            assert title == "image" and yscale == "linear"
+    axes = Axes()
+    assert PROFILE["image"].plot(axes, 16, logarithmic=False) is axes
+    try:
+        import matplotlib
+    except ImportError:
+        return
+    matplotlib.use("agg")
+    assert PROFILE["image"].plot().get_title() == "image"
+
+
 def test_results_are_short_and_kept(folder):
     """What each function answers with has a line as its repr, however large the network, and can be pickled."""
     labels = folder / "labels.csv"
