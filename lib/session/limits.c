@@ -20,14 +20,15 @@
 #include "tensor/elements.h"
 
 /* STATE: about what holds a value's statistics, without bins. ACCOUNT: what leads to them, of each
- * worker. CHAIN: at least, of a plan. RECORDED: a value in a profile. RUNNING: what running touches
- * of the program and its libraries, beyond planning; GENERATORS: oneDNN's of code for products by
- * its "gemm:jit", which run with the first one, and that code, for 8 lanes. WRITING: what HDF5
- * takes to write a file, beyond being loaded. LOOKED_AT: batches of which the largest is planned.
- */
+ * worker. WORKER: its stack, its heap and what it has of its own. CHAIN: at least, of a plan.
+ * RECORDED: a value in a profile. RUNNING: what running touches of the program and its libraries,
+ * beyond planning; GENERATORS: oneDNN's of code for products by its "gemm:jit", which run with the
+ * first one, and that code, for 8 lanes. WRITING: what HDF5 takes to write a file, beyond being
+ * loaded. LOOKED_AT: batches of which the largest is planned. */
 enum {
     STATE = 1024,
     ACCOUNT = 640,
+    WORKER = 1 << 18,
     CHAIN = 4096,
     RECORDED = 1792,
     READ_AHEAD_A_WORKER = 3,
@@ -184,7 +185,7 @@ static uint64_t activations_of(const struct planning *p) {
 
 static void add_up(struct planning *p) {
     struct tmk_memory_plan *m = &p->m;
-    m->worker = activations_of(p) / m->threads;
+    m->worker = WORKER + activations_of(p) / m->threads;
     m->statistics = p->finishing + (m->threads > 1 ? p->growth / m->threads : 0);
     const uint64_t gone = m->threads * m->worker + p->packed + p->plans + p->accounts,
                    *block = p->block;
