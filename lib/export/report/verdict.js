@@ -188,10 +188,11 @@ function depth_blocks(svg, list, column, step, bottom) {
   for (const s of spans) {
     const x = column(s.i) - step / 2;
     svg.append(make("path.grid", {d: "M" + x.toFixed(1) + " 22V" + bottom}));
-    if (s.block && s.block !== named && x > free) {
+    const room = s.block ? 7 * Math.min(s.block.name.length, 14) : 0;
+    if (s.block && s.block !== named && x > free && x + room < svg.getAttribute("width")) {
       named = s.block;
       svg.append(make("text.soft", {x: x + 3, y: 18}, cut(s.block.name, 14)));
-      free = x + 7 * Math.min(s.block.name.length, 14) + 10;
+      free = x + room + 10;
     }
   }
 }
