@@ -15,18 +15,17 @@
 #include "plan/plan.h"
 #include "profile/format.h"
 #include "session/declared.h"
-#include "session/reach.h"
+#include "session/statistics_bytes.h"
 #include "stats/state.h"
 #include "tensor/elements.h"
 
-/* STATE: about what holds a value's statistics, without bins. ACCOUNT: what leads to them, of each
- * worker. WORKER: its stack, its heap and what it has of its own. CHAIN: at least, of a plan.
- * RECORDED: a value in a profile. RUNNING: what running touches of the program and its libraries,
- * beyond planning; GENERATORS: oneDNN's of code for products by its "gemm:jit", which run with the
- * first one, and that code, for 8 lanes. WRITING: what HDF5 takes to write a file, beyond being
- * loaded. LOOKED_AT: batches of which the largest is planned. */
+/* ACCOUNT: what leads to a value's statistics, of each worker. WORKER: its stack, its heap and what
+ * it has of its own. CHAIN: at least, of a plan. RECORDED: a value in a profile. RUNNING: what
+ * running touches of the program and its libraries, beyond planning; GENERATORS: oneDNN's of code
+ * for products by its "gemm:jit", which run with the first one, and that code, for 8 lanes.
+ * WRITING: what HDF5 takes to write a file, beyond being loaded. LOOKED_AT: batches of which the
+ * largest is planned. */
 enum {
-    STATE = 1024,
     ACCOUNT = 640,
     WORKER = 1 << 18,
     CHAIN = 4096,
@@ -38,60 +37,6 @@ enum {
     WRITING = 7 << 20,
     LOOKED_AT = 8
 };
-
-/* What is counted of taps, in bytes. */
-struct counted_bytes {
-    uint64_t counting, finishing, done; /* of values that are observed: meanwhile, and afterwards */
-    uint64_t derived;                   /* of those with a rule, which get theirs in the end */
-};
-
-/* What is observed. */
-struct observed_plan {
-    const struct tmk_plan *plan;
-    const struct tmk_slot_config *slots; /* NULL: nothing is */
-    const float *reach;                  /* by value: see reach.h */
-};
-
-static uint64_t bins_of(float reach, size_t bytes) {
-    return (uint64_t)((double)reach * (double)bytes);
-}
-
-/* Of taps whose tensors run `times` times. */
-static struct counted_bytes statistics_of(const struct observed_plan *o,
-                                          const struct tmk_plan_tap *taps, uint32_t n,
-                                          uint64_t times) {
-    const struct tmk_slot_config *slots = o->slots;
-    struct counted_bytes bytes = {0};
-    for (uint32_t i = 0; slots && i < n; i++) {
-        const struct tmk_plan_value *value = &o->plan->values[taps[i].value];
-        const float reach = o->reach[taps[i].value];
-        const struct tmk_slot_config *slot = &slots[taps[i].slot];
-        const bool bins = slot->level != TMK_STATS_MINMAX;
-        size_t count = 0;
-        if (value->dtype != TMK_FLOAT32)
-            continue;
-        (void)tmk_shape_count(&value->shape, &count);
-        if (slot->share > 1)
-            count = (count + slot->share - 1) / slot->share;
-        const uint64_t done =
-                           STATE +
-                           (bins ? bins_of(reach, tmk_stats_bins_bytes(slot->level, count, times))
-                                 : 0),
-                       parts = slot->rule == TMK_DERIVE_CLAMP ? 2 : 1; /* of one sign */
-        if (slot->rule != TMK_DERIVE_NONE) { /* what was moved has the same bins, there once */
-            bytes.derived += slot->rule >= TMK_DERIVE_VIEW ? (uint64_t)STATE : done / parts;
-            continue;
-        }
-        bytes.counting +=
-            STATE +
-            (bins ? bins_of(reach, tmk_stats_counting_bytes(slot->level, count, times)) : 0);
-        bytes.finishing +=
-            STATE +
-            (bins ? bins_of(reach, tmk_stats_finishing_bytes(slot->level, count, times)) : 0);
-        bytes.done += done;
-    }
-    return bytes;
-}
 
 /* What a step holds of a weight in a mapped file: all, or nothing of a table that is given back. */
 static uint64_t bytes_read(const struct tmk_plan *plan, const struct tmk_plan_step *step,
@@ -263,12 +208,12 @@ static uint64_t bytes_of_block(const struct tmk_blocks *blocks, uint32_t block,
 
 /* Statistics of a value are there from the block on that makes it: the block that needs most while
  * batches run, by its weights and by what all up to it have. `runs` of a tensor in a worker. */
-static void find_fullest_block(const struct observed_plan *o, const struct tmk_blocks *blocks,
+static void find_fullest_block(const struct tmk_planned_taps *o, const struct tmk_blocks *blocks,
                                uint64_t runs, uint64_t strata, struct planning *p) {
     const struct tmk_plan *plan = o->plan;
     struct tmk_memory_plan *m = &p->m;
     const uint64_t other =
-        m->counting - strata * statistics_of(o, plan->taps, plan->n_taps, runs).counting;
+        m->counting - strata * tmk_statistics_bytes_of(o, plan->taps, plan->n_taps, runs).counting;
     uint64_t most = 0;
     for (uint32_t b = 0; b < p->cuts->n; b++) {
         uint32_t first, end;
@@ -277,7 +222,8 @@ static void find_fullest_block(const struct observed_plan *o, const struct tmk_b
             end ? plan->steps[end - 1].first_tap + plan->steps[end - 1].n_taps : 0;
         const uint64_t weights = bytes_of_block(blocks, b, p->read),
                        counting =
-                           other + strata * statistics_of(o, plan->taps, taps, runs).counting;
+                           other +
+                           strata * tmk_statistics_bytes_of(o, plan->taps, taps, runs).counting;
         if (weights + m->threads * counting >= most) {
             most = weights + m->threads * counting;
             p->block[TMK_MEMORY_RUNNING] = weights;
@@ -289,7 +235,7 @@ static void find_fullest_block(const struct observed_plan *o, const struct tmk_b
 
 /* Three quarters of what is left of the limit are for weights, the rest for what is kept between
  * blocks; fewer workers where that is too little. Without a limit, eight blocks or so. */
-static enum tmk_status divide_graph(const struct observed_plan *o, uint64_t calls, uint64_t runs,
+static enum tmk_status divide_graph(const struct tmk_planned_taps *o, uint64_t calls, uint64_t runs,
                                     uint64_t strata, uint64_t inputs, struct planning *p,
                                     struct tmk_diag *diag) {
     const struct tmk_plan *plan = o->plan;
@@ -382,7 +328,7 @@ static uint64_t resident_without_weights(const struct tmk_plan *plan) {
 }
 
 static enum tmk_status measure_plan(const struct tmk_memory_request *r, const struct tmk_feed *feed,
-                                    const struct tmk_batch *batch, const struct observed_plan *o,
+                                    const struct tmk_batch *batch, const struct tmk_planned_taps *o,
                                     struct planning *p, struct tmk_diag *diag) {
     const struct tmk_plan *plan = o->plan;
     struct tmk_memory_plan *m = &p->m;
@@ -409,13 +355,12 @@ static enum tmk_status measure_plan(const struct tmk_memory_request *r, const st
     m->read_ahead = inputs + ahead * p->mean;
     const uint64_t steps = 1 + (uint64_t)r->options->data.generate.steps,
                    runs = own * steps; /* at most so large */
-    const struct counted_bytes one = statistics_of(o, plan->taps, plan->n_taps, runs),
-                               one_in = statistics_of(o, plan->input_taps, plan->n_input_taps, own),
-                               all = statistics_of(o, plan->taps, plan->n_taps, calls * steps),
-                               all_in =
-                                   statistics_of(o, plan->input_taps, plan->n_input_taps, calls),
-                               constants =
-                                   statistics_of(o, plan->constant_taps, plan->n_constant_taps, 1);
+    const struct tmk_statistics_bytes
+        one = tmk_statistics_bytes_of(o, plan->taps, plan->n_taps, runs),
+        one_in = tmk_statistics_bytes_of(o, plan->input_taps, plan->n_input_taps, own),
+        all = tmk_statistics_bytes_of(o, plan->taps, plan->n_taps, calls * steps),
+        all_in = tmk_statistics_bytes_of(o, plan->input_taps, plan->n_input_taps, calls),
+        constants = tmk_statistics_bytes_of(o, plan->constant_taps, plan->n_constant_taps, 1);
     const uint64_t strata = tmk_feed_strata(feed), accounts = (uint64_t)ACCOUNT * r->n_slots;
     p->accounts = strata * accounts;
     m->counting = strata * (accounts + one.counting + one_in.counting);
@@ -448,7 +393,7 @@ static enum tmk_status measure_batch(const struct tmk_memory_request *r,
                               &reach, diag);
     if (status == TMK_OK) {
         p->read = calloc(plan->n_steps + 1u, sizeof *p->read);
-        const struct observed_plan o = {plan, slots, reach};
+        const struct tmk_planned_taps o = {plan, slots, reach};
         status = p->read ? measure_plan(r, feed, batch, &o, p, diag) : tmk_nomem(diag);
         free(p->read);
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "session/reach.h"
+#include "session/statistics_bytes.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -11,8 +11,16 @@
 #include "tensor/shape.h"
 #include "traits/traits.h"
 
-/* LARGEST_LOOK: elements of a batch. HIDDEN, CELL: inputs of recurrent operators, their states. */
-enum { ROW = TMK_OCTAVES + 1, MANTISSA = 23, LARGEST_LOOK = 1 << 16, HIDDEN = 5, CELL = 6 };
+/* STATE: about what holds a value's statistics, without bins. LARGEST_LOOK: elements of a batch.
+ * HIDDEN, CELL: inputs of recurrent operators, their states. */
+enum {
+    STATE = 1024,
+    ROW = TMK_OCTAVES + 1,
+    MANTISSA = 23,
+    LARGEST_LOOK = 1 << 16,
+    HIDDEN = 5,
+    CELL = 6
+};
 
 enum tmk_status tmk_reach_note(struct tmk_reach *reach, const struct tmk_batch *batch,
                                struct tmk_diag *diag) {
@@ -92,4 +100,46 @@ enum tmk_status tmk_reach_of(const struct tmk_reach *reach, const struct tmk_gra
                 of[node->outputs[i]->index] = reach_of_node(node, of);
     *out = of;
     return TMK_OK;
+}
+
+/* ---- bytes ---- */
+
+static uint64_t bins_of(float reach, size_t bytes) {
+    return (uint64_t)((double)reach * (double)bytes);
+}
+
+struct tmk_statistics_bytes tmk_statistics_bytes_of(const struct tmk_planned_taps *o,
+                                                    const struct tmk_plan_tap *taps, uint32_t n,
+                                                    uint64_t times) {
+    const struct tmk_slot_config *slots = o->slots;
+    struct tmk_statistics_bytes bytes = {0};
+    for (uint32_t i = 0; slots && i < n; i++) {
+        const struct tmk_plan_value *value = &o->plan->values[taps[i].value];
+        const float reach = o->reach[taps[i].value];
+        const struct tmk_slot_config *slot = &slots[taps[i].slot];
+        const bool bins = slot->level != TMK_STATS_MINMAX;
+        size_t count = 0;
+        if (value->dtype != TMK_FLOAT32)
+            continue;
+        (void)tmk_shape_count(&value->shape, &count);
+        if (slot->share > 1)
+            count = (count + slot->share - 1) / slot->share;
+        const uint64_t done =
+                           STATE +
+                           (bins ? bins_of(reach, tmk_stats_bins_bytes(slot->level, count, times))
+                                 : 0),
+                       parts = slot->rule == TMK_DERIVE_CLAMP ? 2 : 1; /* of one sign */
+        if (slot->rule != TMK_DERIVE_NONE) { /* what was moved has the same bins, there once */
+            bytes.derived += slot->rule >= TMK_DERIVE_VIEW ? (uint64_t)STATE : done / parts;
+            continue;
+        }
+        bytes.counting +=
+            STATE +
+            (bins ? bins_of(reach, tmk_stats_counting_bytes(slot->level, count, times)) : 0);
+        bytes.finishing +=
+            STATE +
+            (bins ? bins_of(reach, tmk_stats_finishing_bytes(slot->level, count, times)) : 0);
+        bytes.done += done;
+    }
+    return bytes;
 }
