@@ -180,7 +180,7 @@ static enum tmk_status build_form(struct tmk_integer *g, struct tmk_value *const
     struct tmk_node *next = NULL;
     TMK_TRY(tmk_fill_types(g->graph, g->diag));
     TMK_TRY(tmk_graph_set_opset(g->graph, TMK_DOMAIN_TIDEMARK, 1, g->diag));
-    TMK_TRY(tmk_integer_find_given(g));
+    TMK_TRY(tmk_integer_find_overrides(g));
     for (struct tmk_node *node = g->graph->first; node; node = next) {
         next = node->next;
         if (!tmk_ptrmap_get(&g->rewritten, node))
@@ -240,7 +240,7 @@ enum tmk_status tmk_quantize_integer(const struct tmk_graph *graph,
     struct tmk_quantized_graph made = {0};
     TMK_TRY(tmk_graph_clone(graph, &made.graph, diag));
     g.graph = made.graph;
-    enum tmk_status status = tmk_codes_to_constants(made.graph, encodings, &g.given, diag);
+    enum tmk_status status = tmk_codes_to_constants(made.graph, encodings, &g.overrides, diag);
     const uint32_t n = made.graph->n_values;
     struct tmk_value **values = tmk_arena_array(&g.arena, (size_t)n + 1, sizeof *values);
     if (status == TMK_OK && !values)
@@ -253,7 +253,7 @@ enum tmk_status tmk_quantize_integer(const struct tmk_graph *graph,
         status = list_values(&g, values, n, &made);
     tmk_ptrmap_finish(&g.forms);
     tmk_ptrmap_finish(&g.rewritten);
-    tmk_ptrmap_finish(&g.given);
+    tmk_ptrmap_finish(&g.overrides);
     tmk_arena_finish(&g.arena);
     if (status == TMK_OK)
         *out = made;

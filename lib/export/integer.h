@@ -34,7 +34,7 @@ struct tmk_integer {
     struct tmk_arena arena;
     struct tmk_ptrmap forms;     /* value of the original -> struct tmk_form */
     struct tmk_ptrmap rewritten; /* nodes that are new, or to be removed */
-    struct tmk_ptrmap given;     /* values -> struct tmk_encoding (integer_given.c) */
+    struct tmk_ptrmap overrides; /* values -> struct tmk_encoding (integer_overrides.c) */
     struct tmk_node *at;         /* new nodes come before it */
     char why[256];               /* why the node at hand stays float */
     struct tmk_diag *diag;
@@ -90,19 +90,19 @@ TMK_NODISCARD enum tmk_status tmk_integer_replaced(struct tmk_integer *g, struct
 /* Sets g->why, and answers TMK_OK: the node at hand stays as it is. */
 TMK_PRINTF(2, 3) enum tmk_status tmk_integer_stays(struct tmk_integer *g, const char *format, ...);
 
-/* ---- integer_given.c ---- */
+/* ---- integer_overrides.c ---- */
 
 /* Before any node is looked at. */
-TMK_NODISCARD enum tmk_status tmk_integer_find_given(struct tmk_integer *g);
+TMK_NODISCARD enum tmk_status tmk_integer_find_overrides(struct tmk_integer *g);
 /* Of a node that stays as it is: where it reads float numbers alone, so do readers of its results,
  * but products and the like. */
 TMK_NODISCARD enum tmk_status tmk_integer_left_float(struct tmk_integer *g,
                                                      const struct tmk_node *node);
 /* As this reader sees the value whose own encoding is `own`, or NULL; reader NULL: as most do. */
-const struct tmk_encoding *tmk_integer_given(const struct tmk_integer *g,
-                                             const struct tmk_value *value,
-                                             const struct tmk_node *reader,
-                                             const struct tmk_encoding *own);
+const struct tmk_encoding *tmk_integer_override(const struct tmk_integer *g,
+                                                const struct tmk_value *value,
+                                                const struct tmk_node *reader,
+                                                const struct tmk_encoding *own);
 
 /* ---- nodes ---- */
 
@@ -179,7 +179,7 @@ tmk_integer_fn tmk_integer_clip, tmk_integer_dropout, tmk_integer_move, tmk_inte
     tmk_integer_concat, tmk_integer_pad, tmk_integer_max_pool; /* integer_move.c */
 tmk_integer_fn tmk_integer_average_pool, tmk_integer_global_average,
     tmk_integer_mean;                                         /* integer_arithmetic.c */
-tmk_integer_fn tmk_integer_quantize, tmk_integer_dequantized; /* integer_given.c */
+tmk_integer_fn tmk_integer_quantize, tmk_integer_dequantized; /* integer_overrides.c */
 
 /* tmk_quantize_graph's, for graphs that the encodings are of. */
 TMK_NODISCARD enum tmk_status tmk_quantize_integer(const struct tmk_graph *graph,

@@ -25,7 +25,7 @@ const struct tmk_encoding *tmk_integer_encoding(const struct tmk_integer *g,
     /* A bias that is computed: only the product that adds it gives it a scale. */
     if (own && own->dtype == TMK_INT32 && value->kind != TMK_VALUE_INITIALIZER)
         return NULL;
-    own = tmk_integer_given(g, value, node, own);
+    own = tmk_integer_override(g, value, node, own);
     return own || !form || !form->gone || !form->codes || form->real ? own : form->codes->encoding;
 }
 

@@ -8,6 +8,7 @@
 #include "base/diag.h"
 #include "base/memory.h"
 #include "base/size.h"
+#include "tensor/elements.h"
 #include "tensor/list.h"
 #include "tensor/shape.h"
 

@@ -246,30 +246,33 @@ def test_truncated_hdf5_ends_the_run(path):
     assert files(path) == ["x.h5"]
 
 
+WEIGHTS = struct.pack("<8192f", *range(8192))
+
+
 def write_model(path, weights):
-    """They are read from their file as they lie."""
-    weight = onnx.tensor("w", [1, 8, 8], [], external={"location": weights})
+    """They are read from their file as they lie: smaller ones would be copied."""
+    weight = onnx.tensor("w", [128, 8, 8], [], external={"location": weights})
     path.write_bytes(onnx.model([onnx.node("Add", ["image", "w"], ["y"])], [onnx.value("image", ["N", 1, 8, 8])],
-                                [onnx.value("y", ["N", 1, 8, 8])], [weight]))
+                                [onnx.value("y", ["N", 128, 8, 8])], [weight]))
     return path
 
 
 def test_shrinking_weights_end_the_run(path):
-    model, weights, content = write_model(path / "m.onnx", "w.bin"), path / "w.bin", struct.pack("<64f", *range(64))
-    weights.write_bytes(content)
+    model, weights = write_model(path / "m.onnx", "w.bin"), path / "w.bin"
+    weights.write_bytes(WEIGHTS)
     held = Held(model, PICTURES, path / "p.json", path / "c")
     whole = held.whole()
     with held:
         os.truncate(weights, 0)
         note("file of weights shrinks in mid-run", held.end(), BAD_INPUT, weights)
     assert files(path) == ["c", "m.onnx", "w.bin"]
-    weights.write_bytes(content)
+    weights.write_bytes(WEIGHTS)
     held.resume(whole)
 
 
 def test_errors_are_logged_as_json(path):
     weights = path / 'the "w".bin'
-    weights.write_bytes(bytes(256))
+    weights.write_bytes(WEIGHTS)
     held = Held(write_model(path / "m.onnx", weights.name), PICTURES, path / "p.json", path / "c", "--log-json")
     with held:
         os.truncate(weights, 0)

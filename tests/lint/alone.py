@@ -25,7 +25,7 @@ def look(path, command):
         taken = NO_OUTPUT.get(words[0], 0)
         kept += [] if taken else words[:1]
         del words[:max(taken, 1)]
-    done = subprocess.run([*kept, "-fsyntax-only", "-Werror=implicit-function-declaration"], cwd=command["directory"],
+    done = subprocess.run([*kept, "-fsyntax-only", "-Werror=implicit-function-declaration", "-Werror=missing-prototypes"], cwd=command["directory"],
                           capture_output=True, text=True, errors="replace", check=False)
     return f"{path}:\n{done.stderr}" if done.returncode else ""
 

@@ -17,25 +17,25 @@
  * QuantizeLinear; it has one for operators that the QDQ form quantizes the operands of. */
 static const struct tmk_encoding none, for_others, for_products;
 
-const struct tmk_encoding *tmk_integer_given(const struct tmk_integer *g,
-                                             const struct tmk_value *value,
-                                             const struct tmk_node *reader,
-                                             const struct tmk_encoding *own) {
-    const struct tmk_encoding *given = tmk_ptrmap_get(&g->given, value);
-    if (!given)
+const struct tmk_encoding *tmk_integer_override(const struct tmk_integer *g,
+                                                const struct tmk_value *value,
+                                                const struct tmk_node *reader,
+                                                const struct tmk_encoding *own) {
+    const struct tmk_encoding *override = tmk_ptrmap_get(&g->overrides, value);
+    if (!override)
         return own;
-    if (given == &for_others)
+    if (override == &for_others)
         return reader && reader->graph == g->graph && !tmk_codes_is(reader, "QuantizeLinear")
                    ? own
                    : NULL;
-    if (given == &for_products)
+    if (override == &for_products)
         return reader && tmk_qdq_knows(reader) && !tmk_qdq_moves(reader) ? own : NULL;
-    return given == &none ? NULL : given;
+    return override == &none ? NULL : override;
 }
 
-static enum tmk_status give_encoding(struct tmk_integer *g, const struct tmk_value *value,
-                                     const struct tmk_encoding *e) {
-    return tmk_ptrmap_put(&g->given, value, (void *)(uintptr_t)e) ? TMK_OK : tmk_nomem(g->diag);
+static enum tmk_status override_encoding(struct tmk_integer *g, const struct tmk_value *value,
+                                         const struct tmk_encoding *e) {
+    return tmk_ptrmap_put(&g->overrides, value, (void *)(uintptr_t)e) ? TMK_OK : tmk_nomem(g->diag);
 }
 
 static bool is_usable(const struct tmk_encoding *e) {
@@ -55,22 +55,22 @@ static bool has_encoding(const struct tmk_integer *g, const struct tmk_value *va
     return found;
 }
 
-static enum tmk_status give_result(struct tmk_integer *g, const struct tmk_node *dequantize) {
+static enum tmk_status override_result(struct tmk_integer *g, const struct tmk_node *dequantize) {
     const struct tmk_value *value = dequantize->outputs[0];
     struct tmk_encoding *e = tmk_arena_alloc(g->graph->arena, sizeof *e);
     TMK_TRY_ALLOC(e, g->diag);
     if (!has_encoding(g, value))
         return TMK_OK;
     TMK_TRY(tmk_codes_encoding(value, g->graph->arena, e, g->diag));
-    return give_encoding(g, value, is_usable(e) ? e : &none);
+    return override_encoding(g, value, is_usable(e) ? e : &none);
 }
 
 /* Codes of codes. */
-static enum tmk_status give_passed(struct tmk_integer *g, const struct tmk_node *node) {
-    const struct tmk_encoding *e = tmk_ptrmap_get(&g->given, node->inputs[0]);
+static enum tmk_status override_passed(struct tmk_integer *g, const struct tmk_node *node) {
+    const struct tmk_encoding *e = tmk_ptrmap_get(&g->overrides, node->inputs[0]);
     for (uint32_t i = 0; e && e->n == 1 && i < node->n_outputs; i++)
         if (node->outputs[i] && has_encoding(g, node->outputs[i]))
-            TMK_TRY(give_encoding(g, node->outputs[i], e));
+            TMK_TRY(override_encoding(g, node->outputs[i], e));
     return TMK_OK;
 }
 
@@ -81,49 +81,49 @@ static bool is_read_inside(const struct tmk_value *value) {
     return false;
 }
 
-static enum tmk_status give_operand(struct tmk_integer *g, const struct tmk_value *value,
-                                    const struct tmk_encoding *e) {
-    const struct tmk_encoding *other = tmk_ptrmap_get(&g->given, value);
+static enum tmk_status override_operand(struct tmk_integer *g, const struct tmk_value *value,
+                                        const struct tmk_encoding *e) {
+    const struct tmk_encoding *other = tmk_ptrmap_get(&g->overrides, value);
     if (is_read_inside(value) || !tmk_codes_quantized_only(value))
-        return give_encoding(g, value, &for_others);
+        return override_encoding(g, value, &for_others);
     const bool same = !other || (other->n && tmk_integer_same_grid(other, e));
-    return give_encoding(g, value, is_usable(e) && same ? e : &none);
+    return override_encoding(g, value, is_usable(e) && same ? e : &none);
 }
 
 /* Of an operand of QuantizeLinear, and of what is in front of it: an operator of integers makes
  * these codes, and moves them; what else there is stays a number. */
-static enum tmk_status give_operands(struct tmk_integer *g, const struct tmk_value *value,
-                                     const struct tmk_encoding *e, int depth) {
+static enum tmk_status override_operands(struct tmk_integer *g, const struct tmk_value *value,
+                                         const struct tmk_encoding *e, int depth) {
     enum { DEEPEST_MOVE = 8 };
     const struct tmk_node *node = value->producer;
-    TMK_TRY(give_operand(g, value, e));
+    TMK_TRY(override_operand(g, value, e));
     if (!node || !tmk_qdq_moves(node) || depth == DEEPEST_MOVE)
         return TMK_OK;
     for (uint32_t i = 0; i < node->n_inputs; i++)
         if (node->inputs[i] && tmk_codes_quantized_only(node->inputs[i]))
-            TMK_TRY(give_operands(g, node->inputs[i],
-                                  i == 0 && tmk_node_has(node, TMK_TRAIT_CODES) ? e : &none,
-                                  depth + 1));
+            TMK_TRY(override_operands(g, node->inputs[i],
+                                      i == 0 && tmk_node_has(node, TMK_TRAIT_CODES) ? e : &none,
+                                      depth + 1));
     return TMK_OK;
 }
 
-static enum tmk_status give_quantized(struct tmk_integer *g, const struct tmk_node *quantize) {
+static enum tmk_status override_quantized(struct tmk_integer *g, const struct tmk_node *quantize) {
     struct tmk_encoding *e = tmk_arena_alloc(g->graph->arena, sizeof *e);
     TMK_TRY_ALLOC(e, g->diag);
     TMK_TRY(tmk_codes_made(quantize, g->graph->arena, e, g->diag));
-    return give_operands(g, quantize->inputs[0], e, 0);
+    return override_operands(g, quantize->inputs[0], e, 0);
 }
 
-enum tmk_status tmk_integer_find_given(struct tmk_integer *g) {
+enum tmk_status tmk_integer_find_overrides(struct tmk_integer *g) {
     for (const struct tmk_node *node = g->graph->first; node; node = node->next) {
         if (!node->n_inputs || !node->inputs[0] || !node->n_outputs || !node->outputs[0])
             continue;
         if (tmk_codes_is(node, "QuantizeLinear"))
-            TMK_TRY(give_quantized(g, node));
+            TMK_TRY(override_quantized(g, node));
         else if (tmk_codes_is(node, "DequantizeLinear"))
-            TMK_TRY(give_result(g, node));
+            TMK_TRY(override_result(g, node));
         else if (tmk_codes_pass(node))
-            TMK_TRY(give_passed(g, node));
+            TMK_TRY(override_passed(g, node));
     }
     return TMK_OK;
 }
@@ -150,8 +150,8 @@ enum tmk_status tmk_integer_left_float(struct tmk_integer *g, const struct tmk_n
     if (!is_left_float(g, node))
         return TMK_OK;
     for (uint32_t i = 0; i < node->n_outputs; i++)
-        if (node->outputs[i] && !tmk_ptrmap_get(&g->given, node->outputs[i]))
-            TMK_TRY(give_encoding(g, node->outputs[i], &for_products));
+        if (node->outputs[i] && !tmk_ptrmap_get(&g->overrides, node->outputs[i]))
+            TMK_TRY(override_encoding(g, node->outputs[i], &for_products));
     return TMK_OK;
 }
 
@@ -165,7 +165,7 @@ static enum tmk_status keep_node(struct tmk_integer *g, struct tmk_node *node) {
 /* Its codes are those that its operand became. */
 enum tmk_status tmk_integer_quantize(struct tmk_integer *g, struct tmk_node *node) {
     struct tmk_value *from = node->inputs[0], *to = node->outputs[0], *codes = NULL;
-    const struct tmk_encoding *e = tmk_ptrmap_get(&g->given, from);
+    const struct tmk_encoding *e = tmk_ptrmap_get(&g->overrides, from);
     const struct tmk_form *form = tmk_ptrmap_get(&g->forms, from);
     if (!form || !form->gone)
         return keep_node(g, node);
@@ -179,7 +179,7 @@ enum tmk_status tmk_integer_quantize(struct tmk_integer *g, struct tmk_node *nod
 
 enum tmk_status tmk_integer_dequantized(struct tmk_integer *g, struct tmk_node *node) {
     struct tmk_value *codes = node->inputs[0], *real = node->outputs[0];
-    const struct tmk_encoding *e = tmk_ptrmap_get(&g->given, real);
+    const struct tmk_encoding *e = tmk_ptrmap_get(&g->overrides, real);
     if (e && e->n && tmk_integer_carrier(e) == e->dtype)
         TMK_TRY(tmk_integer_made_both(g, real, codes, e));
     return keep_node(g, node);
