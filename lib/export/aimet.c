@@ -9,7 +9,9 @@
 
 #include "base/diag.h"
 #include "base/size.h"
+#include "calib/encodings.h"
 #include "export/aimet_fused.h"
+#include "export/aimet_tied.h"
 #include "export/rows.h"
 
 static double first_code(const struct tmk_encoding *e) {
@@ -176,24 +178,6 @@ static enum tmk_status put_list(const struct tmk_export_rows *rows, struct tmk_t
 
 /* ---- tensors that AIMET has no quantizer for ---- */
 
-/* Its list of operators that keep the grid of their operand. */
-static bool keeps_grid(const struct tmk_node *node) {
-    static const char *const ops[] = {
-        "Col2Im", "Compress",       "DepthToSpace", "Dropout",  "Expand",    "Flatten",
-        "Gather", "GatherElements", "GatherND",     "Identity", "MaxPool",   "MaxRoiPool",
-        "Pad",    "ReduceMax",      "ReduceMin",    "Reshape",  "Slice",     "SpaceToDepth",
-        "Split",  "Squeeze",        "Tile",         "TopK",     "Transpose", "Unsqueeze"};
-    for (size_t i = 0; node && i < TMK_COUNT(ops); i++)
-        if (tmk_node_is(node, TMK_DOMAIN_ONNX, ops[i]))
-            return true;
-    return false;
-}
-
-static bool same_grid(const struct tmk_encoding *a, const struct tmk_encoding *b) {
-    return a->dtype == b->dtype && a->scale[0] == b->scale[0] &&
-           a->zero_point[0] == b->zero_point[0];
-}
-
 /* AIMET and the converters fold a BatchNormalization into the convolution before it: there is no
  * value in between, and a quantizer that was off would be turned on. */
 static bool is_folded(const struct tmk_value *value) {
@@ -213,13 +197,13 @@ static const char *why_no_quantizer(const struct tmk_export_job *job, const stru
         return "nothing reads it: AIMET's graph does not have it";
     if (is_folded(value))
         return "the BatchNormalization behind it is folded: AIMET quantizes its result";
-    for (const struct tmk_value *v = value; is_200 && v && keeps_grid(v->producer);) {
+    for (const struct tmk_value *v = value; is_200 && v && tmk_aimet_keeps_grid(v->producer);) {
         v = v->producer->inputs[0];
         const struct tmk_encoding *theirs =
             v && v->profile_id >= 0
                 ? tmk_encodings_find(job->encodings, (uint32_t)v->profile_id, NULL, 0)
                 : NULL;
-        if (!theirs || theirs->axis >= 0 || !same_grid(theirs, e))
+        if (!theirs || theirs->axis >= 0 || !tmk_encoding_same_codes(theirs, e))
             return "AIMET has no quantizer behind an operator that keeps the grid of an operand "
                    "that is float or has another encoding; version=1.0.0 can hold it";
     }
@@ -267,15 +251,19 @@ static enum tmk_status put_aimet(const struct tmk_export_job *job, struct tmk_ex
                                  struct tmk_text *out, struct tmk_diag *diag) {
     const char *version = version_of(job);
     const bool is_200 = strcmp(version, "2.0.0") == 0;
+    struct tmk_aimet_ties ties = {0};
     if (job->graph)
         TMK_TRY(drop_unquantized(job, rows, is_200, diag));
     else if (is_200)
         tmk_export_remark(job, "AIMET refuses 2.0.0 where it has no quantizer for an encoding: "
                                "with --model such encodings are left out");
+    enum tmk_status status = job->graph ? tmk_aimet_tie(job, rows, &ties, diag) : TMK_OK;
     tmk_text_printf(out, "{\"version\":\"%s\",\n", version);
-    TMK_TRY(is_200 ? put_list(rows, out, diag) : put_sections(rows, version, out, diag));
+    if (status == TMK_OK)
+        status = is_200 ? put_list(rows, out, diag) : put_sections(rows, version, out, diag);
     tmk_text_puts(out, "}\n");
-    return TMK_OK;
+    tmk_aimet_ties_finish(&ties);
+    return status;
 }
 
 static enum tmk_status write_aimet(const struct tmk_export_job *job, struct tmk_diag *diag) {

@@ -68,6 +68,39 @@ def test_aimet_of_what_it_fuses(path):
     assert known - written == known & FUSED | {"one", "less"}, (known - written) ^ FUSED
 
 
+def stacked_lstms():
+    """The second reads what the first computes, moved."""
+    rng, stored = np.random.default_rng(5), []
+    for name, shape in (("w1", (1, 20, 3)), ("r1", (1, 20, 5)), ("w2", (1, 20, 5)), ("r2", (1, 20, 5))):
+        stored.append(onnx.numpy_helper.from_array(rng.standard_normal(shape).astype(np.float32), name))
+    stored.append(onnx.numpy_helper.from_array(np.array([1]), "axis"))
+    nodes = [helper.make_node("LSTM", ["x", "w1", "r1"], ["all1", "last1", "cell1"], hidden_size=5),
+             helper.make_node("Squeeze", ["all1", "axis"], ["moved"]),
+             helper.make_node("LSTM", ["moved", "w2", "r2", "", "", "last1", "cell1"], ["all2", "last2", "cell2"], hidden_size=5)]
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", 1, [4, 1, 3])],
+                              [helper.make_tensor_value_info(name, 1, None) for name in ("all2", "last2", "cell2")], stored)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_aimet_of_recurrent_operators(path):
+    """It has one quantizer for all hidden states and what they are computed from, and one for cell states."""
+    onnx.save(stacked_lstms(), path / "m.onnx")
+    np.save(path / "x.npy", 3 * np.random.default_rng(6).standard_normal((40, 4, 1, 3)).astype(np.float32))
+    oracle.profile(path / "m.onnx", path / "x.npy", path / "p.json")
+    oracle.tidemark("calibrate", path / "p.json", "--sensitive=quantize", "--quiet", "-o", path / "enc.json")
+    chosen = {one["name"]: one for one in json.loads((path / "enc.json").read_text())["encodings"]}
+    for version in ("1.0.0", "2.0.0"):
+        done = oracle.execute("export", path / "enc.json", "--model", path / "m.onnx", "--to", "aimet", "--set", f"version={version}", "-o", path / "out")
+        assert "has one quantizer for the input, the hidden states" in done.stderr, done.stderr
+        document = json.loads((path / "out").read_text())
+        scales = {one["name"]: one["scale"][0] if version == "1.0.0" else one["y_scale"]
+                  for one in document["activation_encodings" if version == "1.0.0" else "encodings"]}
+        hidden, cells = ({scales[name] for name in names if name in chosen}
+                         for names in (("x", "all1", "last1", "moved", "all2", "last2"), ("cell1", "cell2")))
+        assert len(hidden) == 1 and len(cells) <= 1, (version, scales)
+        assert hidden.pop() >= np.float32(max(chosen[name]["scale"][0] for name in ("x", "all1", "all2"))), scales
+
+
 def test_litert_and_quark(path):
     same(json.loads(export(path, "out", "litert").read_text()),
          json.loads((EXAMPLES / "litert" / "calibration_result.json").read_text()))

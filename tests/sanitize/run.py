@@ -16,7 +16,7 @@ HERE = Path(__file__).resolve().parent
 REPORTED = 99  # no test expects it
 # memory that was asked for and refused: the program reports it itself, and is tested for that; or of a sanitizer itself, in a helper
 # program at its limit, which then ends
-REFUSED = re.compile(r"==\d+==WARNING: \w+ failed to allocate .*|=+|ERROR: Failed to mmap")
+REFUSED = re.compile(r"==\d+==(WARNING|ERROR): \w+ failed to allocate .*|=+|ERROR: Failed to mmap")
 COMMON = f"exitcode={REPORTED}:allocator_may_return_null=1"
 OPTIONS = {
     "ASAN_OPTIONS": f"{COMMON}:detect_stack_use_after_return=1",
