@@ -9,23 +9,27 @@ import os
 import queue
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from . import _core
 from ._files import options
+from ._ort_types import Calibrater, Measured, Member, Range, Ranges, Reader
 from ._profile import Profile, Tensor
+
+if TYPE_CHECKING:
+    import onnx
 
 _LOG = logging.getLogger("tidemark")
 _WAITING = 4      # items of a reader that wait for the run
 _SMALL = 1 << 16  # bytes of an initializer that shape inference may look at
 # Settings of ONNX Runtime's calibraters, with their defaults, that only those can honour
-_ONLY_THEIRS: dict[str, dict[str, Any]] = {"MinMax": {"per_channel": False},
-                                           "Entropy": {"num_bins": 128, "num_quantized_bins": 128},
-                                           "Percentile": {"num_bins": 2048}, "Distribution": {}}
+_ONLY_THEIRS: dict[str, dict[str, object]] = {"MinMax": {"per_channel": False},
+                                              "Entropy": {"num_bins": 128, "num_quantized_bins": 128},
+                                              "Percentile": {"num_bins": 2048}, "Distribution": {}}
 _BINS = {"Entropy": 128, "Percentile": 2048, "Distribution": 2048}
 _METHODS = {"Entropy": "entropy", "Percentile": "percentile"}  # those of the same meaning
 # Rules of `calibrate` that ONNX Runtime's quantizer applies itself, or does not know
@@ -36,7 +40,7 @@ _RULES = ("activation-after-relu", "pass-through-shares", "concat-inputs-share",
 class _Run:
     """A run over items that come one by one, on a thread of its own: the caller's thread reads."""
 
-    def __init__(self, path: str, settings: dict[str, Any]):
+    def __init__(self, path: str, settings: dict[str, object]):
         self._path, self._settings = path, settings
         self._items: queue.Queue[dict[str, np.ndarray] | None] = queue.Queue(_WAITING)
         self._item: dict[str, np.ndarray] | None = None
@@ -116,7 +120,7 @@ _MODEL_GRAPH, _GRAPH_INITIALIZER = 7, 5            # numbers of fields in onnx.p
 _TENSOR_DATA = frozenset((4, 5, 6, 7, 9, 10, 11))  # the elements, in a field for each way to store them
 
 
-def _fields(data: Any, at: int, end: int) -> Iterator[tuple[int, int, int, int]]:
+def _fields(data: mmap.mmap, at: int, end: int) -> Iterator[tuple[int, int, int, int]]:
     """Of a serialized message: each field's number, where it and its value begin, and where it ends."""
     def varint(at: int) -> tuple[int, int]:
         value = shift = 0
@@ -142,7 +146,7 @@ def _fields(data: Any, at: int, end: int) -> Iterator[tuple[int, int, int, int]]
         yield tag >> 3, begin, value, at
 
 
-def _without_weights(path: str) -> tuple[Any, set[str]]:
+def _without_weights(path: str) -> tuple[onnx.ModelProto, set[str]]:
     """The model without the elements of its large initializers, whose names these are. They are never in memory."""
     import onnx
     model, names = onnx.ModelProto(), set()
@@ -161,7 +165,7 @@ def _without_weights(path: str) -> tuple[Any, set[str]]:
     return model, names
 
 
-def _skeleton(path: str) -> Any:
+def _skeleton(path: str) -> onnx.ModelProto:
     """The model without its large weights, with shapes inferred: ONNX Runtime chooses values by what inference finds."""
     import onnx
     from google.protobuf.message import DecodeError
@@ -199,10 +203,10 @@ def _extremes(tensor: Tensor) -> tuple[float, float]:
 class _Again:
     """A reader: items that were read before, then the rest."""
 
-    def __init__(self, items: list[dict[str, np.ndarray]], rest: Any = None):
+    def __init__(self, items: list[dict[str, np.ndarray]], rest: Reader | None = None):
         self._items, self._rest = iter(items), rest
 
-    def get_next(self) -> Any:
+    def get_next(self) -> Mapping[str, np.ndarray] | None:
         item = next(self._items, None)
         return self._rest.get_next() if item is None and self._rest is not None else item
 
@@ -215,28 +219,29 @@ class Grid:
 
 
 @functools.lru_cache(maxsize=None)
-def calibrater_class() -> Any:
+def calibrater_class() -> Callable[..., Measured]:
     """The class; made when it is first asked for, since onnxruntime and onnx need not be there."""
     import onnx
     from onnxruntime.quantization import calibrate as theirs
     from onnxruntime.quantization.quant_utils import load_model_with_shape_infer
 
-    class Ranges(theirs.TensorsData):  # type: ignore[misc]
+    class TidemarkRanges(theirs.TensorsData):  # type: ignore[misc]
         """TensorsData that name the method of Tidemark by which they were chosen, in ONNX Runtime's cache too."""
 
-        def __init__(self, calibrate_method: Any, data: dict[str, Any], method: str | None, exclude: list[float]):
+        def __init__(self, calibrate_method: Member, data: dict[str, Range], method: str | None, exclude: list[float]):
             super().__init__(calibrate_method, data)
             self.method, self.exclude = method, exclude
 
-        def to_dict(self) -> dict[str, Any]:
+        def to_dict(self) -> dict[str, object]:
             return {**super().to_dict(), "tidemark_method": self.method, "tidemark_exclude": self.exclude}
 
     class TidemarkCalibrater(theirs.CalibraterBase):  # type: ignore[misc]
         """See tidemark.ort.create_calibrator."""
 
-        def __init__(self, model_path: Any, op_types_to_calibrate: Any, augmented_model_path: Any, calibrate_method: Any,
-                     use_external_data_format: bool, extra_options: dict[str, Any], method: str | None, grid: Grid,
-                     threads: int, excluded: Any, exclude: Any):
+        def __init__(self, model_path: object, op_types_to_calibrate: Sequence[str] | None,
+                     augmented_model_path: str | os.PathLike[str], calibrate_method: Member, use_external_data_format: bool,
+                     extra_options: dict[str, object], method: str | None, grid: Grid, threads: int,
+                     excluded: Iterable[str] | None, exclude: Iterable[float]):
             if not isinstance(model_path, (str, os.PathLike)):
                 raise ValueError("model_path should be model path.")
             self.op_types_to_calibrate = op_types_to_calibrate
@@ -249,16 +254,16 @@ def calibrater_class() -> Any:
             self.model_path, self.calibrate_method, self.method = os.fspath(model_path), calibrate_method, method
             self._options, self._grid, self._threads = extra_options, grid, threads
             self._moving = calibrate_method.name == "MinMax" and method is None and bool(extra_options.get("moving_average"))
-            self._share = extra_options.get("averaging_constant", 0.01)
+            self._share = cast("float", extra_options.get("averaging_constant", 0.01))
             if self._moving and not 0 <= self._share <= 1:
                 raise ValueError("Invalid averaging constant, which should not be < 0 or > 1.")
             self._excluded = set(excluded or ())
             self._exclude = [float(number) for number in exclude]
-            self._types: dict[str, Any] = {}
+            self._types: dict[str, np.dtype[np.generic]] = {}
             self._run: _Run | None = None
             self._ends: list[int] = []  # of the run's items, where each call of collect_data ended
-            self._ranges: dict[str, Any] | None = None
-            self._instead: Any = None  # ONNX Runtime's own calibrater, where Tidemark can't do it
+            self._ranges: dict[str, Range] | None = None
+            self._instead: Calibrater | None = None  # ONNX Runtime's own calibrater, where Tidemark can't do it
             reason = [f"'{key}' is a setting of ONNX Runtime's own histograms or of ranges by channel"
                       for key, default in _ONLY_THEIRS[calibrate_method.name].items()
                       if extra_options.get(key, default) != default and (method is None or key == "per_channel")]
@@ -267,9 +272,9 @@ def calibrater_class() -> Any:
         # ---- what ONNX Runtime's calibraters have ----
 
         @functools.cached_property
-        def model(self) -> Any:
+        def model(self) -> onnx.ModelProto:
             """The model with shapes inferred, as ONNX Runtime's calibraters hold it; read at the first use."""
-            return load_model_with_shape_infer(Path(self.model_path))
+            return cast("onnx.ModelProto", load_model_with_shape_infer(Path(self.model_path)))
 
         def augment_graph(self) -> None:
             """Nothing is added to the graph: chooses the values that are measured, and writes no file."""
@@ -291,7 +296,7 @@ def calibrater_class() -> Any:
             if others:
                 _LOG.warning("execution providers %s have no effect: Tidemark runs the network on the processor", others)
 
-        def collect_data(self, data_reader: Any) -> None:
+        def collect_data(self, data_reader: Reader) -> None:
             """Runs the network over what the reader gives, each item as it is; may be called again for more. The reader is
             asked by the calling thread; a few of its items are kept at a time."""
             if self._instead is None and self._reason:
@@ -309,7 +314,7 @@ def calibrater_class() -> Any:
                     self._run = None
                 raise
 
-        def compute_data(self) -> Any:
+        def compute_data(self) -> Ranges:
             """The ranges of the values, as TensorsData."""
             if self._instead is None and self._run is not None:
                 try:
@@ -322,15 +327,15 @@ def calibrater_class() -> Any:
                 return self._instead.compute_data()
             if self._ranges is None:
                 raise ValueError("No data is collected.")
-            return Ranges(self.calibrate_method, dict(self._ranges), self.method, self._exclude)
+            return TidemarkRanges(self.calibrate_method, dict(self._ranges), self.method, self._exclude)
 
         # ---- the run ----
 
-        def _collect(self, reader: Any) -> None:
+        def _collect(self, reader: Reader) -> None:
             while item := reader.get_next():
                 if self._run is None:
                     self._run = self._begin()
-                self._run.give(self._checked(item))
+                self._run.give(self.checked(item))
             if self._run is None and self._ranges is None:
                 raise ValueError("No data is collected.")
             if self._run is not None:
@@ -345,7 +350,7 @@ def calibrater_class() -> Any:
             weakref.finalize(self, run.abandon)
             return run
 
-        def _checked(self, item: Any) -> dict[str, np.ndarray]:
+        def checked(self, item: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
             """Copies: ONNX Runtime has processed an item before it reads the next, so a reader may reuse one buffer."""
             for name in item:
                 if name not in self._inputs:
@@ -355,14 +360,14 @@ def calibrater_class() -> Any:
                     raise ValueError(f"the reader gives nothing for input '{name}', only {sorted(item)}")
             return {name: np.array(item[name], order="C", copy=True) for name in self._inputs}
 
-        def _instead_of(self, error: _core.Error) -> Any:
+        def _instead_of(self, error: _core.Error) -> Calibrater:
             """ONNX Runtime's own calibrater, where what the run was given is still there; else raises the error."""
             run, self._run = self._run, None
             if run is None or run.unproven is None or self._ranges is not None:
                 raise error
             self._unproven = run.unproven
             self._give_up(str(error), error)
-            return self._instead
+            return cast("Calibrater", self._instead)
 
         def _give_up(self, reason: str, error: BaseException | None = None) -> None:
             if self.method is not None or self._exclude:
@@ -378,10 +383,11 @@ def calibrater_class() -> Any:
 
         # ---- ranges ----
 
-        def _ranges_of(self, profile: Profile) -> dict[str, Any]:
+        def _ranges_of(self, profile: Profile) -> dict[str, Range]:
             found = {t.name: t for t in profile.tensors if not t.path and t.name in self._types}
             chosen = self._chosen(profile)
-            made, odd = {}, set()
+            made: dict[str, Range] = {}
+            odd = set()
             for name, dtype in self._types.items():
                 tensor = found[name]
                 if tensor.neginf or tensor.posinf or tensor.nan or tensor.sentinel:
@@ -406,7 +412,7 @@ def calibrater_class() -> Any:
                 return {}
             parameter = 0.0  # the method's default
             if method == "percentile":
-                parameter = float(self._options.get("percentile", 0.0 if self.method else 99.999))
+                parameter = float(cast("float", self._options.get("percentile", 0.0 if self.method else 99.999)))
             grids = dict.fromkeys([self._grid.default, *self._grid.by_name.values()])
             made: dict[str, tuple[float, float]] = {}
             for dtype, symmetric in grids:
@@ -420,24 +426,25 @@ def calibrater_class() -> Any:
                         made[e.id] = (float(e.low[0]), float(e.high[0]))
             return made
 
-        def _range_of(self, tensor: Tensor, dtype: Any, chosen: tuple[float, float] | None) -> Any:
+        def _range_of(self, tensor: Tensor, dtype: np.dtype[np.generic], chosen: tuple[float, float] | None) -> Range:
             low, high = chosen or _extremes(tensor)
             more = {}
             if self.calibrate_method.name in _BINS and self.method is None:
                 hist, edges = self._histogram_of(tensor, dtype)
                 more = {"hist": hist, "bins": edges}
                 if self.calibrate_method.name == "Distribution":
-                    power = {"same": 1, "p3": 1.0 / 3.0}[self._options.get("scenario", "same")]
+                    power = {"same": 1, "p3": 1.0 / 3.0}[cast("str", self._options.get("scenario", "same"))]
                     avg, std = theirs.HistogramCollector._avg_std(hist, edges, power=power)
-                    return theirs.TensorData(avg=avg, std=std, hist=hist, hist_edges=edges, lowest=edges.min(),
-                                             highest=edges.max())
+                    return cast("Range", theirs.TensorData(avg=avg, std=std, hist=hist, hist_edges=edges, lowest=edges.min(),
+                                                           highest=edges.max()))
             extremes = self.calibrate_method.name == "MinMax"
             if self._moving and tensor.samples is not None and np.isfinite([low, high]).all():
                 low, high = self._moving_average(tensor)
             elif self.symmetric and (self.method or extremes):
                 low, high = _symmetric(low, high)
             shape = (1,) if extremes else ()  # of ONNX Runtime's
-            return theirs.TensorData(lowest=np.full(shape, low).astype(dtype), highest=np.full(shape, high).astype(dtype), **more)
+            return cast("Range", theirs.TensorData(lowest=np.full(shape, low).astype(dtype), highest=np.full(shape, high).astype(dtype),
+                                                   **more))
 
         def _moving_average(self, tensor: Tensor) -> tuple[float, float]:
             """Of each call of collect_data the mean of its items' extremes; of the calls an exponential mean. What no item has numbers
@@ -450,13 +457,13 @@ def calibrater_class() -> Any:
             low, high = (functools.reduce(lambda old, new: old + self._share * (new - old), ends) for ends in zip(*calls))
             return low, high
 
-        def _histogram_of(self, tensor: Tensor, dtype: Any) -> tuple[np.ndarray, np.ndarray]:
+        def _histogram_of(self, tensor: Tensor, dtype: np.dtype[np.generic]) -> tuple[np.ndarray, np.ndarray]:
             """As ONNX Runtime lays it out: zero is in the middle. Sums are rounded, not parts of elements, of which most would be 0."""
             far = max(abs(tensor.min or 0.0), abs(tensor.max or 0.0))
-            counts, edges = tensor.histogram(self._options.get("num_bins", _BINS[self.calibrate_method.name]), (-far, far))
+            counts, edges = tensor.histogram(cast("int", self._options.get("num_bins", _BINS[self.calibrate_method.name])), (-far, far))
             return np.diff(np.rint(np.cumsum(counts)), prepend=0).astype(np.int64), edges.astype(dtype)
 
-        def _merge(self, more: dict[str, Any]) -> None:
+        def _merge(self, more: dict[str, Range]) -> None:
             """With the ranges of data that were computed before."""
             if self._ranges is None:
                 self._ranges = more

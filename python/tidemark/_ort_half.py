@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any
+
+from ._ort_types import Member
 
 _HALF_OPSET = 19  # ONNX's QuantizeLinear takes float16 from here on, com.microsoft's in all
 
 
-def want_qdq(form: Any, halves: Sequence[str]) -> None:
+def want_qdq(form: Member, halves: Sequence[str]) -> None:
     """Raises for operators of quantized numbers, whose scales are float32."""
     if form.name == "QOperator" and halves:
         raise ValueError(f"'{halves[0]}' is float16, whose QLinear operators ONNX Runtime does not have: pass quant_format=QuantFormat.QDQ")
 
 
 @functools.lru_cache(maxsize=None)
-def quantizer_class() -> Any:
+def quantizer_class() -> type:
     """ONNX Runtime's QDQQuantizer, with scales of each value's type and operators that take them."""
     from onnxruntime.quantization import QDQQuantizer
     from onnxruntime.quantization.calibrate import TensorData
@@ -36,6 +37,6 @@ def quantizer_class() -> Any:
     return Quantizer
 
 
-def _kind(data: Any) -> str | None:
+def _kind(data: object) -> str | None:
     """The type of a range; means and deviations have none."""
     return str(data.lowest.dtype) if hasattr(data, "lowest") else None

@@ -14,18 +14,19 @@ import inspect
 import json
 import os
 import types
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, cast
 
 from . import _core
 from ._ort_calibrater import _LOG, Grid, calibrater_class
 from ._ort_choose import left_open, quantize_chosen
 from ._ort_half import quantizer_class, want_qdq
+from ._ort_types import Arguments, Measured, Member
 
 __all__ = ["create_calibrator", "quantize", "quantize_static"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> Any:  # of any type: ONNX Runtime has no stubs
     if name.startswith("__"):
         raise AttributeError(name)
     from onnxruntime import quantization
@@ -40,13 +41,13 @@ def __dir__() -> list[str]:
     return sorted({*__all__, *(name for name in dir(quantization) if not name.startswith("_"))})
 
 
-def create_calibrator(model: str | os.PathLike[str], op_types_to_calibrate: Any = None,
-                      augmented_model_path: Any = "augmented_model.onnx", calibrate_method: Any = None,
-                      use_external_data_format: bool = False, providers: Any = None,
-                      extra_options: dict[str, Any] | None = None, *, method: str | None = None,
-                      activation_type: Any = None, activation_symmetric: bool = False, threads: int = 0,
-                      overrides: dict[str, list[dict[str, Any]]] | None = None, nodes_to_exclude: Any = None,
-                      exclude: Sequence[float] = ()) -> Any:
+def create_calibrator(model: str | os.PathLike[str], op_types_to_calibrate: Sequence[str] | None = None,
+                      augmented_model_path: str | os.PathLike[str] = "augmented_model.onnx", calibrate_method: Member | None = None,
+                      use_external_data_format: bool = False, providers: Sequence[object] | None = None,
+                      extra_options: Mapping[str, object] | None = None, *, method: str | None = None,
+                      activation_type: Member | None = None, activation_symmetric: bool = False, threads: int = 0,
+                      overrides: Mapping[str, Sequence[Mapping[str, object]]] | None = None,
+                      nodes_to_exclude: Iterable[str] | None = None, exclude: Sequence[float] = ()) -> Measured:
     """As onnxruntime.quantization.create_calibrator: an object with collect_data(reader) and compute_data(), which answers
     with TensorsData for this very model. No augmented model is written.
 
@@ -68,7 +69,7 @@ def create_calibrator(model: str | os.PathLike[str], op_types_to_calibrate: Any 
     if method is not None and calibrate_method == CalibrationMethod.Distribution:
         raise ValueError(f"method={method!r}: Distribution is about means and deviations, for which there is one method only")
     default = (_dtype(activation_type) if activation_type is not None else "uint8", bool(activation_symmetric))
-    by_name = {name: (_dtype(of[0]["quant_type"]) if "quant_type" in of[0] else default[0],
+    by_name = {name: (_dtype(cast("Member", of[0]["quant_type"])) if "quant_type" in of[0] else default[0],
                       bool(of[0].get("symmetric", default[1]))) for name, of in (overrides or {}).items() if of}
     calibrater = calibrater_class()(model, op_types_to_calibrate, augmented_model_path, calibrate_method,
                                     use_external_data_format, dict(extra_options or {}), method,
@@ -80,8 +81,8 @@ def create_calibrator(model: str | os.PathLike[str], op_types_to_calibrate: Any 
     return calibrater
 
 
-def quantize_static(*args: Any, method: str | None = None, threads: int = 0, exclude: Sequence[float] = (),
-                    choose: str | None = None, **settings: Any) -> None:
+def quantize_static(*args: object, method: str | None = None, threads: int = 0, exclude: Sequence[float] = (),
+                    choose: str | None = None, **settings: object) -> None:
     """onnxruntime.quantization.quantize_static, with its own arguments; ranges are measured by Tidemark.
 
     method: a name of tidemark.calibration_methods(), in place of `calibrate_method`. threads: 0 is one a processor.
@@ -93,9 +94,10 @@ def quantize_static(*args: Any, method: str | None = None, threads: int = 0, exc
         raise ValueError(f"choose={choose!r}: there are 'tidemark' and 'onnxruntime'")
     theirs = importlib.import_module("onnxruntime.quantization.quantize")  # the package has a function of this name
     bound = inspect.signature(theirs.quantize_static).bind(*args, **settings)
-    open_to_choice = left_open(bound.arguments, method)
+    open_to_choice = left_open(cast("Arguments", bound.arguments), method)
     if choose == "tidemark":
-        quantize_chosen(theirs.quantize_static, lambda path: create_calibrator(path, exclude=exclude), dict(bound.arguments),
+        quantize_chosen(theirs.quantize_static, lambda path: create_calibrator(path, exclude=exclude),
+                        cast("Arguments", dict(bound.arguments)),
                         method, threads, exclude)
         return
     if choose is None and open_to_choice:
@@ -103,21 +105,22 @@ def quantize_static(*args: Any, method: str | None = None, threads: int = 0, exc
                      "8 bits harm, and scales weights by channel; choose=\"onnxruntime\" says that the defaults are meant",
                      ", ".join(open_to_choice))
     bound.apply_defaults()
-    given = bound.arguments
+    given = cast("Arguments", bound.arguments)
     options = given.get("extra_options") or {}
     _check_cache(given.get("calibration_cache_path"), method, exclude)
 
-    def create(*words: Any, **named: Any) -> Any:
-        made = create_calibrator(*words, **named, method=method, threads=threads, exclude=exclude, activation_type=given["activation_type"],
-                                 activation_symmetric=options.get("ActivationSymmetric", False),
-                                 overrides=options.get("TensorQuantOverrides"), nodes_to_exclude=given.get("nodes_to_exclude"))
+    def create(*words: object, **named: object) -> Measured:
+        made = cast("Callable[..., Measured]", create_calibrator)(
+            *words, **named, method=method, threads=threads, exclude=exclude, activation_type=given["activation_type"],
+            activation_symmetric=options.get("ActivationSymmetric", False), overrides=options.get("TensorQuantOverrides"),
+            nodes_to_exclude=given.get("nodes_to_exclude"))
         want_qdq(given["quant_format"], made.halves)
         return made
     _with(theirs.quantize_static, create_calibrator=create, QDQQuantizer=quantizer_class())(*args, **settings)
 
 
-def quantize(*args: Any, method: str | None = None, threads: int = 0, exclude: Sequence[float] = (), choose: str | None = "onnxruntime",
-             **settings: Any) -> None:
+def quantize(*args: object, method: str | None = None, threads: int = 0, exclude: Sequence[float] = (), choose: str | None = "onnxruntime",
+             **settings: object) -> None:
     """onnxruntime.quantization.quantize; with a StaticQuantConfig, ranges are measured by Tidemark. See quantize_static."""
     theirs = importlib.import_module("onnxruntime.quantization.quantize")  # the package has a function of this name
     _with(theirs.quantize, quantize_static=functools.partial(quantize_static, method=method, threads=threads, exclude=exclude,
@@ -125,7 +128,7 @@ def quantize(*args: Any, method: str | None = None, threads: int = 0, exclude: S
         *args, **settings)
 
 
-def _with(function: Any, **replaced: Any) -> Callable[..., None]:
+def _with(function: Callable[..., None], **replaced: object) -> Callable[..., None]:
     """The same function, for this call alone, that finds other functions under these names of its module."""
     function = inspect.unwrap(function)
     for name in replaced:
@@ -139,12 +142,12 @@ def _with(function: Any, **replaced: Any) -> Callable[..., None]:
     return made
 
 
-def _dtype(kind: Any) -> str:
+def _dtype(kind: Member) -> str:
     """Of a QuantType: "QUInt8" is uint8."""
     return str(kind.name)[1:].lower()
 
 
-def _check_cache(path: Any, method: str | None, exclude: Sequence[float]) -> None:
+def _check_cache(path: str | os.PathLike[str] | None, method: str | None, exclude: Sequence[float]) -> None:
     """ONNX Runtime compares its own method with the cache's; it ignores what Tidemark adds."""
     if path is None or not os.path.isfile(path):
         return

@@ -437,14 +437,13 @@ def test_module_is_the_program():
 def test_types_are_strict():
     package = SOURCE / "python" / "tidemark"
     for file in package.glob("*.py*"):
-        if "ort" not in file.name:
-            assert not re.search(r"\bAny\b", file.read_text()), f"{file.name}: Any"
+        text = re.sub(r"import Any, cast\n|def __getattr__.*-> Any:", "", file.read_text()) if file.name == "ort.py" else file.read_text()
+        assert not re.search(r"\bAny\b", text), f"{file.name}: Any"
     try:
         from mypy import api
     except ImportError as error:
         skip(error)
-    files = [str(file) for file in package.glob("*.py") if "ort" not in file.name]
-    said, wrong, status = api.run(["--strict", "--no-incremental", *files])
+    said, wrong, status = api.run(["--strict", "--no-incremental", "--config-file", str(SOURCE / "pyproject.toml"), str(package)])
     assert status == 0, said + wrong
 
 
