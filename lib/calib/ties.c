@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "base/forest.h"
 
 struct tie {
     const struct tmk_selection *selection;
@@ -13,11 +14,7 @@ struct tie {
 };
 
 uint32_t tmk_tie_root(const struct tmk_ties *ties, uint32_t pick) {
-    while (ties->parent[pick] != pick) {
-        ties->parent[pick] = ties->parent[ties->parent[pick]];
-        pick = ties->parent[pick];
-    }
-    return pick;
+    return tmk_forest_root(ties->parent, pick);
 }
 
 /* Only activations with one scale for all of their readers are tied. */
@@ -44,8 +41,7 @@ static bool same_terms_of(const struct tie *t, uint32_t a, uint32_t b) {
 static bool join_groups(const struct tie *t, uint32_t a, uint32_t b, enum tmk_built_in rule) {
     if (!has_one_scale(t, a) || !has_one_scale(t, b) || !same_terms_of(t, a, b))
         return false;
-    uint32_t x = tmk_tie_root(t->out, a), y = tmk_tie_root(t->out, b);
-    t->out->parent[x < y ? y : x] = x < y ? x : y;
+    tmk_forest_join(t->out->parent, a, b);
     if (!t->out->rule[a])
         t->out->rule[a] = tmk_built_in_name(rule);
     if (!t->out->rule[b])

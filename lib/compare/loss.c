@@ -37,7 +37,7 @@ static struct tmk_value *before_softmax(struct tmk_value *output) {
     while (value && value->producer) {
         const struct tmk_node *node = value->producer;
         const struct tmk_traits *traits = tmk_node_traits(node);
-        value = node->n_inputs ? node->inputs[0] : NULL;
+        value = tmk_node_input(node, 0);
         if (traits->class == TMK_OP_SOFTMAX)
             return value;
         if (!tmk_traits_are(traits, TMK_TRAIT_MOVES) && traits->batch != TMK_BATCH_QUANTIZE)

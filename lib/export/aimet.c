@@ -212,20 +212,15 @@ static const char *why_no_quantizer(const struct tmk_export_job *job, const stru
 
 /* Takes their rows out. */
 static enum tmk_status drop_unquantized(const struct tmk_export_job *job,
-                                        struct tmk_export_rows *rows, bool is_200,
-                                        struct tmk_diag *diag) {
+                                        const struct tmk_by_id *all, struct tmk_export_rows *rows,
+                                        bool is_200, struct tmk_diag *diag) {
     size_t kept = 0;
-    struct tmk_by_id all;
-    TMK_TRY(tmk_by_id_init(&all, job->graph, diag));
-    uint32_t *within = calloc(all.n + 1, sizeof *within);
-    if (!within) {
-        tmk_by_id_finish(&all);
-        return tmk_nomem(diag);
-    }
-    tmk_aimet_count_fused(job->graph, within, (uint32_t)all.n);
+    uint32_t *within = calloc(all->n + 1, sizeof *within);
+    TMK_TRY_ALLOC(within, diag);
+    tmk_aimet_count_fused(job->graph, within, (uint32_t)all->n);
     for (size_t i = 0; i < rows->n; i++) {
         const struct tmk_encoding *e = rows->items[i].encoding;
-        const struct tmk_value *value = tmk_by_id_get(&all, e->id);
+        const struct tmk_value *value = tmk_by_id_get(all, e->id);
         const bool here = value && value->graph == job->graph;
         const char *why = NULL;
         if (here && within[e->id] && within[e->id] >= value->n_uses && !value->n_graph_outputs)
@@ -239,8 +234,19 @@ static enum tmk_status drop_unquantized(const struct tmk_export_job *job,
     }
     rows->n = kept;
     free(within);
-    tmk_by_id_finish(&all);
     return TMK_OK;
+}
+
+/* Rows and encodings that AIMET's quantizers can take; *tied as tmk_aimet_tie has it. */
+static enum tmk_status fit_rows(const struct tmk_export_job *job, struct tmk_export_rows *rows,
+                                bool is_200, struct tmk_tied **tied, struct tmk_diag *diag) {
+    struct tmk_by_id all;
+    TMK_TRY(tmk_by_id_init(&all, job->graph, diag));
+    enum tmk_status status = drop_unquantized(job, &all, rows, is_200, diag);
+    if (status == TMK_OK)
+        status = tmk_aimet_tie(job, all.n, rows, tied, diag);
+    tmk_by_id_finish(&all);
+    return status;
 }
 
 static const char *version_of(const struct tmk_export_job *job) {
@@ -251,18 +257,18 @@ static enum tmk_status put_aimet(const struct tmk_export_job *job, struct tmk_ex
                                  struct tmk_text *out, struct tmk_diag *diag) {
     const char *version = version_of(job);
     const bool is_200 = strcmp(version, "2.0.0") == 0;
-    struct tmk_aimet_ties ties = {0};
+    struct tmk_tied *tied = NULL;
+    enum tmk_status status = TMK_OK;
     if (job->graph)
-        TMK_TRY(drop_unquantized(job, rows, is_200, diag));
+        status = fit_rows(job, rows, is_200, &tied, diag);
     else if (is_200)
         tmk_export_remark(job, "AIMET refuses 2.0.0 where it has no quantizer for an encoding: "
                                "with --model such encodings are left out");
-    enum tmk_status status = job->graph ? tmk_aimet_tie(job, rows, &ties, diag) : TMK_OK;
     tmk_text_printf(out, "{\"version\":\"%s\",\n", version);
     if (status == TMK_OK)
         status = is_200 ? put_list(rows, out, diag) : put_sections(rows, version, out, diag);
     tmk_text_puts(out, "}\n");
-    tmk_aimet_ties_finish(&ties);
+    free(tied);
     return status;
 }
 

@@ -4,9 +4,11 @@
 #include <stdlib.h>
 
 #include "base/diag.h"
+#include "base/forest.h"
 #include "base/size.h"
 #include "calib/encodings.h"
 #include "calib/grid.h"
+#include "ops/ops.h"
 
 enum { INITIAL_H = 5, INITIAL_C = 6, Y = 0, Y_H = 1, Y_C = 2 };
 
@@ -22,52 +24,28 @@ bool tmk_aimet_keeps_grid(const struct tmk_node *node) {
     return false;
 }
 
-static bool is_recurrent(const struct tmk_node *node) {
-    return tmk_node_is(node, TMK_DOMAIN_ONNX, "LSTM") ||
-           tmk_node_is(node, TMK_DOMAIN_ONNX, "GRU") || tmk_node_is(node, TMK_DOMAIN_ONNX, "RNN");
+/* ---- sets of values, by ID ---- */
+
+static bool has_id(const struct tmk_value *value) {
+    return value && value->profile_id >= 0;
 }
 
-/* ---- sets of values, by ID: each has the ID of another, the first has its own ---- */
-
-struct sets {
-    uint32_t *of;
-    size_t n;
-};
-
-static uint32_t first_of(const struct sets *sets, uint32_t id) {
-    while (sets->of[id] != id)
-        id = sets->of[id];
-    return id;
-}
-
-static const struct tmk_value *known(const struct sets *sets, const struct tmk_value *value) {
-    return value && value->profile_id >= 0 && (size_t)value->profile_id < sets->n ? value : NULL;
-}
-
-static void unite(struct sets *sets, const struct tmk_value *a, const struct tmk_value *b) {
-    if (known(sets, a) && known(sets, b))
-        sets->of[first_of(sets, (uint32_t)a->profile_id)] = first_of(sets, (uint32_t)b->profile_id);
-}
-
-static const struct tmk_value *input_of(const struct tmk_node *node, uint32_t at) {
-    return at < node->n_inputs ? node->inputs[at] : NULL;
-}
-
-static const struct tmk_value *output_of(const struct tmk_node *node, uint32_t at) {
-    return at < node->n_outputs ? node->outputs[at] : NULL;
+static void unite(uint32_t *parent, const struct tmk_value *a, const struct tmk_value *b) {
+    if (has_id(a) && has_id(b))
+        tmk_forest_join(parent, (uint32_t)a->profile_id, (uint32_t)b->profile_id);
 }
 
 /* Values that moved elements share the quantizer of what these were. */
-static void find_sets(const struct tmk_graph *graph, struct sets *sets) {
+static void find_sets(const struct tmk_graph *graph, uint32_t *parent) {
     for (const struct tmk_node *node = graph->first; node; node = node->next) {
         for (uint32_t i = 0; i < node->n_outputs && tmk_aimet_keeps_grid(node); i++)
-            unite(sets, node->outputs[i], input_of(node, 0));
-        if (!is_recurrent(node))
+            unite(parent, node->outputs[i], tmk_node_input(node, 0));
+        if (!tmk_node_has(node, TMK_TRAIT_RECURRENT))
             continue;
-        unite(sets, input_of(node, 0), output_of(node, Y));
-        unite(sets, input_of(node, INITIAL_H), output_of(node, Y));
-        unite(sets, output_of(node, Y_H), output_of(node, Y));
-        unite(sets, input_of(node, INITIAL_C), output_of(node, Y_C));
+        unite(parent, tmk_node_input(node, 0), tmk_node_output(node, Y));
+        unite(parent, tmk_node_input(node, INITIAL_H), tmk_node_output(node, Y));
+        unite(parent, tmk_node_output(node, Y_H), tmk_node_output(node, Y));
+        unite(parent, tmk_node_input(node, INITIAL_C), tmk_node_output(node, Y_C));
     }
 }
 
@@ -116,32 +94,33 @@ static enum tmk_status fit(struct tmk_tied *tied, struct tmk_diag *diag) {
     return TMK_OK;
 }
 
-static void mark_recurrent(const struct tmk_graph *graph, const struct sets *sets,
-                           struct tmk_tied *tied) {
+static void mark_recurrent(const struct tmk_graph *graph, uint32_t *parent, struct tmk_tied *tied) {
     for (const struct tmk_node *node = graph->first; node; node = node->next)
-        for (uint32_t i = 0; i < node->n_outputs && is_recurrent(node); i++)
-            if (known(sets, node->outputs[i]))
-                tied[first_of(sets, (uint32_t)node->outputs[i]->profile_id)].recurrent = true;
+        for (uint32_t i = 0; i < node->n_outputs && tmk_node_has(node, TMK_TRAIT_RECURRENT); i++)
+            if (has_id(node->outputs[i]))
+                tied[tmk_forest_root(parent, (uint32_t)node->outputs[i]->profile_id)].recurrent =
+                    true;
 }
 
 static enum tmk_status tie_rows(const struct tmk_export_job *job, struct tmk_export_rows *rows,
-                                const struct sets *sets, struct tmk_tied *tied,
+                                size_t n, uint32_t *parent, struct tmk_tied *tied,
                                 struct tmk_diag *diag) {
     uint32_t changed = 0;
-    mark_recurrent(job->graph, sets, tied);
+    mark_recurrent(job->graph, parent, tied);
     for (size_t i = 0; i < rows->n; i++) {
         const struct tmk_encoding *e = rows->items[i].encoding;
-        if (e->id < sets->n && can_tie(e))
-            include(&tied[first_of(sets, e->id)], e);
+        if (e->id < n && can_tie(e))
+            include(&tied[tmk_forest_root(parent, e->id)], e);
     }
-    for (size_t i = 0; i < sets->n; i++)
-        if (tied[i].used && tied[i].differ && tied[i].recurrent)
+    for (size_t i = 0; i < n; i++)
+        if (tied[i].differ && tied[i].recurrent)
             TMK_TRY(fit(&tied[i], diag));
     for (size_t i = 0; i < rows->n; i++) {
         const struct tmk_encoding *e = rows->items[i].encoding;
-        const struct tmk_tied *t =
-            e->id < sets->n && can_tie(e) ? &tied[first_of(sets, e->id)] : NULL;
-        if (!t || !t->differ || !t->recurrent)
+        if (e->id >= n || !can_tie(e))
+            continue;
+        const struct tmk_tied *t = &tied[tmk_forest_root(parent, e->id)];
+        if (!t->differ || !t->recurrent)
             continue;
         changed += !tmk_encoding_same_codes(&t->encoding, e);
         rows->items[i].encoding = &t->encoding;
@@ -155,26 +134,18 @@ static enum tmk_status tie_rows(const struct tmk_export_job *job, struct tmk_exp
     return TMK_OK;
 }
 
-enum tmk_status tmk_aimet_tie(const struct tmk_export_job *job, struct tmk_export_rows *rows,
-                              struct tmk_aimet_ties *ties, struct tmk_diag *diag) {
-    struct tmk_by_id all;
-    TMK_TRY(tmk_by_id_init(&all, job->graph, diag));
-    struct sets sets = {.of = calloc(all.n + 1, sizeof *sets.of), .n = all.n};
-    ties->items = calloc(all.n + 1, sizeof *ties->items);
-    ties->n = all.n;
-    tmk_by_id_finish(&all);
-    enum tmk_status status = sets.of && ties->items ? TMK_OK : tmk_nomem(diag);
-    for (uint32_t i = 0; status == TMK_OK && i < sets.n; i++)
-        sets.of[i] = i;
+enum tmk_status tmk_aimet_tie(const struct tmk_export_job *job, size_t n,
+                              struct tmk_export_rows *rows, struct tmk_tied **out,
+                              struct tmk_diag *diag) {
+    uint32_t *parent = calloc(n + 1, sizeof *parent);
+    *out = calloc(n + 1, sizeof **out);
+    enum tmk_status status = parent && *out ? TMK_OK : tmk_nomem(diag);
+    for (uint32_t i = 0; status == TMK_OK && i < n; i++)
+        parent[i] = i;
     if (status == TMK_OK) {
-        find_sets(job->graph, &sets);
-        status = tie_rows(job, rows, &sets, ties->items, diag);
+        find_sets(job->graph, parent);
+        status = tie_rows(job, rows, n, parent, *out, diag);
     }
-    free(sets.of);
+    free(parent);
     return status;
-}
-
-void tmk_aimet_ties_finish(struct tmk_aimet_ties *ties) {
-    free(ties->items);
-    *ties = (struct tmk_aimet_ties){0};
 }

@@ -11,17 +11,12 @@
 /* Is it in AIMET's list of operators that keep the grid of their operand? NULL is none. */
 bool tmk_aimet_keeps_grid(const struct tmk_node *node);
 
-/* What replaces encodings of rows. Zero-initialised is empty. */
-struct tmk_aimet_ties {
-    struct tmk_tied *items;
-    size_t n;
-};
-/* Gives rows of values that share a quantizer an encoding that covers all of their ranges, which
- * lives until tmk_aimet_ties_finish, and reports how many differ from their own. job->graph is not
- * NULL. */
-TMK_NODISCARD enum tmk_status tmk_aimet_tie(const struct tmk_export_job *job,
-                                            struct tmk_export_rows *rows,
-                                            struct tmk_aimet_ties *ties, struct tmk_diag *diag);
-void tmk_aimet_ties_finish(struct tmk_aimet_ties *ties);
+struct tmk_tied;
+/* Gives rows of values that share a quantizer an encoding that covers all of their ranges, and
+ * reports how many differ from their own. All IDs of job->graph are below n. *out: malloc'ed,
+ * whatever is returned; it holds these encodings. */
+TMK_NODISCARD enum tmk_status tmk_aimet_tie(const struct tmk_export_job *job, size_t n,
+                                            struct tmk_export_rows *rows, struct tmk_tied **out,
+                                            struct tmk_diag *diag);
 
 #endif

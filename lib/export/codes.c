@@ -12,8 +12,6 @@
 #include "ops/contrib.h"
 #include "ops/quantized.h"
 
-enum { DEEPEST = 8 }; /* operators behind each other: what follows recurs as deep */
-
 /* Codes pass where their numbers do. */
 static bool moves(const struct tmk_node *node) {
     static const char *const ops[] = {"Transpose", "Reshape",   "Squeeze",
@@ -31,7 +29,7 @@ bool tmk_codes_is(const struct tmk_node *node, const char *op) {
 
 const struct tmk_node *tmk_codes_origin(const struct tmk_value *value) {
     const struct tmk_node *node = value->producer;
-    for (int depth = 0; depth < DEEPEST && moves(node); depth++)
+    for (int depth = 0; depth < TMK_CODES_DEEPEST && moves(node); depth++)
         node = node->inputs[0]->producer;
     return tmk_codes_is(node, "DequantizeLinear") ? node : NULL;
 }
@@ -110,19 +108,24 @@ static int32_t reshaped_axis(const struct tmk_shape *from, int32_t axis,
     return -1;
 }
 
+/* *axis, which the scales have in what `origin` reads, as `value` has it, or -1; *moved: the codes
+ * there, as long as there is an axis. */
 static enum tmk_status move_axis(const struct tmk_value *value, const struct tmk_node *origin,
                                  const struct tmk_tensor *codes, struct tmk_arena *arena,
-                                 int32_t *axis, struct tmk_diag *diag) {
+                                 int32_t *axis, struct tmk_tensor *moved, struct tmk_diag *diag) {
     const struct tmk_node *node = value->producer;
-    struct tmk_tensor from = {0}, to = {0};
-    TMK_TRY(move_from(node->inputs[0], origin, codes, arena, &from, diag));
-    enum tmk_status status = move_from(value, origin, codes, arena, &to, diag);
-    *axis = status != TMK_OK || *axis >= from.shape.rank ? -1
-            : tmk_node_is(node, TMK_DOMAIN_ONNX, "Transpose")
-                ? transposed_axis(node, *axis, from.shape.rank)
-                : reshaped_axis(&from.shape, *axis, &to.shape);
+    struct tmk_tensor from = {0};
+    if (node == origin) {
+        tmk_tensor_share(moved, codes);
+        return TMK_OK;
+    }
+    TMK_TRY(move_axis(node->inputs[0], origin, codes, arena, axis, &from, diag));
+    enum tmk_status status = *axis >= 0 ? tmk_codes_move(node, &from, arena, moved, diag) : TMK_OK;
+    if (status == TMK_OK && *axis >= 0)
+        *axis = tmk_node_is(node, TMK_DOMAIN_ONNX, "Transpose")
+                    ? transposed_axis(node, *axis, from.shape.rank)
+                    : reshaped_axis(&from.shape, *axis, &moved->shape);
     tmk_tensor_finish(&from);
-    tmk_tensor_finish(&to);
     return status;
 }
 
@@ -132,17 +135,14 @@ static enum tmk_status find_axis(const struct tmk_value *value, const struct tmk
                                  int32_t *out, struct tmk_diag *diag) {
     const struct tmk_type *type = &origin->inputs[0]->type;
     const int32_t rank = codes ? codes->shape.rank : type->has_shape ? type->shape.rank : 0;
-    const int64_t axis = tmk_node_int(origin, "axis", 1);
-    *out = (int32_t)(axis < 0 ? axis + rank : axis);
-    if (value->producer == origin) {
-        *out = *out < rank ? *out : -1;
+    const int64_t axis = tmk_node_int(origin, "axis", 1), at = axis < 0 ? axis + rank : axis;
+    struct tmk_tensor moved = {0};
+    *out = at >= 0 && at < rank && (codes || value->producer == origin) ? (int32_t)at : -1;
+    if (*out < 0 || value->producer == origin)
         return TMK_OK;
-    }
-    *out = -1;
-    if (!codes)
-        return TMK_OK;
-    TMK_TRY(find_axis(value->producer->inputs[0], origin, codes, arena, out, diag));
-    return *out < 0 ? TMK_OK : move_axis(value, origin, codes, arena, out, diag);
+    enum tmk_status status = move_axis(value, origin, codes, arena, out, &moved, diag);
+    tmk_tensor_finish(&moved);
+    return status;
 }
 
 /* Blocks stay such where whole axes move. */
@@ -258,7 +258,7 @@ static bool quantizes_only(const struct tmk_value *value, int depth) {
 }
 
 bool tmk_codes_quantized_only(const struct tmk_value *value) {
-    return quantizes_only(value, DEEPEST);
+    return quantizes_only(value, TMK_CODES_DEEPEST);
 }
 
 bool tmk_codes_pass(const struct tmk_node *node) {
@@ -293,7 +293,7 @@ static enum tmk_status put_constant(struct tmk_graph *graph, struct tmk_value *v
 
 static bool is_moved_constant(const struct tmk_value *value) {
     const struct tmk_node *node = value->producer;
-    for (int depth = 0; depth < DEEPEST && moves(node) && are_constants(node, 1);
+    for (int depth = 0; depth < TMK_CODES_DEEPEST && moves(node) && are_constants(node, 1);
          depth++, node = node->inputs[0]->producer)
         if (constant_at(node, 0))
             return true;

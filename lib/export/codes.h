@@ -9,6 +9,9 @@
 #include "base/map.h"
 #include "graph/graph.h"
 
+/* Operators that are followed behind each other: what follows recurs as deep. */
+enum { TMK_CODES_DEEPEST = 8 };
+
 /* QuantizeLinear or DequantizeLinear, of ONNX or of Microsoft. */
 bool tmk_codes_is(const struct tmk_node *node, const char *op);
 /* The DequantizeLinear that computes the value, alone or before operators that move elements; NULL:

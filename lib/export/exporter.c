@@ -16,7 +16,7 @@
 
 const struct tmk_encoding *tmk_export_encoding(const struct tmk_encodings *encodings,
                                                const struct tmk_node *node, uint32_t at) {
-    const struct tmk_value *value = at < node->n_inputs ? node->inputs[at] : NULL;
+    const struct tmk_value *value = tmk_node_input(node, at);
     char key[24] = "";
     if (!value || value->profile_id < 0)
         return NULL;

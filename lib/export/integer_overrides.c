@@ -94,10 +94,9 @@ static enum tmk_status override_operand(struct tmk_integer *g, const struct tmk_
  * these codes, and moves them; what else there is stays a number. */
 static enum tmk_status override_operands(struct tmk_integer *g, const struct tmk_value *value,
                                          const struct tmk_encoding *e, int depth) {
-    enum { DEEPEST_MOVE = 8 };
     const struct tmk_node *node = value->producer;
     TMK_TRY(override_operand(g, value, e));
-    if (!node || !tmk_qdq_moves(node) || depth == DEEPEST_MOVE)
+    if (!node || !tmk_qdq_moves(node) || depth == TMK_CODES_DEEPEST)
         return TMK_OK;
     for (uint32_t i = 0; i < node->n_inputs; i++)
         if (node->inputs[i] && tmk_codes_quantized_only(node->inputs[i]))

@@ -117,10 +117,6 @@ static enum tmk_status mark_like_operand(struct tmk_qdq *q, struct tmk_node *nod
     return TMK_OK;
 }
 
-static struct tmk_value *input_at(const struct tmk_node *node, uint32_t i) {
-    return i < node->n_inputs ? node->inputs[i] : NULL;
-}
-
 static enum tmk_status mark_results(struct tmk_qdq *q, struct tmk_node *node) {
     for (uint32_t i = 0; i < node->n_outputs; i++)
         TMK_TRY(mark_value(q, node->outputs[i]));
@@ -159,7 +155,7 @@ static bool is_bias_already(const struct tmk_qdq *q, const struct tmk_value *val
 /* The scale of a bias is that of one node's operands, so each node has its own. */
 static enum tmk_status mark_bias(struct tmk_qdq *q, struct tmk_node *node) {
     enum { BIAS = 2 };
-    struct tmk_value *bias = input_at(node, BIAS);
+    struct tmk_value *bias = tmk_node_input(node, BIAS);
     struct tmk_qdq_mark *made = NULL;
     if (!can_be_quantized(q, bias) || bias->kind != TMK_VALUE_INITIALIZER)
         return TMK_OK;
@@ -257,27 +253,27 @@ static enum tmk_status mark_everything(struct tmk_qdq *q, struct tmk_node *node)
 
 /* Conv, ConvTranspose, Gemm */
 static enum tmk_status mark_product(struct tmk_qdq *q, struct tmk_node *node) {
-    TMK_TRY(mark_value(q, input_at(node, 0)));
+    TMK_TRY(mark_value(q, tmk_node_input(node, 0)));
     TMK_TRY(mark_value(q, node->outputs[0]));
-    TMK_TRY(mark_value(q, input_at(node, 1)));
+    TMK_TRY(mark_value(q, tmk_node_input(node, 1)));
     return mark_bias(q, node);
 }
 
 /* Mean and variance of a batch stay float. */
 static enum tmk_status mark_norm(struct tmk_qdq *q, struct tmk_node *node) {
-    TMK_TRY(mark_value(q, input_at(node, 0)));
-    TMK_TRY(mark_value(q, input_at(node, 1)));
+    TMK_TRY(mark_value(q, tmk_node_input(node, 0)));
+    TMK_TRY(mark_value(q, tmk_node_input(node, 1)));
     TMK_TRY(mark_bias(q, node));
     return mark_results(q, node);
 }
 
 static enum tmk_status mark_moving(struct tmk_qdq *q, struct tmk_node *node) {
-    return tmk_qdq_marked(q, input_at(node, 0)) ? mark_like_operand(q, node, 0) : TMK_OK;
+    return tmk_qdq_marked(q, tmk_node_input(node, 0)) ? mark_like_operand(q, node, 0) : TMK_OK;
 }
 
 static enum tmk_status mark_split(struct tmk_qdq *q, struct tmk_node *node) {
-    TMK_TRY(mark_value(q, input_at(node, 0)));
-    if (!tmk_qdq_marked(q, input_at(node, 0)))
+    TMK_TRY(mark_value(q, tmk_node_input(node, 0)));
+    if (!tmk_qdq_marked(q, tmk_node_input(node, 0)))
         return mark_results(q, node);
     for (uint32_t i = 0; i < node->n_outputs; i++)
         TMK_TRY(mark_like_operand(q, node, i));
@@ -285,14 +281,14 @@ static enum tmk_status mark_split(struct tmk_qdq *q, struct tmk_node *node) {
 }
 
 static enum tmk_status mark_gather(struct tmk_qdq *q, struct tmk_node *node) {
-    const struct tmk_value *data = input_at(node, 0);
+    const struct tmk_value *data = tmk_node_input(node, 0);
     if (data && data->kind == TMK_VALUE_INITIALIZER)
         TMK_TRY(mark_value(q, node->inputs[0]));
     return mark_moving(q, node);
 }
 
 static enum tmk_status mark_where(struct tmk_qdq *q, struct tmk_node *node) {
-    if (!tmk_qdq_marked(q, input_at(node, 1)) || !tmk_qdq_marked(q, input_at(node, 2)))
+    if (!tmk_qdq_marked(q, tmk_node_input(node, 1)) || !tmk_qdq_marked(q, tmk_node_input(node, 2)))
         return TMK_OK;
     return mark_results(q, node);
 }
@@ -303,7 +299,7 @@ static bool pads_with_what_is_there(const struct tmk_node *node) {
         return true;
     if (node->version < 11)
         return tmk_node_float(node, "value", 0) == 0;
-    if (!input_at(node, 2))
+    if (!tmk_node_input(node, 2))
         return true;
     const struct tmk_tensor *value = tmk_value_constant(node->inputs[2]);
     return value && value->dtype == TMK_FLOAT32 && tmk_tensor_count(value) == 1 &&
@@ -313,7 +309,7 @@ static bool pads_with_what_is_there(const struct tmk_node *node) {
 static enum tmk_status mark_pad(struct tmk_qdq *q, struct tmk_node *node) {
     for (uint32_t i = 0; i < node->n_inputs; i++)
         TMK_TRY(mark_value(q, node->inputs[i]));
-    if (tmk_qdq_marked(q, input_at(node, 0)) && pads_with_what_is_there(node))
+    if (tmk_qdq_marked(q, tmk_node_input(node, 0)) && pads_with_what_is_there(node))
         return mark_like_operand(q, node, 0);
     return mark_value(q, node->outputs[0]);
 }
@@ -332,7 +328,7 @@ static bool constant_bound(const struct tmk_node *node, uint32_t at, const char 
         *out = tmk_node_float(node, attr, otherwise);
         return true;
     }
-    if (!input_at(node, at))
+    if (!tmk_node_input(node, at))
         return true;
     const struct tmk_tensor *value = tmk_value_constant(node->inputs[at]);
     if (!value || value->dtype != TMK_FLOAT32 || tmk_tensor_count(value) != 1)
@@ -374,7 +370,7 @@ static enum tmk_status absorb_result(struct tmk_qdq *q, struct tmk_node *node) {
 }
 
 static enum tmk_status mark_clipping(struct tmk_qdq *q, struct tmk_node *node) {
-    struct tmk_value *from = input_at(node, 0);
+    struct tmk_value *from = tmk_node_input(node, 0);
     if (!tmk_qdq_marked(q, from))
         return TMK_OK;
     const struct tmk_qdq_mark result = {.value = node->outputs[0],
@@ -478,7 +474,7 @@ static enum tmk_status take_codes_of(struct tmk_qdq *q, struct tmk_value *value)
 
 /* Codes of codes: any other grid would round them again. */
 static enum tmk_status pass_codes(struct tmk_qdq *q, const struct tmk_node *node) {
-    const struct tmk_encoding *e = tmk_ptrmap_get(&q->derived, input_at(node, 0));
+    const struct tmk_encoding *e = tmk_ptrmap_get(&q->derived, tmk_node_input(node, 0));
     for (uint32_t i = 0; e && e->n == 1 && i < node->n_outputs; i++) {
         struct tmk_value *value = node->outputs[i];
         struct tmk_encoding *made = tmk_arena_alloc(q->graph->arena, sizeof *made);

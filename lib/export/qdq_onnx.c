@@ -87,7 +87,7 @@ static void remark_on_precision(const struct tmk_export_job *job, const struct t
     const char *first = NULL;
     uint32_t n = 0;
     for (const struct tmk_node *node = made->first; node; node = node->next) {
-        const struct tmk_value *codes = node->n_inputs ? node->inputs[0] : NULL;
+        const struct tmk_value *codes = tmk_node_input(node, 0);
         if (strcmp(node->op, "DequantizeLinear") != 0 || !codes ||
             codes->kind != TMK_VALUE_INITIALIZER || codes->data.dtype != TMK_INT8 ||
             node->outputs[0]->n_uses + node->outputs[0]->n_graph_outputs < 2 ||

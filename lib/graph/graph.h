@@ -132,6 +132,13 @@ struct tmk_node {
     bool removed;
     uint32_t mark; /* scratch for walks; no meaning between calls */
 };
+/* NULL: there is none, or it is left out. */
+static inline struct tmk_value *tmk_node_input(const struct tmk_node *node, uint32_t at) {
+    return at < node->n_inputs ? node->inputs[at] : NULL;
+}
+static inline struct tmk_value *tmk_node_output(const struct tmk_node *node, uint32_t at) {
+    return at < node->n_outputs ? node->outputs[at] : NULL;
+}
 
 struct tmk_opset {
     const char *domain;

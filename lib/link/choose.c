@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/diag.h"
+#include "base/forest.h"
 #include "base/memory.h"
 #include "base/size.h"
 #include "link/signature.h"
@@ -142,19 +143,6 @@ static enum tmk_status drop_near_misses(struct classes *k) {
 
 /* ---- classes and subclasses ---- */
 
-static uint32_t find_root(uint32_t *parent, uint32_t i) {
-    while (parent[i] != i)
-        i = parent[i] = parent[parent[i]];
-    return i;
-}
-
-static void join_classes(uint32_t *parent, uint32_t a, uint32_t b) {
-    a = find_root(parent, a);
-    b = find_root(parent, b);
-    if (a != b)
-        parent[a > b ? a : b] = a < b ? a : b;
-}
-
 static const struct tmk_profile_tensor *tensor_of(const struct classes *k, uint32_t member) {
     return member < k->n_originals ? &k->c->l->from->tensors[member]
                                    : &k->c->l->to->tensors[member - k->n_originals];
@@ -192,7 +180,7 @@ static uint32_t named_subclass(const struct classes *k, uint32_t begin, uint32_t
                                uint32_t value) {
     for (uint32_t i = begin; i < end && k->order[i] < k->n_originals; i++)
         if (same_name(k, k->order[i], value - k->n_originals))
-            return find_root(k->subclass, k->order[i]);
+            return tmk_forest_root(k->subclass, k->order[i]);
     return k->n;
 }
 
@@ -205,7 +193,7 @@ static void join_named(const struct classes *k, uint32_t begin, uint32_t end) {
         for (uint32_t j = begin; subclass < k->n && j < i; j++)
             if (k->order[j] >= k->n_originals &&
                 named_subclass(k, begin, end, k->order[j]) == subclass)
-                join_classes(k->subclass, k->order[i], k->order[j]);
+                tmk_forest_join(k->subclass, k->order[i], k->order[j]);
     }
 }
 
@@ -225,7 +213,8 @@ static enum tmk_status sort_members(struct classes *k) {
     struct sorting *all = malloc(((size_t)k->n + 1) * sizeof *all);
     TMK_TRY_ALLOC(all, k->c->l->diag);
     for (uint32_t i = 0; i < k->n; i++)
-        all[i] = (struct sorting){find_root(k->parent, i), find_root(k->subclass, i), i};
+        all[i] =
+            (struct sorting){tmk_forest_root(k->parent, i), tmk_forest_root(k->subclass, i), i};
     qsort(all, k->n, sizeof *all, by_subclass);
     for (uint32_t i = 0; i < k->n; i++)
         k->order[i] = all[i].member;
@@ -236,7 +225,7 @@ static enum tmk_status sort_members(struct classes *k) {
 static uint32_t class_end(const struct classes *k, uint32_t begin) {
     uint32_t end = begin;
     while (end < k->n &&
-           find_root(k->parent, k->order[end]) == find_root(k->parent, k->order[begin]))
+           tmk_forest_root(k->parent, k->order[end]) == tmk_forest_root(k->parent, k->order[begin]))
         end++;
     return end;
 }
@@ -252,7 +241,7 @@ static enum tmk_status make_classes(struct classes *k) {
         k->parent[i] = k->subclass[i] = i;
     for (size_t i = 0; i < k->n_edges; i++) {
         k->begin[k->edges[i].original + 1]++;
-        join_classes(k->parent, k->edges[i].original, k->n_originals + k->edges[i].value);
+        tmk_forest_join(k->parent, k->edges[i].original, k->n_originals + k->edges[i].value);
     }
     for (uint32_t i = 0; i < k->n_originals; i++)
         k->begin[i + 1] += k->begin[i];
@@ -263,7 +252,7 @@ static enum tmk_status make_classes(struct classes *k) {
             for (uint32_t j = at; j < i; j++)
                 if ((k->order[i] < k->n_originals) == (k->order[j] < k->n_originals) &&
                     is_reason(k, k->order[i], k->order[j]))
-                    join_classes(k->subclass, k->order[i], k->order[j]);
+                    tmk_forest_join(k->subclass, k->order[i], k->order[j]);
         if (!k->c->made && end - at <= LARGEST)
             join_named(k, at, end);
         at = end;
@@ -458,8 +447,8 @@ static enum tmk_status match_classes(const struct classes *k) {
     for (uint32_t at = 0; status == TMK_OK && at < k->n;) {
         uint32_t end = class_end(k, at), n = 0, n_originals = 0;
         for (uint32_t i = at; i < end; i++) {
-            if (i == at ||
-                find_root(k->subclass, k->order[i]) != find_root(k->subclass, k->order[i - 1])) {
+            if (i == at || tmk_forest_root(k->subclass, k->order[i]) !=
+                               tmk_forest_root(k->subclass, k->order[i - 1])) {
                 subclasses[n++] = (struct subclass){&k->order[i], 0, false};
                 n_originals += k->order[i] < k->n_originals;
             }

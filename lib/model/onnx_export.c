@@ -44,7 +44,7 @@ static enum tmk_status list_names(struct tmk_onnx_writer *w, struct tmk_value *c
 
 /* The half type that the file's node rounds to; else TMK_UNDEFINED. */
 static enum tmk_dtype rounded_to(const struct tmk_node *node) {
-    const struct tmk_value *y = node->n_outputs ? node->outputs[0] : NULL;
+    const struct tmk_value *y = tmk_node_output(node, 0);
     enum tmk_dtype to = y ? y->type.origin : TMK_UNDEFINED;
     if (*node->domain || !y || y->type.kind != TMK_TYPE_TENSOR ||
         tmk_onnx_widened(to) != TMK_FLOAT32)

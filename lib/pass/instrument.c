@@ -310,7 +310,7 @@ static void append(struct rounding *r, struct tmk_value *value) {
 
 /* Its elements may be other numbers than the type has. */
 static bool needs_rounding(const struct rounding *r, const struct tmk_node *node) {
-    const struct tmk_value *from = node->n_inputs ? node->inputs[0] : NULL;
+    const struct tmk_value *from = tmk_node_input(node, 0);
     const struct tmk_traits *traits = tmk_traits_of(node->domain, node->op);
     return node->n_inputs && !(node->row && node->row->flags & TMK_OP_RUNS_GRAPHS) &&
            !(from && tmk_traits_are(traits, TMK_TRAIT_MOVES) && is_half(r->types[from->index]));

@@ -180,7 +180,7 @@ static enum tmk_status add_raw_step(struct tmk_planning *p, const struct tmk_nod
         if (!node->outputs[i])
             continue;
         struct tmk_plan_value *value = &plan->values[node->outputs[i]->index];
-        const struct tmk_value *operand = node->n_inputs ? node->inputs[0] : NULL;
+        const struct tmk_value *operand = tmk_node_input(node, 0);
         const struct tmk_plan_value *first = operand ? &plan->values[operand->index] : NULL;
         bool known = !dynamic && results[i].known;
         p->made_by[node->outputs[i]->index] = p->n_raw - 1;

@@ -7,9 +7,9 @@
 
 #include "base/diag.h"
 #include "base/size.h"
+#include "ops/ops.h"
 #include "stats/state.h"
 #include "tensor/shape.h"
-#include "traits/traits.h"
 
 /* STATE: about what holds a value's statistics, without bins. LARGEST_LOOK: elements of a batch.
  * HIDDEN, CELL: inputs of recurrent operators, their states. */
@@ -73,13 +73,10 @@ static float most_of(const struct tmk_node *node, uint32_t first, uint32_t end, 
 }
 
 static float reach_of_node(const struct tmk_node *node, const float *of) {
-    static const char *const recurrent[] = {"GRU", "LSTM", "RNN"};
-    if (tmk_node_is_observer(node) ||
-        tmk_traits_are(tmk_traits_of(node->domain, node->op), TMK_TRAIT_MOVES))
+    if (tmk_node_is_observer(node) || tmk_node_has(node, TMK_TRAIT_MOVES))
         return most_of(node, 0, node->n_inputs, of);
-    for (size_t i = 0; i < TMK_COUNT(recurrent); i++)
-        if (strcmp(node->op, recurrent[i]) == 0) /* what comes out goes in again */
-            return most_of(node, HIDDEN, CELL + 1, of);
+    if (tmk_node_has(node, TMK_TRAIT_RECURRENT)) /* what comes out goes in again */
+        return most_of(node, HIDDEN, CELL + 1, of);
     return 1;
 }
 

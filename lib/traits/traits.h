@@ -90,6 +90,9 @@ enum tmk_trait {
     TMK_TRAIT_FOLLOWS = 16384,  /* and these have codes where its operands have: it asks for none */
     TMK_TRAIT_SENSITIVE = 1024, /* 8-bit operands or results lose much of its accuracy: quotients,
                                    roots, exponentials, phases, long sums, normalizations */
+    TMK_TRAIT_RECURRENT = 32768 /* operand 0 is a sequence, 5 its initial hidden state, 6 its
+                                   initial cell state; result 0 has all hidden states, 1 the last, 2
+                                   the last cell state */
 };
 
 struct tmk_traits {
