@@ -254,7 +254,8 @@ def test_the_plan_counts_the_steps(path):
         words = ["profile", path / "m.onnx", "--data", path / "p.jsonl", "--generate", steps, "--threads", 2, "--plan"]
         return float(execute(*words).stdout.splitlines()[-1].split()[-2])
     none, some, many = (planned(steps) for steps in (0, 4, 16))
-    assert none + 2 < some < many and none + 4 < many < none + 14, (none, some, many)
+    # more steps take more bins, up to those that the values use; what the process holds already varies by tenths
+    assert none + 2 < some < many + 1 and none + 4 < many < none + 14, (none, some, many)
 
 
 def test_what_is_not_clear_is_refused(path):
