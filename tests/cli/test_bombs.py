@@ -319,13 +319,13 @@ def test_recursive_functions_and_deep_branches_are_refused(here):
 
 def test_long_models_are_processed(here):
     """With a small stack: what calls itself once a node would need more."""
-    steps, name, parts = 3000 if "sanitized" in FEATURES else 10000, "n" * 10000000, [f"p{i}" for i in range(2048)]
+    steps, name, parts = 2000 if "sanitized" in FEATURES else 10000, "n" * 10000000, [f"p{i}" for i in range(2048)]
     chain = [onnx.node("Neg", [f"v{i}" if i else "x"], [f"v{i + 1}"], "same") for i in range(steps)]
     models = {"chain": ([*chain, onnx.node("Neg", [f"v{steps}"], ["y"])], []),
               "wide": ([*(onnx.node("Neg", ["x"], [f"w{i}"]) for i in range(steps)), onnx.node("Neg", ["x"], ["y"])], []),
               "operands": ([onnx.node("Concat", ["x"] * 2048, ["c"], axis=0), onnx.node("Split", ["c"], parts), onnx.node("Sum", parts, ["y"])], []),
               "name": ([onnx.node("Neg", ["x"], [name], name), onnx.node("Neg", [name], ["y"])], []),
-              "weights": ([onnx.node("Neg", ["x"], ["y"])], [onnx.tensor(f"w{i}", [1], [i]) for i in range(MANY)])}
+              "weights": ([onnx.node("Neg", ["x"], ["y"])], [onnx.tensor(f"w{i}", [1], [i]) for i in range(10 * steps)])}
     (here / "x.bin").write_bytes(bytes(4))
     _, most = resource.getrlimit(resource.RLIMIT_STACK)
     resource.setrlimit(resource.RLIMIT_STACK, (1 << 20, most))  # of the processes it starts

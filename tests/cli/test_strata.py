@@ -8,7 +8,7 @@ import struct
 import onnx_bytes as onnx
 import sources
 from cli import (BAD_INPUT, BUNDLE, DIGITS, DONE, FEATURES, MACHINE, PICTURES, SECONDS, WRONG_CALL, files, main, needs,
-                 npy_bytes, skip, tidemark)
+                 npy_bytes, skip, subset, tidemark)
 from merge_shards import read_floats
 from runs import FORMS, assert_equal, labels_file, outputs, profile, read, start, strata_of, wait_for
 
@@ -152,7 +152,7 @@ def test_per_sample_is_kept_in_strata(path):
 
 def test_checkpoints_do_not_change_strata(path):
     labels = labels_file(path / "l.csv", FOUR)
-    for more in (["--sample-every", 3, "--limit", 40], ["--shard", "2/3", "--limit", 120]):
+    for more in subset((["--sample-every", 3, "--limit", 40], ["--shard", "2/3", "--limit", 120]), 2):
         profile(path / "plain", *RUN, *more, "--strata", labels)
         check(path, [*RUN, *more], labels, ["--checkpoint", path / "c", "--every", "0.001s"])
         for label, target in strata_of(path / "plain").items():
@@ -174,7 +174,7 @@ def stopped(path, words):
 
 def test_stopped_run_resumes_all_strata(path):
     data, labels = sources.npy(path / "x.npy", 6), labels_file(path / "l.csv", FOUR * 6)
-    for more in ([], ["--sample-every", 2]):
+    for more in subset(([], ["--sample-every", 2]), 2):
         words = [DIGITS, "--data", data, *more, "--strata", labels]
         profile(path / "whole", *words)
         if not stopped(path, words):

@@ -5,7 +5,7 @@ import math
 import os
 
 import onnx_bytes as onnx
-from cli import ANSWER_NO, BAD_INPUT, DIGITS, DONE, PICTURES, SOURCE, WRONG_CALL, main, npy_bytes, tidemark
+from cli import ANSWER_NO, BAD_INPUT, DIGITS, DONE, PICTURES, SOURCE, WRONG_CALL, main, npy_bytes, subset, tidemark
 
 TABLES = SOURCE / "share" / "targets"
 NAMES = sorted(path.stem for path in TABLES.glob("*.json"))
@@ -56,7 +56,7 @@ def test_each_table_is_listed_and_names_its_sources():
 
 
 def test_a_search_keeps_to_its_target(path):
-    for name in ("openvino", "ort-cpu", "ort-qnn"):
+    for name in subset(("openvino", "ort-cpu", "ort-qnn")):
         calibrate(path, "--target", name).expect(DONE)
         found = json.loads(tidemark("simulate", DIGITS, path / "enc.json", "--data", PICTURES, "--limit", 8, "--search", "--profile",
                                     path / "p.json", "--target", name, "--goal", "70dB", "--budget", 30, "-o", path / "better.json", "--json",

@@ -14,7 +14,7 @@ import sources
 from cli import BAD_INPUT, DONE, FEATURES, MACHINE, main
 
 STEPS = (("--batch", 3), ("--batch", 4, "--skip", 5, "--sample-every", 3))
-TIMES = 8 if "sanitized" in FEATURES else 40  # the pictures over and over: a second or so of work for one thread
+TIMES = 8 if "sanitized" in FEATURES else 20  # the pictures over and over: half a second or so of work for one thread
 KILLS = 4
 
 

@@ -7,7 +7,7 @@ test_patterns.py PROGRAM SOURCE_ROOT FEATURES
 import json
 import math
 
-from oracle import folder, main, refused, session, tidemark
+from oracle import folder, main, refused, session, subset, tidemark
 
 import numpy as np
 import onnx
@@ -220,7 +220,7 @@ def case(make, path):
 
 
 def test_each_pattern_is_found():
-    for make in CASES:
+    for make in subset(CASES, 2):
         with folder() as path:
             net = case(make, path)
             rows = json.loads(tidemark("show", path / "p.json", "--patterns", "--json"))
