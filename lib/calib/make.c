@@ -182,13 +182,11 @@ static enum tmk_status spread_of(const struct tmk_make *make, const uint32_t *pi
     return status;
 }
 
-/* Constants that are operands have the range that they have, and so have weights whose sums are not
- * known. */
+/* Weights whose sums are not known have the range that they have. */
 static const struct tmk_method *method_of(const struct tmk_make *make, uint32_t pick) {
     const struct tmk_pick *p = &make->selection->picks[pick];
-    bool constant = p->role == TMK_ENCODING_ACTIVATION && !make->selection->net->varies[p->value];
     bool weight = p->role == TMK_ENCODING_WEIGHT && p->terms.method == tmk_method_list()[0];
-    return constant || weight ? tmk_method_find("minmax") : p->terms.method;
+    return weight ? tmk_method_find("minmax") : p->terms.method;
 }
 
 static enum tmk_status run_method(const struct tmk_make *make, uint32_t pick,

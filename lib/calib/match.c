@@ -7,6 +7,7 @@
 
 #include "base/size.h"
 #include "base/text.h"
+#include "calib/method.h"
 #include "calib/net.h"
 
 #define NARROWER 0.99 /* a range so much narrower than the whole's is worth a scale of its own */
@@ -165,6 +166,10 @@ struct tmk_quant_settings tmk_match_settings(const struct tmk_match *m, uint32_t
     const struct tmk_profile_tensor *t = tmk_net_tensor(m->net, value);
     struct tmk_quant_settings settings = m->config->defaults[role];
     const uint32_t node = reader == TMK_NET_NONE ? m->net->maker[value] : reader;
+    if (role == TMK_ENCODING_ACTIVATION && !m->net->varies[value]) {
+        settings.method = tmk_method_find("minmax"); /* a constant has the range that it has */
+        settings.parameter = 0;
+    }
     if (reader != TMK_NET_NONE && (m->skipped_first[reader] || m->skipped_last[reader]))
         settings.quantize = TMK_NO;
     if (node != TMK_NET_NONE && stays_float(m, node))

@@ -188,6 +188,19 @@ def _skeleton(path: str) -> onnx.ModelProto:
     return model
 
 
+def _constants_of(model: onnx.ModelProto) -> list[str]:
+    """Results of nodes that read initializers alone, or nothing."""
+    varies = {value.name for value in model.graph.input} - {weight.name for weight in model.graph.initializer}
+    found = []
+    for node in model.graph.node:
+        has_graphs = any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute)
+        if has_graphs or not varies.isdisjoint(node.input):
+            varies.update(node.output)
+        else:
+            found += node.output
+    return found
+
+
 def _extremes(tensor: Tensor) -> tuple[float, float]:
     """As numpy.nanmin and nanmax return them, infinities included; (0, 0) where there is no number."""
     low, high = tensor.min, tensor.max
@@ -287,8 +300,7 @@ def calibrater_class() -> Callable[..., Measured]:
             self.halves = [name for name, kind in self._types.items() if kind == np.float16]
             self._around = [(node.name, {*node.input, *node.output}) for node in skeleton.graph.node
                             if node.op_type != "Constant" and node.name not in self._excluded]
-            self._constants = [out for node in skeleton.graph.node if node.op_type == "Constant" for out in node.output
-                               if out in self._types]
+            self._constants = [name for name in _constants_of(skeleton) if name in self._types]
 
         def create_inference_session(self) -> None:
             """There is no session: Tidemark runs the network itself, on the processor."""
@@ -413,13 +425,15 @@ def calibrater_class() -> Callable[..., Measured]:
             parameter = 0.0  # the method's default
             if method == "percentile":
                 parameter = float(cast("float", self._options.get("percentile", 0.0 if self.method else 99.999)))
+            theirs_alone = not self.method and method == "percentile"  # whether by magnitude: ONNX Runtime has a setting of its own
             grids = dict.fromkeys([self._grid.default, *self._grid.by_name.values()])
             made: dict[str, tuple[float, float]] = {}
             for dtype, symmetric in grids:
-                scheme = "symmetric" if symmetric or self.symmetric else "asymmetric"
-                # constants of nodes are values like others there: one range, by the same method
+                by_magnitude = self.symmetric if theirs_alone else symmetric or self.symmetric
+                scheme = "symmetric" if by_magnitude else "asymmetric"
+                # what constants alone make is a value like others there: one range, by the same method
                 rules = [{"match": {"name": _literally(name)}, "method": method, "per_channel": False, "scheme": scheme, "dtype": dtype,
-                          **({"percentile": parameter} if parameter else {})} for name in self._constants]
+                          **({"percentile": parameter} if parameter else {})} for name in self._constants if method != "moving-average"]
                 for e in profile.calibrate(method, parameter=parameter, dtype=dtype, scheme=scheme, sensitive="quantize",
                                            config={"built_in": dict.fromkeys(_RULES, False), "rules": rules}).values():
                     if self._grid.by_name.get(e.name, self._grid.default) == (dtype, symmetric):

@@ -510,4 +510,20 @@ def test_parts_of_what_has_no_codes_have_their_own_scale(path):
         assert scales[0] == scales[1] if op == "Sigmoid" else scales[0] > 900 * scales[1], (op, scales)
 
 
+def test_a_rule_chooses_the_method_of_a_constant_operand(path):
+    """Else it has the range that it has, whatever the method of activations; as it is, or moved."""
+    nodes = [onnx.node("Identity", ["raw"], ["moved"], "move"), onnx.node("MatMul", ["x", "w"], ["y"], "product"),
+             onnx.node("Mul", ["y", "factors"], ["u"], "first"), onnx.node("Mul", ["u", "moved"], ["z"], "second")]
+    parts = [onnx.tensor(name, [4, 64], [1 + k % 7 + 1000 * (k == 9) for k in range(256)]) for name in ("raw", "factors")]
+    (path / "constants.onnx").write_bytes(onnx.model(nodes, [onnx.value("x", [4, 4])], [onnx.value("z", [4, 64])],
+                                                     [*parts, onnx.tensor("w", [4, 64], [.1] * 256)]))
+    (path / "x4.npy").write_bytes(npy_bytes([4, 4], [k - 8 for k in range(16)]))
+    profile = profile_of(path / "constants.onnx", path / "x4.npy")
+    rules = [{"match": {"name": name}, "percentile": 99} for name in ("factors", "moved", "raw")]
+    by_rule = Encodings(profile, path, config={"rules": rules})
+    for name in ("factors", "moved"):
+        assert Encodings(profile, path, "--percentile", 99)[name]["high"][0] > 1000, name
+        assert by_rule[name]["method"] == "percentile" and by_rule[name]["high"][0] < 8, name
+
+
 main()
