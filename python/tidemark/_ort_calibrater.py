@@ -280,6 +280,8 @@ def calibrater_class() -> Callable[..., Measured]:
             reason = [f"'{key}' is a setting of ONNX Runtime's own histograms or of ranges by channel"
                       for key, default in _ONLY_THEIRS[calibrate_method.name].items()
                       if extra_options.get(key, default) != default and (method is None or key == "per_channel")]
+            if calibrate_method.name == "Percentile" and method is None and cast("float", extra_options.get("percentile", 99.999)) <= 50:
+                reason.append("a percentile of 50 or less")
             self._reason = reason[0] if reason else ""
 
         # ---- what ONNX Runtime's calibraters have ----

@@ -351,6 +351,7 @@ def test_constants_have_one_range_by_the_method(folder):
         moving = ranges(tidemark.ort.create_calibrator, path, items, method="moving-average")
         assert all(np.size(moving[name].range_value[0]) == 1 for name in ("w", "b", "v", "v_t")), "constants have no extremes by sample"
         for settings in ({"calibrate_method": CalibrationMethod.Entropy}, {"calibrate_method": CalibrationMethod.Percentile},
+                         {"calibrate_method": CalibrationMethod.Percentile, "extra_options": {"percentile": 40.1}},
                          {"calibrate_method": CalibrationMethod.Percentile, "extra_options": {"percentile": 90.1}},
                          {"calibrate_method": CalibrationMethod.Percentile, "extra_options": {"percentile": 90.1, "symmetric": False}}):
             got, want = (ranges(create, path, items, **settings)
