@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernel/chain_math.h"
 
-#include <math.h>
 
 #include "kernel/chain_loops.h"
-#include "ops/exp.h"
+#include "ops/functions.h"
 #include "ops/vmath.h"
 
 /* `expr` of an element x. */
@@ -24,8 +23,8 @@
     }
 
 DEFINE(cube, (float)((double)x *(double)x *(double)x))
-DEFINE(softplus, tmk_above_zero(x) + log1pf(tmk_expf(-fabsf(x))))
-DEFINE(elu, tmk_above_zero(x) + p * tmk_expm1f(tmk_below_zero(x)))
+DEFINE(elu, tmk_above_zerof(x) + p * tmk_expm1f(tmk_below_zerof(x)))
+DEFINE_VECTOR(softplus, tmk_vsoftplus)
 DEFINE_VECTOR(exponential, tmk_vexp)
 DEFINE_VECTOR(logarithm, tmk_vlog)
 DEFINE_VECTOR(error_function, tmk_verf)

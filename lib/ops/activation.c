@@ -9,7 +9,7 @@
 
 #include "ops/contrib.h"
 #include "ops/elementwise.h"
-#include "ops/exp.h"
+#include "ops/functions.h"
 #include "ops/kernel.h"
 #include "ops/vmath.h"
 
@@ -21,10 +21,10 @@ TMK_EACH_SIGNED(DEFINE, RELU)
 static const struct tmk_unary relu = {
     .row = {TMK_EACH_FLOAT(TMK_ROW_ENTRY, RELU) TMK_EACH_SIGNED(TMK_ROW_ENTRY, RELU)}};
 
-TMK_ROW1(leaky_row, float, float, tmk_above_zero(x) + p[0] * tmk_below_zero(x))
-TMK_ROW1(elu_row, float, float, tmk_above_zero(x) + p[0] * tmk_expm1f(tmk_below_zero(x)))
-TMK_ROW1(selu_row, float, float, p[1] * (tmk_above_zero(x) + p[0] * tmk_expm1f(tmk_below_zero(x))))
-TMK_ROW1(celu_row, float, float, tmk_above_zero(x) + p[0] * tmk_expm1f(tmk_below_zero(x) / p[0]))
+TMK_ROW1(leaky_row, float, float, tmk_above_zerof(x) + p[0] * tmk_below_zerof(x))
+TMK_ROW1(elu_row, float, float, tmk_above_zerof(x) + p[0] * tmk_expm1f(tmk_below_zerof(x)))
+TMK_ROW1(selu_row, float, float, p[1] * (tmk_above_zerof(x) + p[0] * tmk_expm1f(tmk_below_zerof(x))))
+TMK_ROW1(celu_row, float, float, tmk_above_zerof(x) + p[0] * tmk_expm1f(tmk_below_zerof(x) / p[0]))
 TMK_ROW1_VMATH(sigmoid_row, tmk_vsigmoid)
 TMK_ROW1_VMATH(tanh_row, tmk_vtanh)
 

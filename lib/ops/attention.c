@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "ops/cost.h"
-#include "ops/exp.h"
+#include "ops/functions.h"
 #include "ops/kernel.h"
 #include "ops/matmul.h"
 #include "ops/vmath.h"

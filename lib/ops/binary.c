@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "ops/elementwise.h"
-#include "ops/exp.h"
+#include "ops/functions.h"
 #include "ops/vmath.h"
 
 /* Arithmetic on two operands: Add, Sub, Mul, Div, Mod, PRelu. Integers wrap around; dividing them
@@ -209,8 +209,8 @@ static enum tmk_status infer_prelu_7(struct tmk_infer *infer) {
 /* Pow: the base decides the type of the result, the exponent may be of any type. */
 
 /* Exponents other than float are widened to int64 first, so these loops do. Nearly every exponent
- * in a model is a constant 2, 3 or 1/2, which need no powf. */
-TMK_ROW2(pow_row, float, float, float, powf(x, y))
+ * in a model is a constant 2, 3 or 1/2, which need no pow. */
+TMK_ROW2(pow_row, float, float, float, (float)pow((double)x, (double)y))
 
 static void pow_float_float(size_t n, const void *a, bool vary_a, const void *b, bool vary_b,
                             void *out) {

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "ops/contrib.h"
+#include "ops/functions.h"
 #include "ops/matmul.h"
 
 enum activation { ACT_RELU, ACT_GELU, ACT_SILU, ACT_SWIGLU, ACT_IDENTITY, N_ACTS };
@@ -224,9 +225,9 @@ static float activate(const struct experts *e, float x) {
     case ACT_RELU:
         return x > 0 ? x : 0;
     case ACT_GELU:
-        return 0.5f * x * (1 + tanhf(0.79788456f * (x + 0.044715f * x * x * x)));
+        return 0.5f * x * (1 + tmk_tanhf(0.79788456f * (x + 0.044715f * x * x * x)));
     case ACT_SILU:
-        return x / (1 + expf(-x));
+        return x / (1 + tmk_expf(-x));
     default:
         return x;
     }
@@ -248,7 +249,7 @@ static void activate_rows(const struct experts *e, size_t m, float *h, const flo
                                                   : up[i * e->inner + j];
             g = g > e->limit ? e->limit : g;
             l = l > e->limit ? e->limit : l < -e->limit ? -e->limit : l;
-            *to = g / (1 + expf(-e->alpha * g)) * (l + e->beta);
+            *to = g / (1 + tmk_expf(-e->alpha * g)) * (l + e->beta);
         }
 }
 
@@ -262,13 +263,13 @@ static void route_token(const struct experts *e, size_t token, float *weight, ui
     for (size_t i = 0; i < e->count; i++)
         most = logits[i] > most ? logits[i] : most;
     for (size_t i = 0; i < e->count; i++)
-        sum += expf(logits[i] - most);
+        sum += tmk_expf(logits[i] - most);
     for (size_t i = 0; i < e->count; i++) {
         size_t above = 0; /* of equal ones the first is chosen */
         for (size_t j = 0; j < e->count; j++)
             above += logits[j] > logits[i] || (j < i && logits[j] == logits[i]);
         place[i] = above < e->chosen && n < e->chosen ? ++n : 0; /* of NaNs all are above */
-        weight[i] = !place[i] ? 0 : mix ? mix[i] : expf(logits[i] - most) / sum;
+        weight[i] = !place[i] ? 0 : mix ? mix[i] : tmk_expf(logits[i] - most) / sum;
         chosen += weight[i];
     }
     for (size_t i = 0; e->normalize && chosen > 0 && i < e->count; i++)

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "ops/contrib.h"
-#include "ops/exp.h"
+#include "ops/functions.h"
 #include "ops/vmath.h"
 
 /* y = x / sqrt(mean of x^2 + epsilon) * scale over parts of n elements; part i takes row

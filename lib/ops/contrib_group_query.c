@@ -17,6 +17,7 @@
 
 #include "ops/contrib_cache.h"
 #include "ops/contrib_group_query.h"
+#include "ops/functions.h"
 #include "ops/matmul.h"
 #include "ops/rotary.h"
 #include "ops/vmath.h"
@@ -357,10 +358,10 @@ static void weigh_row(float *x, int64_t begin, int64_t end, int64_t n, const flo
     for (int64_t i = begin; i < end; i++)
         max = x[i] > max ? x[i] : max;
     for (int64_t i = 0; i < n; i++) {
-        x[i] = i < begin || i >= end || max == -INFINITY ? 0 : expf(x[i] - max);
+        x[i] = i < begin || i >= end || max == -INFINITY ? 0 : tmk_expf(x[i] - max);
         sum += x[i];
     }
-    sum += sink && max != -INFINITY ? expf(*sink - max) : 0;
+    sum += sink && max != -INFINITY ? tmk_expf(*sink - max) : 0;
     for (int64_t i = begin; i < end && sum > 0; i++)
         x[i] /= sum;
 }
@@ -389,7 +390,7 @@ static enum tmk_status weigh_keys(const struct job *j, int64_t b, int64_t h, int
             x[i] *= j->scale;
         TMK_TRY(show_row(j, INNER_SCORES, b, h, row, x, after));
         for (int64_t i = begin; i < end && j->cap > 0; i++)
-            x[i] = j->cap * tanhf(x[i] / j->cap);
+            x[i] = j->cap * tmk_tanhf(x[i] / j->cap);
         if (bias) {
             const struct tmk_shape *shape = &bias->shape;
             const int64_t plane =

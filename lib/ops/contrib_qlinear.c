@@ -6,7 +6,7 @@
 #include "ops/contrib.h"
 #include "ops/contrib_q8.h"
 #include "ops/elementwise.h"
-#include "ops/exp.h"
+#include "ops/functions.h"
 #include "ops/move.h"
 
 /* ---- one operand ---- */

@@ -7,7 +7,7 @@
 
 #include "ops/contrib.h"
 #include "ops/cost.h"
-#include "ops/exp.h"
+#include "ops/functions.h"
 #include "ops/kernel.h"
 #include "ops/matmul.h"
 #include "ops/quantized.h"

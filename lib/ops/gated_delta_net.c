@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "ops/contrib.h"
-#include "ops/exp.h"
+#include "ops/functions.h"
 #include "ops/linear_attention.h"
 
 enum {

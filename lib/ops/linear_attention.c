@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "ops/contrib.h"
-#include "ops/exp.h"
+#include "ops/functions.h"
 #include "ops/linear_attention.h"
 
 enum { QUERY, KEY, VALUE, PAST, DECAY, BETA, INPUTS };

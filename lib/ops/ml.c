@@ -2,6 +2,7 @@
 /* The operators of ai.onnx.ml that stand around float networks: they scale, normalise, threshold
  * and pick features. */
 #include "ops/ml.h"
+#include "ops/functions.h"
 
 #include <float.h>
 #include <math.h>
@@ -166,13 +167,13 @@ enum tmk_status tmk_ml_transform_of(const struct tmk_node *node, enum tmk_ml_tra
 }
 
 float tmk_ml_logistic(float x) {
-    const float v = 1 / (1 + expf(-fabsf(x)));
+    const float v = 1 / (1 + tmk_expf(-fabsf(x)));
     return x < 0 ? 1 - v : v;
 }
 
 /* By Winitzki's approximation of the inverse of erf, with ONNX Runtime's digits. */
 static float probit(float p) {
-    const float x = 2 * p - 1, a = 0.147f, log = logf((1 - x) * (1 + x)),
+    const float x = 2 * p - 1, a = 0.147f, log = tmk_logf((1 - x) * (1 + x)),
                 v = 2 / (3.14159f * a) + 0.5f * log;
     return 1.41421356f * copysignf(sqrtf(sqrtf(v * v - log / a) - v), x);
 }
@@ -184,10 +185,10 @@ static void softmax(float *x, size_t n, bool skip) {
         most = x[i] > most ? x[i] : most;
     for (size_t i = 0; i < n; i++) {
         if (skip && fabsf(x[i]) <= 1e-7f) {
-            x[i] *= expf(-most);
+            x[i] *= tmk_expf(-most);
             continue;
         }
-        x[i] = expf(x[i] - most);
+        x[i] = tmk_expf(x[i] - most);
         sum += x[i];
     }
     for (size_t i = 0; i < n; i++)

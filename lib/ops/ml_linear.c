@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "ops/ml.h"
+#include "ops/functions.h"
 
 /* A list of floats that has `least` or more entries. */
 static enum tmk_status want_floats(const struct tmk_node *node, const char *name, size_t least,
@@ -192,13 +193,13 @@ static float apply_kernel(const struct svm *s, const float *a, const float *b) {
     if (s->kernel == KERNEL_RBF) {
         for (size_t i = 0; i < s->features; i++)
             sum += (a[i] - b[i]) * (a[i] - b[i]);
-        return expf(-s->gamma * sum);
+        return tmk_expf(-s->gamma * sum);
     }
     sum = dot(a, b, s->features);
     if (s->kernel == KERNEL_LINEAR)
         return sum;
     sum = s->gamma * sum + s->coef0;
-    return s->kernel == KERNEL_POLY ? powf(sum, s->degree) : tanhf(sum);
+    return s->kernel == KERNEL_POLY ? (float)pow((double)sum, (double)s->degree) : tmk_tanhf(sum);
 }
 
 static enum tmk_status infer_svr(struct tmk_infer *infer) {

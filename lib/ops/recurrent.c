@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "ops/contrib.h"
-#include "ops/exp.h"
+#include "ops/functions.h"
 #include "ops/quantized.h"
 #include "ops/recurrent.h"
 #include "ops/vmath.h"
@@ -52,7 +52,7 @@ struct tmk_cell {
 static void recurrent_activate(const struct tmk_recurrence *r, size_t function, size_t n,
                                float *v) {
     for (size_t i = 0; i < n && r->clipped; i++)
-        v[i] = tmk_limit(v[i], r->clip);
+        v[i] = tmk_limitf(v[i], r->clip);
     tmk_recurrent_activate(&r->function[function], n, v);
 }
 

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <strings.h>
 
-#include "ops/exp.h"
+#include "ops/functions.h"
 #include "ops/kernel.h"
 #include "ops/recurrent.h"
 #include "ops/vmath.h"
@@ -95,7 +95,8 @@ void tmk_recurrent_activate(const struct tmk_activation *f, size_t n, float *v) 
         tmk_vsigmoid(v, v, n);
         return;
     case TMK_ACTIVATION_SOFTPLUS:
-        TMK_EACH(x > 0 ? x + log1pf(tmk_expf(-x)) : log1pf(tmk_expf(x)));
+        tmk_vsoftplus(v, v, n);
+        return;
     case TMK_ACTIVATION_SOFTSIGN:
         TMK_EACH(x / (1 + fabsf(x)));
     case TMK_ACTIVATION_TANH:

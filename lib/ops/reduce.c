@@ -5,7 +5,7 @@
 #include <math.h>
 
 #include "ops/elementwise.h"
-#include "ops/exp.h"
+#include "ops/functions.h"
 #include "ops/vmath.h"
 
 /* Folds n elements into acc[0], or (spread) into acc[0..n). shift is as acc. */

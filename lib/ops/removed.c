@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "ops/elementwise.h"
-#include "ops/exp.h"
+#include "ops/functions.h"
 #include "ops/kernel.h"
 #include "ops/unary.h"
 #include "ops/vmath.h"

@@ -62,15 +62,15 @@ static const struct tmk_unary sign = {
                 TMK_EACH_UNSIGNED(TMK_ROW_ENTRY, SIGN_UNSIGNED)}};
 
 #define RECIPROCAL(T, U) 1.0f / x
-#define TAN(T, U) tanf(x)
-#define ASIN(T, U) asinf(x)
-#define ACOS(T, U) acosf(x)
-#define ATAN(T, U) atanf(x)
-#define SINH(T, U) sinhf(x)
-#define COSH(T, U) coshf(x)
-#define ASINH(T, U) asinhf(x)
-#define ACOSH(T, U) acoshf(x)
-#define ATANH(T, U) atanhf(x)
+#define TAN(T, U) (float)tan((double)x)
+#define ASIN(T, U) (float)asin((double)x)
+#define ACOS(T, U) (float)acos((double)x)
+#define ATAN(T, U) (float)atan((double)x)
+#define SINH(T, U) (float)sinh((double)x)
+#define COSH(T, U) (float)cosh((double)x)
+#define ASINH(T, U) (float)asinh((double)x)
+#define ACOSH(T, U) (float)acosh((double)x)
+#define ATANH(T, U) (float)atanh((double)x)
 #define BITWISE_NOT(T, U) (T) ~x
 TABLE(reciprocal, RECIPROCAL, TMK_EACH_FLOAT)
 TABLE(tangent, TAN, TMK_EACH_FLOAT)

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* With AVX2 and glibc's vector functions, which are declared here because math.h shows them to
- * compilers in their fast-math mode only. */
 #include <immintrin.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -10,23 +8,8 @@
 #define WIDE 4
 
 typedef __m256 vec;
+typedef int32_t ints __attribute__((vector_size(4 * WIDTH)));
 typedef __m256d wide;
-
-/* NOLINTBEGIN(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp): libmvec's own names */
-TARGET vec _ZGVdN8v_expf(vec);
-TARGET vec _ZGVdN8v_logf(vec);
-TARGET vec _ZGVdN8v_tanhf(vec);
-TARGET vec _ZGVdN8v_erff(vec);
-TARGET vec _ZGVdN8v_sinf(vec);
-TARGET vec _ZGVdN8v_cosf(vec);
-TARGET vec _ZGVdN8v_log1pf(vec);
-/* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
-#define MV_LOG _ZGVdN8v_logf
-#define MV_TANH _ZGVdN8v_tanhf
-#define MV_ERF _ZGVdN8v_erff
-#define MV_SIN _ZGVdN8v_sinf
-#define MV_COS _ZGVdN8v_cosf
-#define MV_LOG1P _ZGVdN8v_log1pf
 
 #define load _mm256_loadu_ps
 #define store _mm256_storeu_ps
@@ -42,30 +25,20 @@ TARGET vec _ZGVdN8v_log1pf(vec);
 #define subtract_wide _mm256_sub_pd
 #define multiply_wide _mm256_mul_pd
 
+TARGET static inline bool is_all(ints mask) {
+    return _mm256_movemask_ps(_mm256_castsi256_ps((__m256i)mask)) == 0xff;
+}
+
+/* of NaN the second operand */
+TARGET static inline vec limit_vec(vec x, float most) {
+    return _mm256_max_ps(splat(-most), _mm256_min_ps(splat(most), x));
+}
+
+
+#define scale_vec scale_of
+
 TARGET static inline wide load_wide(const float *x) {
     return _mm256_cvtps_pd(_mm_loadu_ps(x));
-}
-
-/* -|x| */
-TARGET static inline vec with_sign(vec x) {
-    return _mm256_or_ps(x, splat(-0.0f));
-}
-
-/* Of each lane: a where the sign bit of x is set, else b. */
-TARGET static inline vec choose_negative(vec x, vec a, vec b) {
-    return _mm256_blendv_ps(b, a, x);
-}
-
-/* libmvec takes results below the normal range one by one, and masks of attention are full of them.
- * There e^x is the square of e^(x / 2), and below -104 nothing is left. */
-TARGET static inline vec exp_of(vec x) {
-    vec small = _mm256_cmp_ps(x, splat(-87), _CMP_LT_OQ),
-        nothing = _mm256_cmp_ps(x, splat(-104), _CMP_LT_OQ);
-    if (!_mm256_movemask_ps(small))
-        return _ZGVdN8v_expf(x);
-    vec half = _mm256_mul_ps(x, _mm256_blendv_ps(splat(1), splat(0.5f), small));
-    vec e = _ZGVdN8v_expf(_mm256_andnot_ps(nothing, half));
-    return _mm256_andnot_ps(nothing, _mm256_mul_ps(e, _mm256_blendv_ps(splat(1), e, small)));
 }
 
 TARGET static inline vec round_down(vec x) {

@@ -2,74 +2,13 @@
 /* The functions of one instruction set. The includer defines
  * - TARGET; types `vec` (WIDTH floats) and `wide` (WIDE doubles);
  * - load, store, splat and the arithmetic on `vec`; load_wide, which widens WIDE floats, and so on
- *   for `wide`; the small functions named below;
- * - the functions of libmvec: MV_LOG and so on, exp_of.
- *
- * The last elements of an array go through a padded vector, so that they meet the same code. */
+ *   for `wide`; the small functions named below. */
 #include <math.h>
 #include <string.h>
 
 #include "ops/vmath_kernel.h"
 
 enum { LANES = TMK_VMATH_LANES, PARTS = LANES / WIDTH, WIDES = LANES / WIDE };
-
-TARGET static inline vec sigmoid_of(vec x) {
-    /* e^-|x| can't overflow */
-    vec e = exp_of(with_sign(x)), one = splat(1);
-    return divide(choose_negative(x, e, one), add(one, e));
-}
-
-TARGET static inline vec gelu_of(vec x) {
-    vec e = MV_ERF(multiply(x, splat(TMK_SQRT_HALF)));
-    return multiply(multiply(splat(0.5f), x), add(splat(1), e));
-}
-
-TARGET static inline vec gelu_tanh_of(vec x) {
-    vec cube = multiply(multiply(multiply(splat(0.044715f), x), x), x);
-    vec t = MV_TANH(multiply(splat(TMK_SQRT_2_BY_PI), add(x, cube)));
-    return multiply(multiply(splat(0.5f), x), add(splat(1), t));
-}
-
-TARGET static inline vec softplus_of(vec x) {
-    return add(choose_negative(x, splat(0), x), MV_LOG1P(exp_of(with_sign(x))));
-}
-
-TARGET static inline vec load_some(const float *x, size_t n) {
-    float pad[WIDTH];
-    for (size_t l = 0; l < WIDTH; l++)
-        pad[l] = 1;
-    memcpy(pad, x, n * sizeof *x);
-    return load(pad);
-}
-
-TARGET static inline void store_some(float *y, size_t n, vec v) {
-    float pad[WIDTH];
-    store(pad, v);
-    memcpy(y, pad, n * sizeof *y);
-}
-
-#define MAP(name, function)                                                                        \
-    TARGET static void map_##name(const float *x, float *y, size_t n) {                            \
-        size_t i = 0;                                                                              \
-        for (; i + WIDTH <= n; i += WIDTH)                                                         \
-            store(y + i, function(load(x + i)));                                                   \
-        if (i < n)                                                                                 \
-            store_some(y + i, n - i, function(load_some(x + i, n - i)));                           \
-    }
-MAP(exp, exp_of)
-MAP(log, MV_LOG)
-MAP(tanh, MV_TANH)
-MAP(erf, MV_ERF)
-MAP(sin, MV_SIN)
-MAP(cos, MV_COS)
-MAP(sqrt, square_root)
-MAP(floor, round_down)
-MAP(ceil, round_up)
-MAP(rint, round_even)
-MAP(sigmoid, sigmoid_of)
-MAP(softplus, softplus_of)
-MAP(gelu, gelu_of)
-MAP(gelu_tanh, gelu_tanh_of)
 
 TARGET static float max(const float *x, size_t n) {
     float lane[LANES], rest[LANES];
@@ -131,15 +70,7 @@ TARGET static double sum_deviations(const float *x, double mean, size_t n) {
     return tmk_vmath_join(lane);
 }
 
-TARGET static double exp_sum(const float *x, float shift, float *y, size_t n) {
-    vec s = splat(shift);
-    size_t i = 0;
-    for (; i + WIDTH <= n; i += WIDTH)
-        store(y + i, exp_of(subtract(load(x + i), s)));
-    if (i < n)
-        store_some(y + i, n - i, exp_of(subtract(load_some(x + i, n - i), s)));
-    return sum(y, n);
-}
+#include "ops/vmath_maps.h"
 
 TARGET static void scale(const float *x, float factor, float *y, size_t n) {
     vec f = splat(factor);
@@ -271,26 +202,26 @@ TARGET static void panel(const struct tmk_vpanel *p) {
     }
 }
 
-typedef uint32_t ints __attribute__((vector_size(WIDTH * 4), aligned(4), may_alias));
-#define INTS_AT(from, q) (((ints *)(void *)(from))[q])
+typedef uint32_t loose_words __attribute__((vector_size(WIDTH * 4), aligned(4), may_alias));
+#define WORDS_AT(from, q) (((loose_words *)(void *)(from))[q])
 
 /* Rows i to i + rows and two vectors of columns from j on; the sums stay in registers. */
 TARGET static inline __attribute__((always_inline)) void
 integer_block(const struct tmk_vintegers *p, size_t i, size_t rows, size_t j) {
-    ints sums[4][2];
+    loose_words sums[4][2];
     for (size_t r = 0; r < rows; r++)
         for (size_t q = 0; q < 2; q++)
-            sums[r][q] = p->add ? INTS_AT(p->c + (i + r) * p->c_step + j, q) : (ints){0};
+            sums[r][q] = p->add ? WORDS_AT(p->c + (i + r) * p->c_step + j, q) : (loose_words){0};
     for (size_t k = 0; k < p->depth; k++) {
         const int32_t *b = p->b + k * p->b_step + j;
-        const ints right[2] = {INTS_AT(b, 0), INTS_AT(b, 1)};
+        const loose_words right[2] = {WORDS_AT(b, 0), WORDS_AT(b, 1)};
         for (size_t r = 0; r < rows; r++)
             for (size_t q = 0; q < 2; q++)
                 sums[r][q] += (uint32_t)p->a[(i + r) * p->a_step + k] * right[q];
     }
     for (size_t r = 0; r < rows; r++)
         for (size_t q = 0; q < 2; q++)
-            INTS_AT(p->c + (i + r) * p->c_step + j, q) = sums[r][q];
+            WORDS_AT(p->c + (i + r) * p->c_step + j, q) = sums[r][q];
 }
 
 TARGET static void integers(const struct tmk_vintegers *p) {

@@ -5,9 +5,6 @@
 
 #include "ops/vmath.h"
 
-#define TMK_SQRT_HALF 0x1.6a09e6p-1f    /* sqrt(1/2) */
-#define TMK_SQRT_2_BY_PI 0x1.988454p-1f /* sqrt(2/pi) */
-
 typedef void (*tmk_vmap)(const float *x, float *y, size_t n);
 
 typedef void (*tmk_varithmetic)(size_t n, const float *a, bool vary_a, const float *b, bool vary_b,
@@ -33,11 +30,8 @@ struct tmk_vmath {
 };
 
 extern const struct tmk_vmath tmk_vmath_plain;
-extern const struct tmk_vmath tmk_vmath_avx2;   /* on x86-64, where libmvec is */
-extern const struct tmk_vmath tmk_vmath_avx512; /* on x86-64, where libmvec is */
-
-/* On x86-64: whether libmvec has the functions that these two call. */
-bool tmk_vmath_has_mvec(void);
+extern const struct tmk_vmath tmk_vmath_avx2;   /* on x86-64 */
+extern const struct tmk_vmath tmk_vmath_avx512; /* on x86-64 */
 
 /* The i-th that this machine runs, best first; NULL after the last, which is always "plain". */
 const struct tmk_vmath *tmk_vmath_at(size_t i);

@@ -1,32 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For any processor and any libm. */
+/* For any processor. */
 #include <math.h>
 #include <string.h>
 
-#include "ops/exp.h"
 #include "ops/vmath_kernel.h"
-
-#define MAP(name, expr)                                                                            \
-    static void map_##name(const float *x, float *y, size_t n) {                                   \
-        for (size_t i = 0; i < n; i++) {                                                           \
-            const float v = x[i];                                                                  \
-            y[i] = (expr);                                                                         \
-        }                                                                                          \
-    }
-MAP(exp, tmk_expf(v))
-MAP(log, logf(v))
-MAP(tanh, tmk_tanhf(v))
-MAP(erf, erff(v))
-MAP(sin, sinf(v))
-MAP(cos, cosf(v))
-MAP(sqrt, sqrtf(v))
-MAP(floor, floorf(v))
-MAP(ceil, ceilf(v))
-MAP(rint, rintf(v))
-MAP(softplus, tmk_above_zero(v) + log1pf(tmk_expf(-fabsf(v))))
-MAP(sigmoid, tmk_sigmoidf(v))
-MAP(gelu, 0.5f * v * (1.0f + erff(v * TMK_SQRT_HALF)))
-MAP(gelu_tanh, 0.5f * v * (1.0f + tmk_tanhf(TMK_SQRT_2_BY_PI * (v + 0.044715f * v * v * v))))
 
 enum { LANES = TMK_VMATH_LANES };
 
@@ -57,7 +34,7 @@ static float max_plain(const float *x, size_t n) {
     }                                                                                              \
     return tmk_vmath_join(lane);
 
-static double sum_plain(const float *x, size_t n) {
+static double sum(const float *x, size_t n) {
     SUM(v)
 }
 
@@ -65,11 +42,40 @@ static double sum_deviations(const float *x, double mean, size_t n) {
     SUM((v - mean) * (v - mean))
 }
 
-static double exp_sum(const float *x, float shift, float *y, size_t n) {
-    for (size_t i = 0; i < n; i++)
-        y[i] = tmk_expf(x[i] - shift);
-    return sum_plain(y, n);
+#define TARGET
+#define WIDTH 4
+
+/* gcc and clang split this into what the machine has. */
+typedef float vec __attribute__((vector_size(WIDTH * sizeof(float))));
+typedef int32_t ints __attribute__((vector_size(WIDTH * sizeof(int32_t))));
+
+static inline vec load(const float *x) {
+    vec v;
+    memcpy(&v, x, sizeof v);
+    return v;
 }
+
+static inline void store(float *y, vec v) {
+    memcpy(y, &v, sizeof v);
+}
+
+#define EACH(name, function)                                                                       \
+    static inline vec name(vec x) {                                                                \
+        return (vec){function(x[0]), function(x[1]), function(x[2]), function(x[3])};              \
+    }
+EACH(square_root, sqrtf)
+EACH(round_down, floorf)
+EACH(round_up, ceilf)
+EACH(round_even, rintf)
+
+static inline bool is_all(const ints mask) {
+    return (mask[0] & mask[1] & mask[2] & mask[3]) != 0;
+}
+
+#define limit_vec limit_of
+#define scale_vec scale_of
+
+#include "ops/vmath_maps.h"
 
 static void scale_plain(const float *x, float factor, float *y, size_t n) {
     for (size_t i = 0; i < n; i++)
@@ -172,6 +178,6 @@ const struct tmk_vmath tmk_vmath_plain = {
     "plain",         map_exp,     map_log,        map_tanh,       map_erf,
     map_sin,         map_cos,     map_sqrt,       map_floor,      map_ceil,
     map_rint,        map_sigmoid, map_softplus,   map_gelu,       map_gelu_tanh,
-    max_plain,       sum_plain,   sum_deviations, exp_sum,        scale_plain,
+    max_plain,       sum,   sum_deviations, exp_sum,        scale_plain,
     normalize_plain, add,         subtract,       multiply,       divide,
     dots_plain,      panel_plain, integers_plain, transpose_plain};

@@ -3,9 +3,7 @@
 #include "ops/vmath_kernel.h"
 
 const struct tmk_vmath *tmk_vmath_at(size_t i) {
-    /* without FMA glibc's functions would run on half as wide vectors */
-    bool avx2 =
-        __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && tmk_vmath_has_mvec();
+    bool avx2 = __builtin_cpu_supports("avx2");
     bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                   __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
     const struct tmk_vmath *usable[4] = {NULL};

@@ -4,7 +4,7 @@
 
 #include "base/size.h"
 #include "ops/elementwise.h"
-#include "ops/exp.h"
+#include "ops/functions.h"
 
 /* ---- one operand ---- */
 
