@@ -154,6 +154,22 @@ void tmk_encoding_set_clip(struct tmk_encoding *e) {
         encoding_reals(e, i, &e->clip_min[i], &e->clip_max[i]);
 }
 
+enum tmk_status tmk_encoding_cover(struct tmk_encoding *e, float low, float high,
+                                   struct tmk_one_scale *numbers, struct tmk_diag *diag) {
+    const struct tmk_grid grid = {e->dtype, e->symmetric, e->narrow, e->pow2};
+    numbers->low = low;
+    numbers->high = high;
+    TMK_TRY(tmk_grid_fit(&grid, low, high, &numbers->scale, &numbers->zero_point, diag));
+    e->scale = &numbers->scale;
+    e->zero_point = &numbers->zero_point;
+    e->low = &numbers->low;
+    e->high = &numbers->high;
+    e->clip_min = &numbers->clip_min;
+    e->clip_max = &numbers->clip_max;
+    tmk_encoding_set_clip(e);
+    return TMK_OK;
+}
+
 enum tmk_status tmk_encodings_keep(struct tmk_encodings *encodings, const char *text,
                                    const char **out, struct tmk_diag *diag) {
     const char *kept = tmk_encodings_text(encodings, text);

@@ -28,6 +28,16 @@ TMK_NODISCARD enum tmk_status tmk_encoding_allocate(struct tmk_encodings *encodi
                                                     struct tmk_diag *diag);
 /* Fills clip_min and clip_max with them. */
 void tmk_encoding_set_clip(struct tmk_encoding *e);
+/* The numbers of an encoding with one scale. */
+struct tmk_one_scale {
+    float scale, low, high, clip_min, clip_max;
+    int32_t zero_point;
+};
+/* Gives the encoding, which has one scale, that of its grid for this range, in `numbers`. Errors:
+ * those of tmk_grid_fit. */
+TMK_NODISCARD enum tmk_status tmk_encoding_cover(struct tmk_encoding *e, float low, float high,
+                                                 struct tmk_one_scale *numbers,
+                                                 struct tmk_diag *diag);
 /* Which scale is for which element of a tensor. */
 struct tmk_scale_layout {
     size_t inner, dim; /* elements of one index of the axis; indices of it */

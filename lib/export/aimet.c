@@ -4,15 +4,326 @@
  * Versions before 2.0.0 count codes from 0 whatever the type: real = (code + offset) * scale, so
  * that offset = -(zero point + 128) for int8 and -zero point for uint8. No reader notices a wrong
  * sign. 2.0.0 has ONNX's zero points. */
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/diag.h"
+#include "base/forest.h"
 #include "base/size.h"
 #include "calib/encodings.h"
-#include "export/aimet_fused.h"
-#include "export/aimet_tied.h"
 #include "export/rows.h"
+#include "ops/ops.h"
+
+/* ---- values within the operators that AIMET fuses ---- */
+
+/* Its simulation fuses normalizations that are spelled out, and a MatMul with its bias, and refuses
+ * encodings of what lies within. */
+
+enum { MOST = 8 };
+
+/* Nodes between the input of a normalization and its quotient, each with its first output. */
+struct norm {
+    const struct tmk_node *quotient, *nodes[MOST];
+    uint32_t n;
+};
+
+struct counts {
+    uint32_t *within, n;
+};
+
+static const struct tmk_node *made_by(const struct tmk_value *value, const char *op) {
+    return value && value->producer && tmk_node_is(value->producer, TMK_DOMAIN_ONNX, op)
+               ? value->producer
+               : NULL;
+}
+
+static bool is_stored(const struct tmk_value *value) {
+    return value && value->kind == TMK_VALUE_INITIALIZER;
+}
+
+/* The operand of a node that is added; NULL, and nothing is added, where there is no node. */
+static const struct tmk_value *enter_node(struct norm *norm, const struct tmk_node *node,
+                                          uint32_t side) {
+    if (!node || norm->n == MOST)
+        return NULL;
+    norm->nodes[norm->n++] = node;
+    return node->inputs[side];
+}
+
+/* The x of mean(x * x) + epsilon or mean(Pow(x, 2)) + epsilon. */
+static const struct tmk_value *enter_mean_square(struct norm *norm, const struct tmk_value *value) {
+    const struct tmk_node *add = made_by(value, "Add");
+    for (uint32_t side = 0; add && side < 2; side++) {
+        if (!made_by(add->inputs[side], "ReduceMean") || !is_stored(add->inputs[1 - side]))
+            continue;
+        const struct tmk_value *mean = enter_node(norm, add, side);
+        const struct tmk_value *square = enter_node(norm, made_by(mean, "ReduceMean"), 0);
+        const struct tmk_node *product = made_by(square, "Mul"), *power = made_by(square, "Pow");
+        if (product && product->inputs[0] == product->inputs[1])
+            return enter_node(norm, product, 0);
+        return power && is_stored(power->inputs[1]) ? enter_node(norm, power, 0) : NULL;
+    }
+    return NULL;
+}
+
+/* Under the root that the quotient's operand is, or is the reciprocal of. */
+static const struct tmk_value *enter_root(struct norm *norm, const struct tmk_value *value) {
+    const struct tmk_node *reciprocal = made_by(value, "Reciprocal"), *div = made_by(value, "Div");
+    const struct tmk_node *power = made_by(value, "Pow");
+    if (tmk_node_is(norm->quotient, TMK_DOMAIN_ONNX, "Mul")) {
+        if (power && is_stored(power->inputs[1]))
+            return enter_node(norm, power, 0);
+        value = reciprocal                         ? enter_node(norm, reciprocal, 0)
+                : div && is_stored(div->inputs[0]) ? enter_node(norm, div, 1)
+                                                   : NULL;
+    }
+    return enter_node(norm, made_by(value, "Sqrt"), 0);
+}
+
+static bool is_within(const struct norm *norm, const struct tmk_node *node) {
+    bool found = node == norm->quotient;
+    for (uint32_t i = 0; i < norm->n; i++)
+        found = found || node == norm->nodes[i];
+    return found;
+}
+
+/* Does nothing else read what is within? */
+static bool is_closed(const struct norm *norm) {
+    for (uint32_t i = 0; i < norm->n; i++) {
+        const struct tmk_value *value = norm->nodes[i]->outputs[0];
+        if (value->n_graph_outputs)
+            return false;
+        for (uint32_t k = 0; k < value->n_uses; k++)
+            if (!is_within(norm, value->uses[k].node))
+                return false;
+    }
+    return true;
+}
+
+/* x = y - mean(y), with axes as operator sets before 18 have them. */
+static void enter_centred(struct norm *norm, const struct tmk_value *x) {
+    struct norm more = *norm;
+    const struct tmk_node *sub = made_by(x, "Sub");
+    const struct tmk_node *mean = sub ? made_by(sub->inputs[1], "ReduceMean") : NULL;
+    if (!mean || mean->n_inputs != 1 || mean->inputs[0] != sub->inputs[0])
+        return;
+    enter_node(&more, sub, 0);
+    enter_node(&more, mean, 0);
+    if (is_closed(&more))
+        *norm = more;
+}
+
+static bool find_norm(struct norm *norm, const struct tmk_node *quotient, uint32_t side) {
+    const struct tmk_value *x = quotient->inputs[1 - side];
+    *norm = (struct norm){.quotient = quotient};
+    return enter_mean_square(norm, enter_root(norm, quotient->inputs[side])) == x && x &&
+           is_closed(norm);
+}
+
+static void add_uses(const struct counts *counts, const struct tmk_value *value, uint32_t uses) {
+    if (value && value->profile_id >= 0 && value->profile_id < counts->n)
+        counts->within[value->profile_id] += uses;
+}
+
+/* The only node that reads it, if the operator is that. */
+static const struct tmk_node *only_reader(const struct tmk_value *value, const char *op) {
+    return value && value->n_uses == 1 && !value->n_graph_outputs &&
+                   tmk_node_is(value->uses[0].node, TMK_DOMAIN_ONNX, op)
+               ? value->uses[0].node
+               : NULL;
+}
+
+static void count_norm(const struct counts *counts, struct norm *norm, const struct tmk_value *x) {
+    const uint32_t n = norm->n;
+    enter_centred(norm, x);
+    for (uint32_t i = 0; i < norm->n; i++) {
+        add_uses(counts, norm->nodes[i]->outputs[0], norm->nodes[i]->outputs[0]->n_uses);
+        for (uint32_t k = 0; k < norm->nodes[i]->n_inputs; k++)
+            if (is_stored(norm->nodes[i]->inputs[k]))
+                add_uses(counts, norm->nodes[i]->inputs[k], 1);
+    }
+    const struct tmk_value *y = norm->quotient->outputs[0];
+    /* Back to a narrow type that a Cast came from. */
+    const struct tmk_node *cast = made_by(x, "Cast") ? only_reader(y, "Cast") : NULL;
+    const struct tmk_node *scale = only_reader(cast ? cast->outputs[0] : y, "Mul");
+    if (!scale)
+        return;
+    add_uses(counts, y, 1);
+    if (cast)
+        add_uses(counts, cast->outputs[0], 1);
+    if (norm->n > n && only_reader(scale->outputs[0], "Add"))
+        add_uses(counts, scale->outputs[0], 1);
+}
+
+/* MatMul(x, weights) + bias, the weights perhaps behind a Transpose. */
+static void count_product(const struct counts *counts, const struct tmk_node *product) {
+    const struct tmk_value *y = product->outputs[0], *weights = product->inputs[1];
+    const struct tmk_node *add = only_reader(y, "Add"), *move = made_by(weights, "Transpose");
+    const struct tmk_value *bias = add ? add->inputs[1 - y->uses[0].input] : NULL;
+    const struct tmk_value *stored = move ? move->inputs[0] : weights;
+    if (!is_stored(bias) || bias->type.shape.rank != 1 || !is_stored(stored) ||
+        stored->type.shape.rank != 2)
+        return;
+    add_uses(counts, y, 1);
+    if (move && only_reader(weights, "MatMul"))
+        add_uses(counts, weights, 1);
+}
+
+/* Adds to within[ID] how many of a value's uses are within, for IDs below n: all of them where
+ * AIMET's graph does not have it. Follows aimet_onnx 2.42, graph_passes/fusions. */
+static void count_fused(const struct tmk_graph *graph, uint32_t *within, uint32_t n) {
+    const struct counts counts = {within, n};
+    struct norm norm;
+    for (const struct tmk_node *node = graph->first; node; node = node->next) {
+        if (tmk_node_is(node, TMK_DOMAIN_ONNX, "MatMul"))
+            count_product(&counts, node);
+        const bool div = tmk_node_is(node, TMK_DOMAIN_ONNX, "Div");
+        if (!div && !tmk_node_is(node, TMK_DOMAIN_ONNX, "Mul"))
+            continue;
+        for (uint32_t side = div; side < 2; side++)
+            if (find_norm(&norm, node, side)) {
+                count_norm(&counts, &norm, node->inputs[1 - side]);
+                break;
+            }
+    }
+}
+
+/* ---- values that AIMET has one quantizer for ---- */
+
+/* Of LSTM, GRU and RNN the input, the hidden states and the results, and apart from these the cell
+ * states. Each of their encodings that it reads replaces the one before. Follows aimet_onnx 2.42,
+ * QuantizationSimModel._tie_rnn_hidden_state_quantizers. */
+
+enum { INITIAL_H = 5, INITIAL_C = 6, Y = 0, Y_H = 1, Y_C = 2 };
+
+/* Is it in AIMET's list of operators that keep the grid of their operand? NULL is none. */
+static bool keeps_grid(const struct tmk_node *node) {
+    static const char *const ops[] = {
+        "Col2Im", "Compress",       "DepthToSpace", "Dropout",  "Expand",    "Flatten",
+        "Gather", "GatherElements", "GatherND",     "Identity", "MaxPool",   "MaxRoiPool",
+        "Pad",    "ReduceMax",      "ReduceMin",    "Reshape",  "Slice",     "SpaceToDepth",
+        "Split",  "Squeeze",        "Tile",         "TopK",     "Transpose", "Unsqueeze"};
+    for (size_t i = 0; node && i < TMK_COUNT(ops); i++)
+        if (tmk_node_is(node, TMK_DOMAIN_ONNX, ops[i]))
+            return true;
+    return false;
+}
+
+static bool has_id(const struct tmk_value *value) {
+    return value && value->profile_id >= 0;
+}
+
+static void unite(uint32_t *parent, const struct tmk_value *a, const struct tmk_value *b) {
+    if (has_id(a) && has_id(b))
+        tmk_forest_join(parent, (uint32_t)a->profile_id, (uint32_t)b->profile_id);
+}
+
+/* Values that moved elements share the quantizer of what these were. */
+static void find_sets(const struct tmk_graph *graph, uint32_t *parent) {
+    for (const struct tmk_node *node = graph->first; node; node = node->next) {
+        for (uint32_t i = 0; i < node->n_outputs && keeps_grid(node); i++)
+            unite(parent, node->outputs[i], tmk_node_input(node, 0));
+        if (!tmk_node_has(node, TMK_TRAIT_RECURRENT))
+            continue;
+        unite(parent, tmk_node_input(node, 0), tmk_node_output(node, Y));
+        unite(parent, tmk_node_input(node, INITIAL_H), tmk_node_output(node, Y));
+        unite(parent, tmk_node_output(node, Y_H), tmk_node_output(node, Y));
+        unite(parent, tmk_node_input(node, INITIAL_C), tmk_node_output(node, Y_C));
+    }
+}
+
+struct tied_encoding {
+    struct tmk_encoding encoding;
+    struct tmk_one_scale numbers;
+    float low, high;
+    bool used, differ, recurrent;
+};
+
+static bool can_tie(const struct tmk_encoding *e) {
+    return e->axis < 0 && e->n == 1 && tmk_export_bits(e);
+}
+
+/* The widest type, and a range around all. */
+static void include(struct tied_encoding *tied, const struct tmk_encoding *e) {
+    float low, high;
+    tmk_export_range(e, &low, &high);
+    if (!tied->used) {
+        tied->encoding = *e;
+        tied->low = low;
+        tied->high = high;
+        tied->used = true;
+        return;
+    }
+    tied->differ = tied->differ || !tmk_encoding_same_codes(&tied->encoding, e);
+    if (tmk_export_bits(e) > tmk_export_bits(&tied->encoding))
+        tied->encoding = *e;
+    tied->low = low < tied->low ? low : tied->low;
+    tied->high = high > tied->high ? high : tied->high;
+}
+
+static void mark_recurrent(const struct tmk_graph *graph, uint32_t *parent,
+                           struct tied_encoding *tied) {
+    for (const struct tmk_node *node = graph->first; node; node = node->next)
+        for (uint32_t i = 0; i < node->n_outputs && tmk_node_has(node, TMK_TRAIT_RECURRENT); i++)
+            if (has_id(node->outputs[i]))
+                tied[tmk_forest_root(parent, (uint32_t)node->outputs[i]->profile_id)].recurrent =
+                    true;
+}
+
+static enum tmk_status tie_rows(const struct tmk_export_job *job, struct tmk_export_rows *rows,
+                                size_t n, uint32_t *parent, struct tied_encoding *tied,
+                                struct tmk_diag *diag) {
+    uint32_t changed = 0;
+    mark_recurrent(job->graph, parent, tied);
+    for (size_t i = 0; i < rows->n; i++) {
+        const struct tmk_encoding *e = rows->items[i].encoding;
+        if (e->id < n && can_tie(e))
+            include(&tied[tmk_forest_root(parent, e->id)], e);
+    }
+    for (size_t i = 0; i < n; i++)
+        if (tied[i].differ && tied[i].recurrent)
+            TMK_TRY(tmk_encoding_cover(&tied[i].encoding, tied[i].low, tied[i].high,
+                                       &tied[i].numbers, diag));
+    for (size_t i = 0; i < rows->n; i++) {
+        const struct tmk_encoding *e = rows->items[i].encoding;
+        if (e->id >= n || !can_tie(e))
+            continue;
+        const struct tied_encoding *t = &tied[tmk_forest_root(parent, e->id)];
+        if (!t->differ || !t->recurrent)
+            continue;
+        changed += !tmk_encoding_same_codes(&t->encoding, e);
+        rows->items[i].encoding = &t->encoding;
+    }
+    if (changed)
+        tmk_export_remark(
+            job,
+            "AIMET has one quantizer for the input, the hidden states and the results "
+            "of an LSTM, GRU or RNN: %u encodings were widened to all of their ranges",
+            changed);
+    return TMK_OK;
+}
+
+/* Gives rows of values that share a quantizer an encoding that covers all of their ranges, and
+ * reports how many differ from their own. All IDs of job->graph are below n. *out: malloc'ed,
+ * whatever is returned; it holds these encodings. */
+static enum tmk_status tie_values(const struct tmk_export_job *job, size_t n,
+                                  struct tmk_export_rows *rows, struct tied_encoding **out,
+                                  struct tmk_diag *diag) {
+    uint32_t *parent = calloc(n + 1, sizeof *parent);
+    *out = calloc(n + 1, sizeof **out);
+    enum tmk_status status = parent && *out ? TMK_OK : tmk_nomem(diag);
+    for (uint32_t i = 0; status == TMK_OK && i < n; i++)
+        parent[i] = i;
+    if (status == TMK_OK) {
+        find_sets(job->graph, parent);
+        status = tie_rows(job, rows, n, parent, *out, diag);
+    }
+    free(parent);
+    return status;
+}
+
+/* ---- bits and offsets ---- */
 
 static double first_code(const struct tmk_encoding *e) {
     return tmk_export_is_signed(e) ? -(double)(1u << (tmk_export_bits(e) - 1)) : 0;
@@ -197,7 +508,7 @@ static const char *why_no_quantizer(const struct tmk_export_job *job, const stru
         return "nothing reads it: AIMET's graph does not have it";
     if (is_folded(value))
         return "the BatchNormalization behind it is folded: AIMET quantizes its result";
-    for (const struct tmk_value *v = value; is_200 && v && tmk_aimet_keeps_grid(v->producer);) {
+    for (const struct tmk_value *v = value; is_200 && v && keeps_grid(v->producer);) {
         v = v->producer->inputs[0];
         const struct tmk_encoding *theirs =
             v && v->profile_id >= 0
@@ -217,7 +528,7 @@ static enum tmk_status drop_unquantized(const struct tmk_export_job *job,
     size_t kept = 0;
     uint32_t *within = calloc(all->n + 1, sizeof *within);
     TMK_TRY_ALLOC(within, diag);
-    tmk_aimet_count_fused(job->graph, within, (uint32_t)all->n);
+    count_fused(job->graph, within, (uint32_t)all->n);
     for (size_t i = 0; i < rows->n; i++) {
         const struct tmk_encoding *e = rows->items[i].encoding;
         const struct tmk_value *value = tmk_by_id_get(all, e->id);
@@ -237,14 +548,14 @@ static enum tmk_status drop_unquantized(const struct tmk_export_job *job,
     return TMK_OK;
 }
 
-/* Rows and encodings that AIMET's quantizers can take; *tied as tmk_aimet_tie has it. */
+/* Rows and encodings that AIMET's quantizers can take; *tied as tie_values has it. */
 static enum tmk_status fit_rows(const struct tmk_export_job *job, struct tmk_export_rows *rows,
-                                bool is_200, struct tmk_tied **tied, struct tmk_diag *diag) {
+                                bool is_200, struct tied_encoding **tied, struct tmk_diag *diag) {
     struct tmk_by_id all;
     TMK_TRY(tmk_by_id_init(&all, job->graph, diag));
     enum tmk_status status = drop_unquantized(job, &all, rows, is_200, diag);
     if (status == TMK_OK)
-        status = tmk_aimet_tie(job, all.n, rows, tied, diag);
+        status = tie_values(job, all.n, rows, tied, diag);
     tmk_by_id_finish(&all);
     return status;
 }
@@ -257,7 +568,7 @@ static enum tmk_status put_aimet(const struct tmk_export_job *job, struct tmk_ex
                                  struct tmk_text *out, struct tmk_diag *diag) {
     const char *version = version_of(job);
     const bool is_200 = strcmp(version, "2.0.0") == 0;
-    struct tmk_tied *tied = NULL;
+    struct tied_encoding *tied = NULL;
     enum tmk_status status = TMK_OK;
     if (job->graph)
         status = fit_rows(job, rows, is_200, &tied, diag);

@@ -9,7 +9,6 @@
 #include "base/diag.h"
 #include "base/text.h"
 #include "calib/encodings.h"
-#include "calib/grid.h"
 #include "export/rows.h"
 
 struct tmk_export_counts {
@@ -110,27 +109,16 @@ static const char *list_types(uint32_t types, struct tmk_arena *arena) {
 /* One scale for the range over all channels. */
 static enum tmk_status join_channels(struct tmk_encoding *e, struct tmk_arena *arena,
                                      struct tmk_diag *diag) {
-    const struct tmk_grid grid = {e->dtype, e->symmetric, e->narrow, e->pow2};
-    float *numbers = tmk_arena_array(arena, 5, sizeof *numbers), low = 0, high = 0;
-    int32_t *zero_point = tmk_arena_alloc(arena, sizeof *zero_point);
-    TMK_TRY_ALLOC(numbers && zero_point, diag);
+    struct tmk_one_scale *numbers = tmk_arena_alloc(arena, sizeof *numbers);
+    float low = 0, high = 0;
+    TMK_TRY_ALLOC(numbers, diag);
     for (uint32_t i = 0; i < e->n; i++) { /* a range of nothing adds nothing */
         low = fminf(low, e->low[i]);
         high = fmaxf(high, e->high[i]);
     }
-    numbers[0] = low;
-    numbers[1] = high;
-    TMK_TRY(tmk_grid_fit(&grid, low, high, &numbers[2], zero_point, diag));
     e->axis = -1;
     e->n = 1;
-    e->low = numbers;
-    e->high = numbers + 1;
-    e->scale = numbers + 2;
-    e->clip_min = numbers + 3;
-    e->clip_max = numbers + 4;
-    e->zero_point = zero_point;
-    tmk_encoding_set_clip(e);
-    return TMK_OK;
+    return tmk_encoding_cover(e, low, high, numbers, diag);
 }
 
 static bool keeps_channels(const struct tmk_exporter *row, const struct tmk_export_job *job) {

@@ -12,7 +12,7 @@
 
 #include "base/diag.h"
 #include "base/size.h"
-#include "calib/grid.h"
+#include "calib/encodings.h"
 #include "export/codes.h"
 #include "export/qdq.h"
 #include "graph/rewrite.h"
@@ -214,24 +214,20 @@ static enum tmk_status derive_operand(struct tmk_qdq *q, const struct tmk_node *
     const struct tmk_encoding *like = grid_beside(q, node);
     if (!like)
         return tmk_qdq_report(q, own, "nothing else that its operator reads or makes is quantized");
-    const struct tmk_grid grid = {like->dtype, like->symmetric, like->narrow, like->pow2};
     struct tmk_encoding *made = tmk_arena_alloc(q->graph->arena, sizeof *made);
-    float *scale = tmk_arena_alloc(q->graph->arena, sizeof *scale), low = 0, high = 0;
-    int32_t *zero = tmk_arena_alloc(q->graph->arena, sizeof *zero);
-    if (!made || !scale || !zero)
-        return tmk_nomem(q->diag);
+    struct tmk_one_scale *numbers = tmk_arena_alloc(q->graph->arena, sizeof *numbers);
+    float low = 0, high = 0;
+    TMK_TRY_ALLOC(made && numbers, q->diag);
     const float *data = value->data.data;
     for (size_t i = 0; i < tmk_tensor_count(&value->data); i++) {
         low = data[i] < low ? data[i] : low;
         high = data[i] > high ? data[i] : high;
     }
-    TMK_TRY(tmk_grid_fit(&grid, low, high, scale, zero, q->diag));
     *made = *like;
+    TMK_TRY(tmk_encoding_cover(made, low, high, numbers, q->diag));
     made->id = own->id;
     made->fingerprint = own->fingerprint;
     made->name = value->name;
-    made->scale = scale;
-    made->zero_point = zero;
     TMK_TRY(tmk_qdq_report(q, own, NULL));
     return tmk_ptrmap_put(&q->derived, value, made) ? mark_value(q, value) : tmk_nomem(q->diag);
 }
