@@ -525,7 +525,6 @@ struct upgrading {
     int64_t to;
     struct tmk_text refused;
     uint32_t n_refused;
-    enum tmk_status status;
     struct tmk_diag *diag;
 };
 
@@ -550,34 +549,35 @@ static enum tmk_status upgrade_node(struct upgrading *r, struct tmk_node *node) 
     return TMK_OK;
 }
 
-static void upgrade_graph(struct tmk_graph *graph, void *context) {
-    struct upgrading *r = context;
-    struct tmk_node *next = NULL;
-    for (struct tmk_node *node = graph->first; node && r->status == TMK_OK; node = next) {
+static enum tmk_status upgrade_graph(struct upgrading *r, struct tmk_graph *graph) {
+    for (struct tmk_node *node = graph->first, *next; node; node = next) {
         next = node->next;
         if (strcmp(node->domain, TMK_DOMAIN_ONNX) == 0 && node->version < r->to)
-            r->status = upgrade_node(r, node);
+            TMK_TRY(upgrade_node(r, node));
     }
+    return TMK_OK;
 }
 
 enum tmk_status tmk_opset_upgrade(struct tmk_graph *graph, int64_t to, struct tmk_diag *diag) {
-    struct upgrading r = {.to = to, .status = TMK_OK, .diag = diag};
+    struct upgrading r = {.to = to, .diag = diag};
     const int64_t from = tmk_graph_opset(graph, TMK_DOMAIN_ONNX);
     if (from >= to)
         return TMK_OK;
     TMK_TRY(tmk_fill_types(graph, diag));
-    tmk_graph_each(graph, upgrade_graph, &r);
-    if (r.status == TMK_OK && r.refused.failed)
-        r.status = tmk_nomem(diag);
-    if (r.status == TMK_OK && r.n_refused)
-        r.status = tmk_fail(
-            diag, TMK_UNSUPPORTED,
-            "operator set %lld can't become %lld here: %s%s have no form there that "
-            "is known to mean the same; convert the model first "
-            "(onnx.version_converter), and profile it again",
-            (long long)from, (long long)to, r.refused.data, r.n_refused > 4 ? " and more" : "");
+    enum tmk_status status = TMK_OK;
+    for (struct tmk_graph *g = graph; g && status == TMK_OK; g = tmk_graph_next(graph, g))
+        status = upgrade_graph(&r, g);
+    if (status == TMK_OK && r.refused.failed)
+        status = tmk_nomem(diag);
+    if (status == TMK_OK && r.n_refused)
+        status = tmk_fail(diag, TMK_UNSUPPORTED,
+                          "operator set %lld can't become %lld here: %s%s have no form there that "
+                          "is known to mean the same; convert the model first "
+                          "(onnx.version_converter), and profile it again",
+                          (long long)from, (long long)to, r.refused.data,
+                          r.n_refused > 4 ? " and more" : "");
     tmk_text_finish(&r.refused);
-    TMK_TRY(r.status);
+    TMK_TRY(status);
     TMK_TRY(tmk_graph_set_opset(graph, TMK_DOMAIN_ONNX, to, diag));
     return tmk_ops_bind(graph, diag);
 }

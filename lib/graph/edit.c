@@ -34,41 +34,33 @@ enum tmk_status tmk_node_set_input(struct tmk_node *node, uint32_t input, struct
     return TMK_OK;
 }
 
-struct replacement {
-    struct tmk_value *from, *to;
-};
-
-static void replace_output(struct tmk_graph *graph, uint32_t i, const struct replacement *r) {
-    if (i >= graph->n_outputs || graph->outputs[i] != r->from)
+static void replace_output(struct tmk_graph *graph, uint32_t i, struct tmk_value *from,
+                           struct tmk_value *to) {
+    if (i >= graph->n_outputs || graph->outputs[i] != from)
         return;
-    graph->outputs[i] = r->to;
-    r->from->n_graph_outputs--;
-    r->to->n_graph_outputs++;
-    r->to->output_at = i;
-}
-
-static void replace_outputs(struct tmk_graph *graph, void *context) {
-    const struct replacement *r = context;
-    for (uint32_t i = 0; i < graph->n_outputs && r->from->n_graph_outputs; i++)
-        replace_output(graph, i, r);
+    graph->outputs[i] = to;
+    from->n_graph_outputs--;
+    to->n_graph_outputs++;
+    to->output_at = i;
 }
 
 enum tmk_status tmk_value_replace(struct tmk_value *from, struct tmk_value *to,
                                   const struct tmk_node *except, bool outputs,
                                   struct tmk_diag *diag) {
-    const struct replacement replacement = {from, to};
+    struct tmk_graph *top = from->graph;
     for (uint32_t i = from->n_uses; i-- > 0;)
         if (from->uses[i].node != except)
             TMK_TRY(tmk_node_set_input(from->uses[i].node, from->uses[i].input, to, diag));
     if (outputs)
-        replace_output(from->graph, from->output_at, &replacement);
-    if (outputs && from->n_graph_outputs)
-        tmk_graph_each(from->graph, replace_outputs, (void *)(uintptr_t)&replacement);
+        replace_output(top, from->output_at, from, to);
+    for (struct tmk_graph *g = top; outputs && g && from->n_graph_outputs;
+         g = tmk_graph_next(top, g))
+        for (uint32_t i = 0; i < g->n_outputs; i++)
+            replace_output(g, i, from, to);
     return TMK_OK;
 }
 
-static void remove_inside(struct tmk_graph *graph, void *context) {
-    (void)context;
+void tmk_graph_detach(struct tmk_graph *graph) {
     for (uint32_t i = 0; i < graph->n_outputs; i++)
         graph->outputs[i]->n_graph_outputs--;
     graph->n_outputs = 0;
@@ -76,13 +68,10 @@ static void remove_inside(struct tmk_graph *graph, void *context) {
         for (uint32_t i = 0; i < node->n_inputs; i++)
             if (node->inputs[i])
                 use_remove(node->inputs[i], node->use_at[i], node, i);
-        tmk_node_each_graph(node, remove_inside, NULL);
+        for (struct tmk_graph *g = NULL; (g = tmk_node_next_graph(node, g));)
+            tmk_graph_detach(g);
         node->removed = true;
     }
-}
-
-void tmk_graph_detach(struct tmk_graph *graph) {
-    remove_inside(graph, NULL);
 }
 
 void tmk_node_remove(struct tmk_node *node) {
@@ -90,7 +79,8 @@ void tmk_node_remove(struct tmk_node *node) {
     for (uint32_t i = 0; i < node->n_inputs; i++)
         if (node->inputs[i])
             use_remove(node->inputs[i], node->use_at[i], node, i);
-    tmk_node_each_graph(node, remove_inside, NULL);
+    for (struct tmk_graph *g = NULL; (g = tmk_node_next_graph(node, g));)
+        tmk_graph_detach(g);
     tmk_node_drop_attrs(node);
     *(node->prev ? &node->prev->next : &graph->first) = node->next;
     *(node->next ? &node->next->prev : &graph->last) = node->prev;
@@ -147,14 +137,15 @@ static void mark_needed(struct collect *c, const struct tmk_value *value) {
     frame->needs[frame->n++] = value->producer;
 }
 
-static void collect_graph(struct tmk_graph *graph, void *context) {
-    struct collect *c = context;
-    for (uint32_t i = 0; i < graph->n_outputs; i++)
-        mark_needed(c, graph->outputs[i]);
-    for (struct tmk_node *node = graph->first; node; node = node->next) {
-        for (uint32_t i = 0; i < node->n_inputs; i++)
-            mark_needed(c, node->inputs[i]);
-        tmk_node_each_graph(node, collect_graph, c);
+/* Operands of the node, and what the graphs inside it read. */
+static void collect_needed(struct collect *c, const struct tmk_node *node) {
+    for (uint32_t i = 0; i < node->n_inputs; i++)
+        mark_needed(c, node->inputs[i]);
+    for (struct tmk_graph *g = NULL; (g = tmk_node_next_graph(node, g));) {
+        for (uint32_t i = 0; i < g->n_outputs; i++)
+            mark_needed(c, g->outputs[i]);
+        for (const struct tmk_node *inner = g->first; inner; inner = inner->next)
+            collect_needed(c, inner);
     }
 }
 
@@ -162,9 +153,7 @@ static enum tmk_status open_frame(struct frame *frame, struct tmk_node *node,
                                   struct tmk_diag *diag) {
     *frame = (struct frame){.node = node};
     struct collect c = {node->graph, frame, false};
-    for (uint32_t i = 0; i < node->n_inputs; i++)
-        mark_needed(&c, node->inputs[i]);
-    tmk_node_each_graph(node, collect_graph, &c);
+    collect_needed(&c, node);
     if (c.failed) {
         free(frame->needs);
         return tmk_nomem(diag);
@@ -233,19 +222,8 @@ static enum tmk_status sort_one(struct tmk_graph *graph, struct tmk_diag *diag) 
     return status;
 }
 
-struct sorting {
-    struct tmk_diag *diag;
-    enum tmk_status status;
-};
-
-static void sort_each(struct tmk_graph *graph, void *context) {
-    struct sorting *s = context;
-    if (s->status == TMK_OK)
-        s->status = sort_one(graph, s->diag);
-}
-
 enum tmk_status tmk_graph_sort(struct tmk_graph *graph, struct tmk_diag *diag) {
-    struct sorting s = {diag, TMK_OK};
-    tmk_graph_each(graph, sort_each, &s);
-    return s.status;
+    for (struct tmk_graph *g = graph; g; g = tmk_graph_next(graph, g))
+        TMK_TRY(sort_one(g, diag));
+    return TMK_OK;
 }

@@ -13,8 +13,4 @@ enum tmk_status tmk_use_add(struct tmk_value *value, struct tmk_node *node, uint
 void tmk_graph_detach(struct tmk_graph *graph);
 /* Drops the tensors that the node's attributes hold, sub-graphs included, and the attributes. */
 void tmk_node_drop_attrs(struct tmk_node *node);
-/* Calls fn for every graph that is an attribute of the node, in order of the attributes' names. */
-void tmk_node_each_graph(const struct tmk_node *node,
-                         void (*fn)(struct tmk_graph *graph, void *context), void *context);
-
 #endif

@@ -303,9 +303,12 @@ const struct tmk_value *tmk_value_source(const struct tmk_value *value);
 /* The graph at the top. */
 struct tmk_graph *tmk_graph_root(const struct tmk_graph *graph);
 
-/* Calls fn for this graph and every graph below it, outer before inner, in node order. */
-void tmk_graph_each(struct tmk_graph *graph, void (*fn)(struct tmk_graph *graph, void *context),
-                    void *context);
+/* A walk over `top` and every graph below it, outer before inner, in node order: the graph behind
+ * `graph`, which is `top` to begin with; NULL: it was the last. */
+struct tmk_graph *tmk_graph_next(const struct tmk_graph *top, const struct tmk_graph *graph);
+/* Of the graphs that are attributes of the node, in order of the attributes' names, the one behind
+ * `graph`, or, where that is NULL, the first. NULL: there is none. */
+struct tmk_graph *tmk_node_next_graph(const struct tmk_node *node, const struct tmk_graph *graph);
 /* True when the value is in use at all or can be one: an input, an initializer, or a live node's
  * result. */
 bool tmk_value_alive(const struct tmk_value *value);

@@ -91,8 +91,7 @@ static void mix_type(struct print *p, const struct tmk_type *type) {
     mix_number(p, type->has_shape ? type->shape.rank : -1);
 }
 
-static void mix_graph(struct tmk_graph *graph, void *context) {
-    struct print *p = context;
+static void mix_graph(struct print *p, const struct tmk_graph *graph) {
     mix_number(p, TAG_GRAPH);
     mix_number(p, graph->n_inputs);
     for (uint32_t i = 0; i < graph->n_outputs; i++)
@@ -178,7 +177,8 @@ static enum tmk_status print_node(const struct tmk_node *node, bool structure_on
     for (uint32_t i = 0; i < node->n_attrs; i++)
         mix_attr(&p, sorted[i]);
     free(sorted);
-    tmk_node_each_graph(node, mix_graph, &p);
+    for (struct tmk_graph *g = NULL; (g = tmk_node_next_graph(node, g));)
+        mix_graph(&p, g);
     for (uint32_t i = 0; i < node->n_outputs; i++) {
         struct print result = p;
         mix_number(&result, TAG_RESULT);
@@ -189,36 +189,28 @@ static enum tmk_status print_node(const struct tmk_node *node, bool structure_on
     return TMK_OK;
 }
 
-struct fingerprinting {
-    bool structure_only;
-    struct tmk_diag *diag;
-    enum tmk_status status;
-    int64_t depth;
-};
-
-static void print_graph(struct tmk_graph *graph, void *context) {
-    struct fingerprinting *f = context;
+static enum tmk_status print_graph(struct tmk_graph *graph, bool structure_only, int64_t depth,
+                                   struct tmk_diag *diag) {
     for (uint32_t i = 0; i < graph->n_inputs; i++) {
-        struct print p = {0, 0, f->structure_only};
+        struct print p = {0, 0, structure_only};
         mix_number(&p, TAG_INPUT);
-        mix_number(&p, f->depth);
+        mix_number(&p, depth);
         mix_number(&p, i);
         mix_type(&p, &graph->inputs[i]->type);
         set_print(graph->inputs[i], p);
     }
     for (uint32_t i = 0; i < graph->n_values; i++)
         if (graph->values[i]->kind == TMK_VALUE_INITIALIZER) {
-            struct print p = {0, 0, f->structure_only};
+            struct print p = {0, 0, structure_only};
             mix_weight(&p, &graph->values[i]->data);
             set_print(graph->values[i], p);
         }
-    f->depth++;
-    for (struct tmk_node *node = graph->first; node && f->status == TMK_OK; node = node->next) {
-        tmk_node_each_graph(node, print_graph, f);
-        if (f->status == TMK_OK)
-            f->status = print_node(node, f->structure_only, f->diag);
+    for (struct tmk_node *node = graph->first; node; node = node->next) {
+        for (struct tmk_graph *g = NULL; (g = tmk_node_next_graph(node, g));)
+            TMK_TRY(print_graph(g, structure_only, depth + 1, diag));
+        TMK_TRY(print_node(node, structure_only, diag));
     }
-    f->depth--;
+    return TMK_OK;
 }
 
 /* ---- profile IDs ---- */
@@ -254,19 +246,6 @@ static void add_operand(struct walk *walk, struct visit *visit, struct tmk_value
     visit->operands[visit->n++] = value;
 }
 
-struct adding {
-    struct walk *walk;
-    struct visit *visit;
-};
-
-static void add_graph(struct tmk_graph *graph, void *context) {
-    struct adding *a = context;
-    for (uint32_t i = 0; i < graph->n_inputs; i++)
-        add_operand(a->walk, a->visit, graph->inputs[i]);
-    for (uint32_t i = 0; i < graph->n_outputs; i++)
-        add_operand(a->walk, a->visit, graph->outputs[i]);
-}
-
 static void push_node(struct walk *walk, struct tmk_node *node) {
     if (!TMK_GROW(walk->stack, walk->depth, walk->size)) {
         walk->status = tmk_nomem(walk->diag);
@@ -277,7 +256,12 @@ static void push_node(struct walk *walk, struct tmk_node *node) {
     *visit = (struct visit){.node = node};
     for (uint32_t i = 0; i < node->n_inputs; i++)
         add_operand(walk, visit, node->inputs[i]);
-    tmk_node_each_graph(node, add_graph, &(struct adding){walk, visit});
+    for (struct tmk_graph *g = NULL; (g = tmk_node_next_graph(node, g));) {
+        for (uint32_t i = 0; i < g->n_inputs; i++)
+            add_operand(walk, visit, g->inputs[i]);
+        for (uint32_t i = 0; i < g->n_outputs; i++)
+            add_operand(walk, visit, g->outputs[i]);
+    }
 }
 
 /* An input or a weight gets its ID at once, a result after its producer's operands. */
@@ -305,27 +289,16 @@ static void walk_from(struct walk *walk, struct tmk_value *value) {
         free(walk->stack[--walk->depth].operands);
 }
 
-static void forget_ids(struct tmk_graph *graph, void *context) {
-    uint32_t *n = context;
+static uint32_t forget_ids(struct tmk_graph *graph) {
+    uint32_t n = 0;
     for (struct tmk_node *node = graph->first; node; node = node->next)
         node->mark = UNVISITED;
     for (uint32_t i = 0; i < graph->n_values; i++)
         if (tmk_value_alive(graph->values[i])) {
             graph->values[i]->profile_id = -1;
-            (*n)++;
+            n++;
         }
-}
-
-struct listing {
-    struct tmk_value **values;
-    size_t n;
-};
-
-static void list_values(struct tmk_graph *graph, void *context) {
-    struct listing *list = context;
-    for (uint32_t i = 0; i < graph->n_values; i++)
-        if (tmk_value_alive(graph->values[i]))
-            list->values[list->n++] = graph->values[i];
+    return n;
 }
 
 /* Given IDs first, in their order; then what has none, by fingerprint and content. */
@@ -347,12 +320,11 @@ static int by_print_then_id(const void *a, const void *b) {
 
 enum tmk_status tmk_graph_identify(struct tmk_graph *graph, uint32_t *n_ids,
                                    struct tmk_diag *diag) {
-    struct fingerprinting f = {graph->structure_only, diag, TMK_OK, 0};
-    print_graph(graph, &f);
-    TMK_TRY(f.status);
+    TMK_TRY(print_graph(graph, graph->structure_only, 0, diag));
 
-    uint32_t n = 0;
-    tmk_graph_each(graph, forget_ids, &n);
+    uint32_t n = 0, listed = 0;
+    for (struct tmk_graph *g = graph; g; g = tmk_graph_next(graph, g))
+        n += forget_ids(g);
     tmk_graph_number(graph);
     struct walk walk = {.diag = diag};
     for (uint32_t i = 0; i < graph->n_inputs; i++)
@@ -362,19 +334,20 @@ enum tmk_status tmk_graph_identify(struct tmk_graph *graph, uint32_t *n_ids,
     free(walk.stack);
     TMK_TRY(walk.status);
 
-    struct listing list = {calloc(n + 1u, sizeof(struct tmk_value *)), 0};
-    TMK_TRY_ALLOC(list.values, diag);
-    tmk_graph_each(graph, list_values, &list);
-    qsort(list.values, list.n, sizeof(struct tmk_value *), by_id_then_print);
-    for (size_t i = 0; i < list.n; i++)
-        list.values[i]->profile_id = (int64_t)i;
-    qsort(list.values, list.n, sizeof(struct tmk_value *), by_print_then_id);
-    for (size_t i = 0; i < list.n; i++)
-        list.values[i]->ordinal =
-            i && list.values[i]->fingerprint == list.values[i - 1]->fingerprint
-                ? list.values[i - 1]->ordinal + 1
-                : 0;
-    free(list.values);
+    struct tmk_value **list = calloc(n + 1u, sizeof(struct tmk_value *));
+    TMK_TRY_ALLOC(list, diag);
+    for (const struct tmk_graph *g = graph; g; g = tmk_graph_next(graph, g))
+        for (uint32_t i = 0; i < g->n_values; i++)
+            if (tmk_value_alive(g->values[i]))
+                list[listed++] = g->values[i];
+    qsort(list, n, sizeof(struct tmk_value *), by_id_then_print);
+    for (uint32_t i = 0; i < n; i++)
+        list[i]->profile_id = (int64_t)i;
+    qsort(list, n, sizeof(struct tmk_value *), by_print_then_id);
+    for (uint32_t i = 0; i < n; i++)
+        list[i]->ordinal =
+            i && list[i]->fingerprint == list[i - 1]->fingerprint ? list[i - 1]->ordinal + 1 : 0;
+    free(list);
     if (n_ids)
         *n_ids = n;
     return TMK_OK;

@@ -58,23 +58,15 @@ const struct tmk_origin *tmk_lineage_next(const struct tmk_lineage *lineage,
 
 struct making {
     struct tmk_lineage *lineage;
-    uint32_t n;
     bool failed, holes;
 };
 
-static void count_values(struct tmk_graph *graph, void *context) {
-    struct making *m = context;
-    for (uint32_t i = 0; i < graph->n_values; i++)
-        m->n += tmk_value_alive(graph->values[i]);
-}
-
-static void enter_values(struct tmk_graph *graph, void *context) {
-    struct making *m = context;
+static void enter_values(struct tmk_graph *graph, struct making *m) {
     for (uint32_t i = 0; i < graph->n_values && !m->failed; i++) {
         struct tmk_value *value = graph->values[i];
         if (!tmk_value_alive(value))
             continue;
-        if (value->profile_id < 0 || value->profile_id >= m->n ||
+        if (value->profile_id < 0 || value->profile_id >= m->lineage->n ||
             m->lineage->origins[value->profile_id].value) {
             m->holes = true;
             return;
@@ -103,12 +95,13 @@ enum tmk_status tmk_lineage_create(struct tmk_graph *graph, struct tmk_lineage *
                                    struct tmk_diag *diag) {
     struct making m = {.lineage = calloc(1, sizeof *m.lineage)};
     TMK_TRY_ALLOC(m.lineage, diag);
-    tmk_graph_each(graph, count_values, &m);
-    m.lineage->n = m.n;
-    m.lineage->origins = calloc((size_t)m.n + 1, sizeof *m.lineage->origins);
+    for (const struct tmk_graph *g = graph; g; g = tmk_graph_next(graph, g))
+        for (uint32_t i = 0; i < g->n_values; i++)
+            m.lineage->n += tmk_value_alive(g->values[i]);
+    m.lineage->origins = calloc((size_t)m.lineage->n + 1, sizeof *m.lineage->origins);
     m.failed = !m.lineage->origins;
-    if (!m.failed)
-        tmk_graph_each(graph, enter_values, &m);
+    for (struct tmk_graph *g = graph; g && !m.failed; g = tmk_graph_next(graph, g))
+        enter_values(g, &m);
     enum tmk_status status = TMK_OK;
     if (m.failed)
         status = tmk_nomem(diag);
@@ -434,8 +427,7 @@ static void check_origin(struct audit *audit, const struct tmk_origin *origin) {
         report_error(audit, origin->id, "its channels are not those of '%s'", value->name);
 }
 
-static void check_values(struct tmk_graph *graph, void *context) {
-    struct audit *audit = context;
+static void check_values(const struct tmk_graph *graph, struct audit *audit) {
     const uint32_t n = tmk_lineage_size(audit->lineage);
     for (uint32_t i = 0; i < graph->n_values && audit->status == TMK_OK; i++) {
         const struct tmk_value *value = graph->values[i];
@@ -467,7 +459,8 @@ enum tmk_status tmk_lineage_audit(const struct tmk_lineage *lineage, struct tmk_
         check_origin(&audit, tmk_lineage_origin(lineage, i));
         pointing += tmk_lineage_origin(lineage, i)->value != NULL;
     }
-    tmk_graph_each(graph, check_values, &audit);
+    for (const struct tmk_graph *g = graph; g; g = tmk_graph_next(graph, g))
+        check_values(g, &audit);
     if (audit.status == TMK_OK && audit.listed != pointing)
         audit.status = tmk_fail(diag, TMK_GRAPH, "%u originals point to values, which list %u",
                                 pointing, audit.listed);

@@ -297,8 +297,7 @@ static void put_box(struct drawing *d, const struct tmk_node *node) {
 
 static void put_boxes(struct drawing *d, const struct tmk_graph *graph);
 
-static void put_cluster(struct tmk_graph *graph, void *context) {
-    struct drawing *d = context;
+static void put_cluster(struct drawing *d, const struct tmk_graph *graph) {
     tmk_text_printf(d->text, "subgraph cluster_%u {\nlabel=", d->clusters++);
     tmk_literal_put_string(d->text, graph->name, strlen(graph->name));
     tmk_text_puts(d->text, ";\n");
@@ -314,7 +313,8 @@ static void put_boxes(struct drawing *d, const struct tmk_graph *graph) {
             put_source(d, graph->values[i], "note");
     for (const struct tmk_node *node = graph->first; node; node = node->next) {
         put_box(d, node);
-        tmk_node_each_graph(node, put_cluster, d);
+        for (struct tmk_graph *g = NULL; (g = tmk_node_next_graph(node, g));)
+            put_cluster(d, g);
     }
     for (uint32_t i = 0; i < graph->n_outputs; i++) {
         tmk_text_printf(d->text, "o%u [shape=ellipse, label=\"", d->outputs++);
@@ -331,35 +331,32 @@ static void put_edge(struct drawing *d, const struct tmk_value *value, char kind
 }
 
 /* In the order of put_boxes, and outside the clusters: edges draw their ends into them. */
-static void put_edges(struct tmk_graph *graph, void *context) {
-    struct drawing *d = context;
+static void put_edges(struct drawing *d, const struct tmk_graph *graph) {
     for (const struct tmk_node *node = graph->first; node; node = node->next) {
         for (uint32_t i = 0; i < node->n_inputs; i++)
             if (node->inputs[i])
                 put_edge(d, node->inputs[i], 'n', node->mark);
-        tmk_node_each_graph(node, put_edges, d);
+        for (struct tmk_graph *g = NULL; (g = tmk_node_next_graph(node, g));)
+            put_edges(d, g);
     }
     for (uint32_t i = 0; i < graph->n_outputs; i++)
         put_edge(d, graph->outputs[i], 'o', d->outputs++);
-}
-
-static void mark_nodes(struct tmk_graph *graph, void *context) {
-    uint32_t *next = context;
-    for (struct tmk_node *node = graph->first; node; node = node->next)
-        node->mark = (*next)++;
 }
 
 void tmk_graph_dot(struct tmk_graph *graph, const struct tmk_dot_notes *notes,
                    struct tmk_text *text) {
     struct drawing d = {.text = text, .notes = notes};
     uint32_t marks = 0;
-    tmk_graph_number(tmk_graph_root(graph));
-    tmk_graph_each(tmk_graph_root(graph), mark_nodes, &marks);
+    struct tmk_graph *root = tmk_graph_root(graph);
+    tmk_graph_number(root);
+    for (struct tmk_graph *g = root; g; g = tmk_graph_next(root, g))
+        for (struct tmk_node *node = g->first; node; node = node->next)
+            node->mark = marks++;
     tmk_text_puts(text, "digraph ");
     tmk_literal_put_string(text, graph->name, strlen(graph->name));
     tmk_text_puts(text, " {\n");
     put_boxes(&d, graph);
     d.outputs = 0;
-    put_edges(graph, &d);
+    put_edges(&d, graph);
     tmk_text_puts(text, "}\n");
 }

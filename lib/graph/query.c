@@ -98,56 +98,56 @@ struct tmk_graph *tmk_graph_root(const struct tmk_graph *graph) {
     return (struct tmk_graph *)(uintptr_t)graph;
 }
 
-void tmk_node_each_graph(const struct tmk_node *node,
-                         void (*fn)(struct tmk_graph *graph, void *context), void *context) {
-    const char *after = NULL; /* the attributes are few: pick the next name each time */
-    for (;;) {
-        const struct tmk_attr *next = NULL;
-        for (uint32_t i = 0; i < node->n_attrs; i++) {
-            const struct tmk_attr *attr = &node->attrs[i];
-            if (tmk_attr_graphs(attr) && (!after || strcmp(attr->name, after) > 0) &&
-                (!next || strcmp(attr->name, next->name) < 0))
-                next = attr;
-        }
-        if (!next)
-            return;
-        for (size_t i = 0; i < next->n; i++)
-            fn(next->graphs[i], context);
-        after = next->name;
+struct tmk_graph *tmk_node_next_graph(const struct tmk_node *node, const struct tmk_graph *graph) {
+    const struct tmk_attr *of = NULL, *next = NULL;
+    for (uint32_t i = 0; graph && i < node->n_attrs; i++)
+        for (size_t k = 0; k < tmk_attr_graphs(&node->attrs[i]); k++)
+            if (node->attrs[i].graphs[k] == graph) {
+                of = &node->attrs[i];
+                if (k + 1 < of->n)
+                    return of->graphs[k + 1];
+            }
+    if (graph && !of)
+        return NULL;
+    for (uint32_t i = 0; i < node->n_attrs; i++) { /* they are few */
+        const struct tmk_attr *attr = &node->attrs[i];
+        if (tmk_attr_graphs(attr) && (!of || strcmp(attr->name, of->name) > 0) &&
+            (!next || strcmp(attr->name, next->name) < 0))
+            next = attr;
     }
+    return next ? next->graphs[0] : NULL;
 }
 
-struct each {
-    void (*fn)(struct tmk_graph *graph, void *context);
-    void *context;
-};
-
-static void each_below(struct tmk_graph *graph, void *context) {
-    const struct each *each = context;
-    tmk_graph_each(graph, each->fn, each->context);
-}
-
-void tmk_graph_each(struct tmk_graph *graph, void (*fn)(struct tmk_graph *graph, void *context),
-                    void *context) {
-    fn(graph, context);
-    struct each each = {fn, context};
-    for (struct tmk_node *node = graph->first; node; node = node->next)
-        tmk_node_each_graph(node, each_below, &each);
+struct tmk_graph *tmk_graph_next(const struct tmk_graph *top, const struct tmk_graph *graph) {
+    const struct tmk_graph *seen = NULL;
+    const struct tmk_node *node = graph->first;
+    for (;;) {
+        for (; node; node = node->next, seen = NULL) {
+            struct tmk_graph *below = tmk_node_next_graph(node, seen);
+            if (below)
+                return below;
+        }
+        if (graph == top)
+            return NULL;
+        node = graph->owner;
+        seen = graph;
+        graph = graph->parent;
+    }
 }
 
 bool tmk_value_alive(const struct tmk_value *value) {
     return value->graph && (value->kind != TMK_VALUE_RESULT || !value->producer->removed);
 }
 
-static void number_nodes(struct tmk_graph *graph, void *context) {
-    uint32_t *next = context;
+static void number_values(struct tmk_graph *graph, uint32_t *next) {
     for (uint32_t i = 0; i < graph->n_inputs; i++)
         graph->inputs[i]->index = (*next)++;
     for (uint32_t i = 0; i < graph->n_values; i++)
         if (graph->values[i]->kind == TMK_VALUE_INITIALIZER)
             graph->values[i]->index = (*next)++;
     for (struct tmk_node *node = graph->first; node; node = node->next) {
-        tmk_node_each_graph(node, number_nodes, next);
+        for (struct tmk_graph *g = NULL; (g = tmk_node_next_graph(node, g));)
+            number_values(g, next);
         for (uint32_t i = 0; i < node->n_outputs; i++)
             if (node->outputs[i])
                 node->outputs[i]->index = (*next)++;
@@ -156,34 +156,25 @@ static void number_nodes(struct tmk_graph *graph, void *context) {
 
 uint32_t tmk_graph_number(struct tmk_graph *graph) {
     uint32_t next = 0;
-    number_nodes(graph, &next);
+    number_values(graph, &next);
     return next;
 }
 
 /* ---- by profile ID ---- */
 
-static void count_ids(struct tmk_graph *graph, void *context) {
-    struct tmk_by_id *by_id = context;
-    for (uint32_t i = 0; i < graph->n_values; i++)
-        if (tmk_value_alive(graph->values[i]) && graph->values[i]->profile_id >= (int64_t)by_id->n)
-            by_id->n = (size_t)graph->values[i]->profile_id + 1;
-}
-
-static void place_values(struct tmk_graph *graph, void *context) {
-    struct tmk_by_id *by_id = context;
-    for (uint32_t i = 0; i < graph->n_values; i++)
-        if (tmk_value_alive(graph->values[i]) && graph->values[i]->profile_id >= 0)
-            by_id->values[graph->values[i]->profile_id] = graph->values[i];
-}
-
 enum tmk_status tmk_by_id_init(struct tmk_by_id *by_id, const struct tmk_graph *graph,
                                struct tmk_diag *diag) {
-    struct tmk_graph *read = (struct tmk_graph *)(uintptr_t)graph;
     *by_id = (struct tmk_by_id){0};
-    tmk_graph_each(read, count_ids, by_id);
+    for (const struct tmk_graph *g = graph; g; g = tmk_graph_next(graph, g))
+        for (uint32_t i = 0; i < g->n_values; i++)
+            if (tmk_value_alive(g->values[i]) && g->values[i]->profile_id >= (int64_t)by_id->n)
+                by_id->n = (size_t)g->values[i]->profile_id + 1;
     by_id->values = calloc(by_id->n + 1, sizeof(struct tmk_value *));
     TMK_TRY_ALLOC(by_id->values, diag);
-    tmk_graph_each(read, place_values, by_id);
+    for (const struct tmk_graph *g = graph; g; g = tmk_graph_next(graph, g))
+        for (uint32_t i = 0; i < g->n_values; i++)
+            if (tmk_value_alive(g->values[i]) && g->values[i]->profile_id >= 0)
+                by_id->values[g->values[i]->profile_id] = g->values[i];
     return TMK_OK;
 }
 

@@ -10,18 +10,6 @@
 
 /* ---- names ---- */
 
-struct naming {
-    struct tmk_rewrite *rw;
-    bool failed;
-};
-
-static void collect_names(struct tmk_graph *graph, void *context) {
-    struct naming *naming = context;
-    for (uint32_t i = 0; i < graph->n_values && !naming->failed; i++)
-        if (graph->values[i]->name[0])
-            naming->failed = !tmk_map_put(&naming->rw->names, graph->values[i]->name, naming->rw);
-}
-
 /* `name`, or with a number behind it where that is taken. Lives as long as the graph. */
 static const char *unique_name(struct tmk_rewrite *rw, const char *name) {
     struct tmk_text text = {0};
@@ -37,9 +25,11 @@ static const char *unique_name(struct tmk_rewrite *rw, const char *name) {
 }
 
 enum tmk_status tmk_rewrite_begin(struct tmk_rewrite *rw) {
-    struct naming naming = {rw, false};
-    tmk_graph_each(rw->graph, collect_names, &naming);
-    return naming.failed ? tmk_nomem(rw->diag) : TMK_OK;
+    for (const struct tmk_graph *g = rw->graph; g; g = tmk_graph_next(rw->graph, g))
+        for (uint32_t i = 0; i < g->n_values; i++)
+            if (g->values[i]->name[0])
+                TMK_TRY_ALLOC(tmk_map_put(&rw->names, g->values[i]->name, rw), rw->diag);
+    return TMK_OK;
 }
 
 void tmk_rewrite_finish(struct tmk_rewrite *rw) {
@@ -53,32 +43,28 @@ enum tmk_status tmk_rewrite_pin(struct tmk_rewrite *rw, struct tmk_value *value)
 
 /* ---- walking ---- */
 
-struct rewriting {
-    struct tmk_rewrite *rw;
-    enum tmk_status (*fn)(struct tmk_rewrite *rw, struct tmk_node *node);
-    enum tmk_status status;
-};
-
-static void walk_graph(struct tmk_graph *graph, void *context) {
-    struct rewriting *walk = context;
+static enum tmk_status rewrite_nodes(struct tmk_rewrite *rw, struct tmk_graph *graph,
+                                     enum tmk_status (*fn)(struct tmk_rewrite *rw,
+                                                           struct tmk_node *node)) {
     size_t n = 0;
     struct tmk_node **nodes = calloc((size_t)graph->n_nodes + 1, sizeof(struct tmk_node *));
-    if (!nodes && walk->status == TMK_OK)
-        walk->status = tmk_nomem(walk->rw->diag);
-    for (struct tmk_node *node = graph->first; nodes && node; node = node->next)
+    TMK_TRY_ALLOC(nodes, rw->diag);
+    for (struct tmk_node *node = graph->first; node; node = node->next)
         nodes[n++] = node;
-    for (size_t i = 0; i < n && walk->status == TMK_OK; i++)
+    enum tmk_status status = TMK_OK;
+    for (size_t i = 0; i < n && status == TMK_OK; i++)
         if (!nodes[i]->removed)
-            walk->status = walk->fn(walk->rw, nodes[i]);
+            status = fn(rw, nodes[i]);
     free(nodes);
+    return status;
 }
 
 enum tmk_status tmk_rewrite_each(struct tmk_rewrite *rw,
                                  enum tmk_status (*fn)(struct tmk_rewrite *rw,
                                                        struct tmk_node *node)) {
-    struct rewriting walk = {rw, fn, TMK_OK};
-    tmk_graph_each(rw->graph, walk_graph, &walk);
-    return walk.status;
+    for (struct tmk_graph *g = rw->graph; g; g = tmk_graph_next(rw->graph, g))
+        TMK_TRY(rewrite_nodes(rw, g, fn));
+    return TMK_OK;
 }
 
 /* ---- asking ---- */
@@ -216,19 +202,12 @@ enum tmk_status tmk_rewrite_fold(struct tmk_rewrite *rw, struct tmk_value *value
     return TMK_OK;
 }
 
-static void end_values(struct tmk_graph *graph, void *context) {
-    struct tmk_rewrite *rw = context;
-    for (uint32_t i = 0; i < graph->n_values; i++)
-        tmk_lineage_end(rw->lineage, graph->values[i], rw->pass);
-}
-
-static void end_graph(struct tmk_graph *graph, void *context) {
-    tmk_graph_each(graph, end_values, context);
-}
-
 void tmk_rewrite_remove(struct tmk_rewrite *rw, struct tmk_node *node) {
     rw->progress = true;
-    tmk_node_each_graph(node, end_graph, rw);
+    for (struct tmk_graph *top = NULL; (top = tmk_node_next_graph(node, top));)
+        for (const struct tmk_graph *g = top; g; g = tmk_graph_next(top, g))
+            for (uint32_t i = 0; i < g->n_values; i++)
+                tmk_lineage_end(rw->lineage, g->values[i], rw->pass);
     for (uint32_t i = 0; i < node->n_outputs; i++)
         if (node->outputs[i]) {
             assert(!node->outputs[i]->n_uses && !node->outputs[i]->n_graph_outputs);

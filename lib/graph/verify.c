@@ -77,8 +77,8 @@ static void check_uses(struct check *check, struct tmk_value *value) {
     }
 }
 
-static void check_output_counts(struct tmk_graph *graph, void *context) {
-    struct check *check = context;
+/* Follows the nodes down, since a graph may name another owner. */
+static void check_output_counts(struct check *check, const struct tmk_graph *graph) {
     for (uint32_t i = 0; i < graph->n_values; i++) {
         const struct tmk_value *value = graph->values[i];
         size_t found = (size_t)(uintptr_t)tmk_ptrmap_get(&check->outputs, value);
@@ -86,9 +86,12 @@ static void check_output_counts(struct tmk_graph *graph, void *context) {
             report_violation(check, NULL, "'%s' stands %zu times among outputs but counts %u",
                              value->name, found, value->n_graph_outputs);
     }
+    for (const struct tmk_node *node = graph->first; node; node = node->next)
+        for (struct tmk_graph *g = NULL; (g = tmk_node_next_graph(node, g));)
+            check_output_counts(check, g);
 }
 
-static void check_graph(struct tmk_graph *graph, void *context);
+static void check_graph(struct check *check, const struct tmk_graph *graph);
 
 static void check_node(struct check *check, const struct tmk_graph *graph,
                        const struct tmk_node *before, const struct tmk_node *node) {
@@ -105,7 +108,8 @@ static void check_node(struct check *check, const struct tmk_graph *graph,
                 report_violation(check, node, "its attribute '%s' holds a graph of another node",
                                  attr->name);
     }
-    tmk_node_each_graph(node, check_graph, check);
+    for (struct tmk_graph *g = NULL; (g = tmk_node_next_graph(node, g));)
+        check_graph(check, g);
     for (uint32_t i = 0; i < node->n_outputs; i++) {
         struct tmk_value *value = node->outputs[i];
         if (!value)
@@ -119,8 +123,7 @@ static void check_node(struct check *check, const struct tmk_graph *graph,
     }
 }
 
-static void check_graph(struct tmk_graph *graph, void *context) {
-    struct check *check = context;
+static void check_graph(struct check *check, const struct tmk_graph *graph) {
     uint32_t nodes = 0;
     for (uint32_t i = 0; i < graph->n_inputs; i++) {
         if (graph->inputs[i]->kind != TMK_VALUE_INPUT || graph->inputs[i]->graph != graph)
@@ -159,9 +162,8 @@ static void check_graph(struct tmk_graph *graph, void *context) {
 
 enum tmk_status tmk_graph_verify(const struct tmk_graph *graph, struct tmk_diag *diag) {
     struct check check = {0};
-    struct tmk_graph *walked = (struct tmk_graph *)(uintptr_t)graph; /* nothing changes it */
-    check_graph(walked, &check);
-    tmk_graph_each(walked, check_output_counts, &check);
+    check_graph(&check, graph);
+    check_output_counts(&check, graph);
     enum tmk_status status = TMK_OK;
     if (check.nomem || check.report.failed)
         status = tmk_nomem(diag);

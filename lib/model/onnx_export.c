@@ -393,12 +393,6 @@ static void want_domain(struct domains *d, const char *domain, int64_t version) 
     model->opset_import[model->n_opset_import++] = opset;
 }
 
-static void want_nodes_domains(struct tmk_graph *graph, void *context) {
-    struct domains *d = context;
-    for (const struct tmk_node *node = graph->first; node && d->status == TMK_OK; node = node->next)
-        want_domain(d, node->domain, node->version);
-}
-
 /* What the format's releases require: https://onnx.ai/onnx/intro/concepts.html, "IR version". */
 static int64_t ir_version_for(const struct tmk_onnx_writer *w, int64_t opset) {
     static const struct {
@@ -462,8 +456,10 @@ static enum tmk_status onnx_write_model(struct tmk_onnx_writer *w, const struct 
     want_domain(&domains, TMK_DOMAIN_ONNX, opset ? opset : ANY_OPSET);
     for (uint32_t i = 0; i < graph->n_opsets && domains.status == TMK_OK; i++)
         want_domain(&domains, graph->opsets[i].domain, graph->opsets[i].version);
-    if (domains.status == TMK_OK)
-        tmk_graph_each((struct tmk_graph *)(uintptr_t)graph, want_nodes_domains, &domains);
+    for (const struct tmk_graph *g = graph; g; g = tmk_graph_next(graph, g))
+        for (const struct tmk_node *node = g->first; node && domains.status == TMK_OK;
+             node = node->next)
+            want_domain(&domains, node->domain, node->version);
     TMK_TRY(domains.status);
     TMK_TRY(write_graph(w, graph, NULL, &pb->graph));
     if (w->has_observers)

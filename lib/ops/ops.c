@@ -75,9 +75,8 @@ void tmk_ops_kinds(struct tmk_graph *graph) {
             continue;
         if (tmk_node_is(node, TMK_DOMAIN_ONNX, "Loop"))
             set_carried_kinds(node);
-        for (uint32_t a = 0; a < node->n_attrs; a++)
-            for (size_t k = 0; k < tmk_attr_graphs(&node->attrs[a]); k++)
-                tmk_ops_kinds(node->attrs[a].graphs[k]);
+        for (struct tmk_graph *g = NULL; (g = tmk_node_next_graph(node, g));)
+            tmk_ops_kinds(g);
         for (uint32_t i = 0; i < node->n_outputs; i++)
             set_kind(node->outputs[i], kind_of(node, i));
     }
@@ -277,16 +276,14 @@ static enum tmk_status index_rows(struct tmk_map *first, struct tmk_diag *diag) 
     return TMK_OK;
 }
 
-static void find_rows(struct tmk_graph *graph, void *context) {
-    const struct tmk_map *first = context;
+static void find_rows(struct tmk_graph *graph, const struct tmk_map *first) {
     for (struct tmk_node *node = graph->first; node; node = node->next) {
         const struct tmk_op *const *from = tmk_map_get(first, node->op);
         node->row = from ? find_from(from, node->domain, node->op, node->version) : NULL;
     }
 }
 
-static void check_rows(struct tmk_graph *graph, void *context) {
-    struct binding *b = context;
+static void check_rows(struct tmk_graph *graph, struct binding *b) {
     tmk_map_finish(&b->named);
     b->n_named = 0;
     for (struct tmk_node *node = graph->first; node && b->status == TMK_OK; node = node->next) {
@@ -308,10 +305,10 @@ static void check_rows(struct tmk_graph *graph, void *context) {
 enum tmk_status tmk_ops_bind(struct tmk_graph *graph, struct tmk_diag *diag) {
     struct tmk_map first = {0};
     struct binding b = {.diag = diag, .status = index_rows(&first, diag)};
-    if (b.status == TMK_OK) {
-        tmk_graph_each(graph, find_rows, &first);
-        tmk_graph_each(graph, check_rows, &b);
-    }
+    for (struct tmk_graph *g = graph; g && b.status == TMK_OK; g = tmk_graph_next(graph, g))
+        find_rows(g, &first);
+    for (struct tmk_graph *g = graph; g && b.status == TMK_OK; g = tmk_graph_next(graph, g))
+        check_rows(g, &b);
     tmk_map_finish(&first);
     if (b.status == TMK_OK && b.n_unknown)
         b.status = b.unknown.failed ? tmk_nomem(diag)

@@ -226,13 +226,6 @@ static void store_finding(const struct typing *t, struct tmk_value *value) {
     }
 }
 
-static void store_findings(struct tmk_graph *graph, void *context) {
-    for (struct tmk_node *node = graph->first; node; node = node->next)
-        for (uint32_t i = 0; i < node->n_outputs; i++)
-            if (node->outputs[i])
-                store_finding(context, node->outputs[i]);
-}
-
 static enum tmk_status begin_typing(struct typing *t, struct tmk_graph *graph, uint32_t *n,
                                     struct tmk_diag *diag) {
     *n = tmk_graph_number(graph);
@@ -266,10 +259,13 @@ enum tmk_status tmk_fill_types(struct tmk_graph *graph, struct tmk_diag *diag) {
         type_graph(&t, graph);
         release_tensors(t.tensors, n);
     }
-    if (!t.nomem)
-        tmk_graph_each(graph, store_findings, &t);
-    else
+    if (t.nomem)
         status = tmk_nomem(diag);
+    for (struct tmk_graph *g = graph; g && !t.nomem; g = tmk_graph_next(graph, g))
+        for (struct tmk_node *node = g->first; node; node = node->next)
+            for (uint32_t i = 0; i < node->n_outputs; i++)
+                if (node->outputs[i])
+                    store_finding(&t, node->outputs[i]);
     finish_typing(&t, n);
     return status;
 }

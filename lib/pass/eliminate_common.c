@@ -180,9 +180,8 @@ static enum tmk_status merge_graph(struct merging *m, struct tmk_graph *graph) {
     TMK_TRY(merge_initializers(m, graph));
     for (struct tmk_node *node = graph->first, *next; node; node = next) {
         next = node->next;
-        for (uint32_t i = 0; i < node->n_attrs; i++)
-            for (size_t k = 0; k < tmk_attr_graphs(&node->attrs[i]); k++)
-                TMK_TRY(merge_graph(m, node->attrs[i].graphs[k]));
+        for (struct tmk_graph *g = NULL; (g = tmk_node_next_graph(node, g));)
+            TMK_TRY(merge_graph(m, g));
         if (may_merge(node))
             TMK_TRY(merge_node(m, node));
     }
@@ -190,13 +189,10 @@ static enum tmk_status merge_graph(struct merging *m, struct tmk_graph *graph) {
     return TMK_OK;
 }
 
-static void count_items(struct tmk_graph *graph, void *context) {
-    *(size_t *)context += (size_t)graph->n_values + graph->n_nodes;
-}
-
 static enum tmk_status eliminate_common(struct tmk_rewrite *rw) {
     size_t most = 1, size = 1;
-    tmk_graph_each(rw->graph, count_items, &most);
+    for (const struct tmk_graph *g = rw->graph; g; g = tmk_graph_next(rw->graph, g))
+        most += (size_t)g->n_values + g->n_nodes;
     while (size < most)
         size *= 2;
     struct merging m = {.rw = rw,

@@ -22,23 +22,18 @@ static void sweep_nodes(struct tmk_graph *graph, struct tmk_rewrite *rw) {
             tmk_rewrite_remove(rw, node);
             continue;
         }
-        for (uint32_t i = 0; i < node->n_attrs; i++)
-            for (size_t k = 0; k < tmk_attr_graphs(&node->attrs[i]); k++)
-                sweep_nodes(node->attrs[i].graphs[k], rw);
+        for (struct tmk_graph *g = NULL; (g = tmk_node_next_graph(node, g));)
+            sweep_nodes(g, rw);
     }
-}
-
-static void sweep_initializers(struct tmk_graph *graph, void *context) {
-    struct tmk_rewrite *rw = context;
-    for (uint32_t i = graph->n_values; i-- > 0;)
-        if (graph->values[i]->kind == TMK_VALUE_INITIALIZER &&
-            !tmk_rewrite_is_needed(rw, graph->values[i]))
-            tmk_rewrite_drop(rw, graph->values[i]);
 }
 
 static enum tmk_status eliminate_dead(struct tmk_rewrite *rw) {
     sweep_nodes(rw->graph, rw);
-    tmk_graph_each(rw->graph, sweep_initializers, rw);
+    for (struct tmk_graph *g = rw->graph; g; g = tmk_graph_next(rw->graph, g))
+        for (uint32_t i = g->n_values; i-- > 0;)
+            if (g->values[i]->kind == TMK_VALUE_INITIALIZER &&
+                !tmk_rewrite_is_needed(rw, g->values[i]))
+                tmk_rewrite_drop(rw, g->values[i]);
     return TMK_OK;
 }
 

@@ -26,7 +26,6 @@ struct folding {
     struct tmk_rewrite *rw;
     struct tmk_certain certain;
     bool changed;
-    enum tmk_status status;
     const struct tmk_tensor *in[TMK_MAX_INPUTS];
     struct tmk_infer_result results[TMK_MAX_OUTPUTS];
     struct tmk_tensor made[TMK_MAX_OUTPUTS];
@@ -133,30 +132,33 @@ static enum tmk_status fold_constant_node(struct folding *f, struct tmk_node *no
     return status;
 }
 
-static void fold_graph(struct tmk_graph *graph, void *context) {
-    struct folding *f = context;
-    for (struct tmk_node *node = graph->first, *next; node && f->status == TMK_OK; node = next) {
+static enum tmk_status fold_graph(struct folding *f, struct tmk_graph *graph) {
+    for (struct tmk_node *node = graph->first, *next; node; node = next) {
         next = node->next;
-        f->status = fold_constant_node(f, node);
+        TMK_TRY(fold_constant_node(f, node));
     }
+    return TMK_OK;
 }
 
 /* Again, as long as numbers that were folded make more shapes certain. */
-static void fold_all(struct folding *f) {
+static enum tmk_status fold_all(struct folding *f) {
+    struct tmk_graph *root = f->rw->graph;
     do {
         f->changed = false;
-        f->status = tmk_certain_create(f->rw->graph, &f->certain, f->rw->diag);
-        tmk_graph_each(f->rw->graph, fold_graph, f);
+        enum tmk_status status = tmk_certain_create(root, &f->certain, f->rw->diag);
+        for (struct tmk_graph *g = root; g && status == TMK_OK; g = tmk_graph_next(root, g))
+            status = fold_graph(f, g);
         tmk_certain_finish(&f->certain);
-    } while (f->status == TMK_OK && f->changed);
+        TMK_TRY(status);
+    } while (f->changed);
+    return TMK_OK;
 }
 
 static enum tmk_status fold_constants(struct tmk_rewrite *rw) {
     struct folding *f = calloc(1, sizeof *f);
     TMK_TRY_ALLOC(f, rw->diag);
     f->rw = rw;
-    fold_all(f);
-    const enum tmk_status status = f->status;
+    const enum tmk_status status = fold_all(f);
     free(f);
     return status;
 }

@@ -75,8 +75,7 @@ static bool select_value(struct instrumenting *in, const struct tmk_value *value
 
 /* The values are listed before the first observer is added: adding changes the lists that are
  * walked. */
-static void list_selected(struct tmk_graph *graph, void *context) {
-    struct instrumenting *in = context;
+static void list_selected(struct instrumenting *in, struct tmk_graph *graph) {
     for (uint32_t i = 0; i < graph->n_values; i++) {
         if (!select_value(in, graph->values[i]))
             continue;
@@ -150,17 +149,14 @@ static enum tmk_status insert_observers(const struct tmk_observer_place *as,
     return insert_behind(as->value, &observer, diag);
 }
 
-static void try_names(struct tmk_graph *graph, void *guess) {
-    for (uint32_t i = 0; i < graph->n_values; i++)
-        if (tmk_value_alive(graph->values[i]))
-            tmk_guess_try(guess, graph->values[i]->name);
-}
-
-static enum tmk_status no_value(struct tmk_graph *graph, const char *pattern,
+static enum tmk_status no_value(const struct tmk_graph *graph, const char *pattern,
                                 struct tmk_diag *diag) {
     struct tmk_guess guess = {.wanted = pattern};
     char meant[TMK_GUESS_SIZE];
-    tmk_graph_each(graph, try_names, &guess);
+    for (const struct tmk_graph *g = graph; g; g = tmk_graph_next(graph, g))
+        for (uint32_t i = 0; i < g->n_values; i++)
+            if (tmk_value_alive(g->values[i]))
+                tmk_guess_try(&guess, g->values[i]->name);
     return tmk_fail(diag, TMK_NOTFOUND,
                     "'%s'%s names no value of the model; `tidemark graph` lists them", pattern,
                     tmk_guess_text(&guess, meant));
@@ -174,7 +170,8 @@ enum tmk_status tmk_instrument(struct tmk_graph *graph,
     enum tmk_status status = in.matched ? TMK_OK : tmk_nomem(diag);
     if (status == TMK_OK) {
         tmk_ops_kinds(graph);
-        tmk_graph_each(graph, list_selected, &in);
+        for (struct tmk_graph *g = graph; g; g = tmk_graph_next(graph, g))
+            list_selected(&in, g);
         status = in.failed ? tmk_nomem(diag) : TMK_OK;
     }
     for (size_t i = 0; status == TMK_OK && i < options->n_patterns; i++)
@@ -203,12 +200,6 @@ enum tmk_status tmk_observe_values(struct tmk_graph *graph,
     return TMK_OK;
 }
 
-struct stripping {
-    struct tmk_diag *diag;
-    enum tmk_status status;
-    uint32_t n;
-};
-
 static enum tmk_status strip_one(struct tmk_node *node, struct tmk_diag *diag) {
     struct tmk_value *raw = node->inputs[0], *observed = node->outputs[0];
     const char *name = tmk_node_string(node, "tensor_name", "");
@@ -223,24 +214,20 @@ static enum tmk_status strip_one(struct tmk_node *node, struct tmk_diag *diag) {
     return TMK_OK;
 }
 
-static void strip_graph(struct tmk_graph *graph, void *context) {
-    struct stripping *s = context;
-    for (struct tmk_node *node = graph->first, *next; node && s->status == TMK_OK; node = next) {
-        next = node->next;
-        if (!tmk_node_is_observer(node) || !node->n_inputs || !node->n_outputs)
-            continue;
-        s->status = strip_one(node, s->diag);
-        s->n++;
-    }
-}
-
 enum tmk_status tmk_strip_observers(struct tmk_graph *graph, uint32_t *n_removed,
                                     struct tmk_diag *diag) {
-    struct stripping s = {diag, TMK_OK, 0};
-    tmk_graph_each(graph, strip_graph, &s);
-    if (s.status == TMK_OK && n_removed)
-        *n_removed = s.n;
-    return s.status;
+    uint32_t n = 0;
+    for (struct tmk_graph *g = graph; g; g = tmk_graph_next(graph, g))
+        for (struct tmk_node *node = g->first, *next; node; node = next) {
+            next = node->next;
+            if (!tmk_node_is_observer(node) || !node->n_inputs || !node->n_outputs)
+                continue;
+            TMK_TRY(strip_one(node, diag));
+            n++;
+        }
+    if (n_removed)
+        *n_removed = n;
+    return TMK_OK;
 }
 
 struct rounding {
@@ -260,8 +247,7 @@ static bool holds_floats(const struct tmk_value *value) {
 }
 
 /* What the file declares. */
-static void take_declared(struct tmk_graph *graph, void *context) {
-    struct rounding *r = context;
+static void take_declared(struct rounding *r, const struct tmk_graph *graph) {
     for (uint32_t i = 0; i < graph->n_values; i++) {
         const struct tmk_value *value = graph->values[i];
         if (!tmk_value_alive(value))
@@ -324,9 +310,8 @@ static void list_half(struct rounding *r, struct tmk_graph *graph) {
             append(r, value);
     }
     for (struct tmk_node *node = graph->first; node && !r->failed; node = node->next) {
-        for (uint32_t a = 0; a < node->n_attrs; a++)
-            for (size_t k = 0; k < tmk_attr_graphs(&node->attrs[a]); k++)
-                list_half(r, node->attrs[a].graphs[k]);
+        for (struct tmk_graph *g = NULL; (g = tmk_node_next_graph(node, g));)
+            list_half(r, g);
         for (uint32_t i = 0; i < node->n_outputs; i++) {
             struct tmk_value *value = node->outputs[i];
             if (!value || !holds_floats(value) || value->type.kind != TMK_TYPE_TENSOR)
@@ -345,7 +330,8 @@ enum tmk_status tmk_round_half(struct tmk_graph *graph, uint32_t *n, struct tmk_
     enum tmk_status status = r.types ? TMK_OK : tmk_nomem(diag);
     *n = 0;
     if (status == TMK_OK) {
-        tmk_graph_each(graph, take_declared, &r);
+        for (const struct tmk_graph *g = graph; g; g = tmk_graph_next(graph, g))
+            take_declared(&r, g);
         status = tmk_fill_types(graph, diag);
     }
     if (status == TMK_OK) {
@@ -382,8 +368,7 @@ static struct tmk_value *first_output(const struct tmk_node *node) {
     return i < node->n_outputs ? node->outputs[i] : NULL;
 }
 
-static void list_nodes(struct tmk_graph *graph, void *context) {
-    struct showing *s = context;
+static void list_nodes(struct showing *s, struct tmk_graph *graph) {
     for (uint32_t i = 0; i < graph->n_values; i++)
         if (tmk_value_alive(graph->values[i]) && graph->values[i]->profile_id >= s->next_id)
             s->next_id = graph->values[i]->profile_id + 1;
@@ -395,12 +380,6 @@ static void list_nodes(struct tmk_graph *graph, void *context) {
         if (!s->failed)
             s->nodes[s->n++] = node;
     }
-}
-
-static void list_names(struct tmk_graph *graph, void *context) {
-    struct showing *s = context;
-    for (uint32_t i = 0; i < graph->n_values && !s->failed; i++)
-        s->failed = !tmk_map_put(&s->names, graph->values[i]->name, graph->values[i]);
 }
 
 static int by_id(const void *a, const void *b) {
@@ -447,9 +426,11 @@ static enum tmk_status show_node(struct showing *s, struct tmk_node *node, struc
 
 enum tmk_status tmk_show_inner(struct tmk_graph *graph, struct tmk_diag *diag) {
     struct showing s = {0};
-    tmk_graph_each(graph, list_nodes, &s);
-    if (s.n)
-        tmk_graph_each(graph, list_names, &s);
+    for (struct tmk_graph *g = graph; g; g = tmk_graph_next(graph, g))
+        list_nodes(&s, g);
+    for (const struct tmk_graph *g = graph; g && s.n; g = tmk_graph_next(graph, g))
+        for (uint32_t i = 0; i < g->n_values && !s.failed; i++)
+            s.failed = !tmk_map_put(&s.names, g->values[i]->name, g->values[i]);
     enum tmk_status status = s.failed ? tmk_nomem(diag) : TMK_OK;
     if (status == TMK_OK && s.n)
         qsort(s.nodes, s.n, sizeof(struct tmk_node *), by_id);

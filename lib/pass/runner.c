@@ -69,16 +69,12 @@ static enum tmk_status run_one(const struct tmk_pass *pass, struct tmk_graph *gr
     return tmk_in(diag, status, "pass %s", pass->name);
 }
 
-static void find_unbound(struct tmk_graph *graph, void *context) {
-    bool *found = context;
-    for (const struct tmk_node *node = graph->first; node; node = node->next)
-        *found |= !node->row;
-}
-
 /* Passes use rows without a check; binding names what has none. */
 static enum tmk_status bind_all(struct tmk_graph *graph, struct tmk_diag *diag) {
     bool unbound = false;
-    tmk_graph_each(graph, find_unbound, &unbound);
+    for (const struct tmk_graph *g = graph; g; g = tmk_graph_next(graph, g))
+        for (const struct tmk_node *node = g->first; node; node = node->next)
+            unbound |= !node->row;
     return unbound ? tmk_ops_bind(graph, diag) : TMK_OK;
 }
 

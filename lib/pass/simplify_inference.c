@@ -22,7 +22,6 @@ struct simplifying {
     struct tmk_rewrite *rw;
     struct tmk_certain certain;
     bool changed;
-    enum tmk_status status;
 };
 
 /* ---- what does nothing ---- */
@@ -216,33 +215,28 @@ static enum tmk_status unfold_norm(struct tmk_rewrite *rw, struct tmk_node *node
 
 /* ---- the walks ---- */
 
-static void skip_in_graph(struct tmk_graph *graph, void *context) {
-    struct simplifying *s = context;
-    for (struct tmk_node *node = graph->first, *next; node && s->status == TMK_OK; node = next) {
-        next = node->next;
-        s->status = skip_node(s, node);
-    }
-}
-
-static void unfold_in_graph(struct tmk_graph *graph, void *context) {
-    struct simplifying *s = context;
-    for (struct tmk_node *node = graph->first, *next; node && s->status == TMK_OK; node = next) {
-        next = node->next;
-        s->status = unfold_norm(s->rw, node);
-    }
+static enum tmk_status skip_nodes(struct simplifying *s) {
+    for (struct tmk_graph *g = s->rw->graph; g; g = tmk_graph_next(s->rw->graph, g))
+        for (struct tmk_node *node = g->first, *next; node; node = next) {
+            next = node->next;
+            TMK_TRY(skip_node(s, node));
+        }
+    return TMK_OK;
 }
 
 /* What is certain is looked up by values' numbers, which new values do not have: they come last. */
 static enum tmk_status simplify_nodes(struct tmk_rewrite *rw) {
     struct simplifying s = {.rw = rw};
     TMK_TRY(tmk_certain_create(rw->graph, &s.certain, rw->diag));
+    enum tmk_status status;
     do {
         s.changed = false;
-        tmk_graph_each(rw->graph, skip_in_graph, &s);
-    } while (s.changed);
-    tmk_graph_each(rw->graph, unfold_in_graph, &s);
+        status = skip_nodes(&s);
+    } while (status == TMK_OK && s.changed);
+    if (status == TMK_OK)
+        status = tmk_rewrite_each(rw, unfold_norm);
     tmk_certain_finish(&s.certain);
-    return s.status;
+    return status;
 }
 
 const struct tmk_pass tmk_pass_simplify_inference = {

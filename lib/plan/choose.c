@@ -328,8 +328,7 @@ static enum tmk_status arrange_choose(struct tmk_arranging *a) {
 }
 
 /* A graph inside a node finds outer values under their own index, row-major. */
-static void fix_captures(struct tmk_graph *graph, void *context) {
-    struct tmk_arranging *a = context;
+static void fix_captures(struct tmk_arranging *a, const struct tmk_graph *graph) {
     for (uint32_t i = 0; graph->parent && i < graph->n_outputs; i++)
         a->fixed[a->p->alias[graph->outputs[i]->index]] = true;
     for (const struct tmk_node *node = graph->first; graph->parent && node; node = node->next)
@@ -341,7 +340,9 @@ static void fix_captures(struct tmk_graph *graph, void *context) {
 static void fix_values(struct tmk_arranging *a) {
     struct tmk_planning *p = a->p;
     const struct tmk_graph *graph = p->plan->graph;
-    tmk_graph_each(tmk_graph_root(graph), fix_captures, a);
+    const struct tmk_graph *root = tmk_graph_root(graph);
+    for (const struct tmk_graph *g = root; g; g = tmk_graph_next(root, g))
+        fix_captures(a, g);
     for (uint32_t i = 0; i < graph->n_outputs; i++) {
         uint32_t value = p->alias[graph->outputs[i]->index];
         p->kept[value] = a->fixed[value] = true;

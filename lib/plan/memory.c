@@ -94,11 +94,6 @@ struct memory {
     struct inside *inside; /* by value */
 };
 
-struct capturing {
-    struct tmk_planning *p;
-    uint32_t step;
-};
-
 static const uint32_t *refs_in(const struct tmk_plan *plan, const struct tmk_plan_step *step) {
     return plan->refs + step->first_in;
 }
@@ -108,14 +103,13 @@ static const uint32_t *refs_out(const struct tmk_plan *plan, const struct tmk_pl
 }
 
 /* A graph inside a node reads outer values when the node runs. */
-static void use_captures(struct tmk_graph *graph, void *context) {
-    struct capturing *c = context;
+static void use_captures(struct tmk_planning *p, const struct tmk_graph *graph, uint32_t step) {
     for (uint32_t i = 0; i < graph->n_outputs; i++)
-        c->p->last_use[c->p->alias[graph->outputs[i]->index]] = c->step;
+        p->last_use[p->alias[graph->outputs[i]->index]] = step;
     for (const struct tmk_node *node = graph->first; node; node = node->next)
         for (uint32_t i = 0; i < node->n_inputs; i++)
             if (node->inputs[i])
-                c->p->last_use[c->p->alias[node->inputs[i]->index]] = c->step;
+                p->last_use[p->alias[node->inputs[i]->index]] = step;
 }
 
 static void find_last_uses(struct tmk_planning *p) {
@@ -128,10 +122,9 @@ static void find_last_uses(struct tmk_planning *p) {
                 p->last_use[in[i]] = s;
         if (step->kind != TMK_STEP_NODE || !(node->row->flags & TMK_OP_RUNS_GRAPHS))
             continue;
-        struct capturing c = {p, s};
-        for (uint32_t i = 0; i < node->n_attrs; i++)
-            for (size_t k = 0; k < tmk_attr_graphs(&node->attrs[i]); k++)
-                tmk_graph_each(node->attrs[i].graphs[k], use_captures, &c);
+        for (struct tmk_graph *top = NULL; (top = tmk_node_next_graph(node, top));)
+            for (const struct tmk_graph *g = top; g; g = tmk_graph_next(top, g))
+                use_captures(p, g, s);
     }
 }
 

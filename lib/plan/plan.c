@@ -7,44 +7,25 @@
 #include "plan/build.h"
 #include "tensor/elements.h"
 
-struct listing {
-    struct tmk_observer *observers; /* NULL: count only */
-    uint32_t n;
-};
-
-static void list_observers(struct tmk_graph *graph, void *context) {
-    struct listing *list = context;
-    for (const struct tmk_node *node = graph->first; node; node = node->next) {
-        if (!tmk_node_is_observer(node))
-            continue;
-        if (list->observers)
-            list->observers[list->n] =
-                (struct tmk_observer){node, tmk_node_string(node, "kind", "histogram"),
-                                      tmk_node_string(node, "tensor_name", ""),
-                                      tmk_node_int(node, "profile_id", -1), graph->parent != NULL};
-        list->n++;
-    }
-}
-
 enum tmk_status tmk_observer_slots(const struct tmk_graph *graph, struct tmk_observer **out,
                                    uint32_t *n, struct tmk_diag *diag) {
-    struct tmk_graph *root = tmk_graph_root(graph); /* the walk changes nothing */
-    struct listing list = {NULL, 0};
-    tmk_graph_each(root, list_observers, &list);
-    struct tmk_observer *observers = calloc(list.n + 1u, sizeof *observers);
+    const struct tmk_graph *root = tmk_graph_root(graph);
+    uint32_t all = 0, listed = 0;
+    for (const struct tmk_graph *g = root; g; g = tmk_graph_next(root, g))
+        for (const struct tmk_node *node = g->first; node; node = node->next)
+            all += tmk_node_is_observer(node);
+    struct tmk_observer *observers = calloc(all + 1u, sizeof *observers);
     TMK_TRY_ALLOC(observers, diag);
-    list = (struct listing){observers, 0};
-    tmk_graph_each(root, list_observers, &list);
+    for (const struct tmk_graph *g = root; g; g = tmk_graph_next(root, g))
+        for (const struct tmk_node *node = g->first; node; node = node->next)
+            if (tmk_node_is_observer(node))
+                observers[listed++] =
+                    (struct tmk_observer){node, tmk_node_string(node, "kind", "histogram"),
+                                          tmk_node_string(node, "tensor_name", ""),
+                                          tmk_node_int(node, "profile_id", -1), g->parent != NULL};
     *out = observers;
-    *n = list.n;
+    *n = all;
     return TMK_OK;
-}
-
-static void find_highest(struct tmk_graph *graph, void *context) {
-    uint32_t *n = context;
-    for (uint32_t i = 0; i < graph->n_values; i++)
-        if (tmk_value_alive(graph->values[i]) && graph->values[i]->index >= *n)
-            *n = graph->values[i]->index + 1;
 }
 
 static enum tmk_status index_slots(struct tmk_planning *p) {
@@ -104,7 +85,11 @@ enum tmk_status tmk_planning_begin(const struct tmk_graph *graph, const struct t
         .plan = calloc(1, sizeof *p.plan), .options = options ? options : &none, .diag = diag};
     TMK_TRY_ALLOC(p.plan, diag);
     p.plan->graph = graph;
-    tmk_graph_each(tmk_graph_root(graph), find_highest, &p.plan->n_values);
+    const struct tmk_graph *root = tmk_graph_root(graph);
+    for (const struct tmk_graph *g = root; g; g = tmk_graph_next(root, g))
+        for (uint32_t i = 0; i < g->n_values; i++)
+            if (tmk_value_alive(g->values[i]) && g->values[i]->index >= p.plan->n_values)
+                p.plan->n_values = g->values[i]->index + 1;
     enum tmk_status status = begin_plan(&p, inputs);
     if (status == TMK_OK)
         *out = p;

@@ -335,8 +335,7 @@ static enum tmk_status type_sources(struct tmk_planning *p, const struct tmk_ten
     return TMK_OK;
 }
 
-static void type_weights(struct tmk_graph *graph, void *context) {
-    struct tmk_planning *p = context;
+static void type_weights(struct tmk_planning *p, const struct tmk_graph *graph) {
     for (uint32_t i = 0; i < graph->n_values; i++) {
         const struct tmk_value *weight = graph->values[i];
         if (weight->kind != TMK_VALUE_INITIALIZER)
@@ -351,32 +350,27 @@ static void type_weights(struct tmk_graph *graph, void *context) {
     }
 }
 
-struct tapping {
-    struct tmk_planning *p;
-    enum tmk_status status;
-};
-
 /* In graphs inside nodes only weights are known now; what else is observed there is seen as it
  * runs. */
-static void tap_inner_weights(struct tmk_graph *graph, void *context) {
-    struct tapping *t = context;
+static enum tmk_status tap_inner_weights(struct tmk_planning *p, const struct tmk_graph *graph) {
     for (const struct tmk_node *node = graph->first; graph->parent && node; node = node->next) {
-        if (t->status != TMK_OK || !tmk_node_is_observer(node))
+        if (!tmk_node_is_observer(node))
             continue;
         uint32_t in = node->inputs[0]->index;
-        size_t slot = (size_t)tmk_ptrmap_get(&t->p->plan->slots, node);
-        if (slot && t->p->plan->values[in].initializer)
-            t->status = add_tap(t->p, (uint32_t)slot - 1, in);
+        size_t slot = (size_t)tmk_ptrmap_get(&p->plan->slots, node);
+        if (slot && p->plan->values[in].initializer)
+            TMK_TRY(add_tap(p, (uint32_t)slot - 1, in));
     }
+    return TMK_OK;
 }
 
 enum tmk_status tmk_plan_type(struct tmk_planning *p, const struct tmk_tensor *inputs) {
     enum tmk_status status = type_sources(p, inputs);
-    struct tmk_graph *root = tmk_graph_root(p->plan->graph); /* the walks change nothing */
-    tmk_graph_each(root, type_weights, p);
-    struct tapping tapping = {p, status};
-    tmk_graph_each(root, tap_inner_weights, &tapping);
-    status = tapping.status;
+    const struct tmk_graph *root = tmk_graph_root(p->plan->graph);
+    for (const struct tmk_graph *g = root; g; g = tmk_graph_next(root, g))
+        type_weights(p, g);
+    for (const struct tmk_graph *g = root; g && status == TMK_OK; g = tmk_graph_next(root, g))
+        status = tap_inner_weights(p, g);
     for (const struct tmk_node *node = p->plan->graph->first; status == TMK_OK && node;
          node = node->next) {
         status = tmk_node_is_observer(node) ? note_observer(p, node) : type_node(p, node);

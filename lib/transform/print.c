@@ -44,8 +44,7 @@ static bool same_op(const struct tmk_node *a, const struct tmk_node *b) {
     return a->version == b->version && tmk_node_is(a, b->domain, b->op);
 }
 
-static void count_ops(struct tmk_graph *graph, void *context) {
-    struct counting *c = context;
+static void count_ops(struct counting *c, const struct tmk_graph *graph) {
     for (const struct tmk_node *node = graph->first; node; node = node->next) {
         c->unsupported += !node->row;
         uint32_t i = 0;
@@ -82,21 +81,12 @@ static void print_ops(const struct counting *c, struct tmk_text *text) {
     tmk_text_printf(text, "%u operators, %u unsupported nodes\n", c->n, c->unsupported);
 }
 
-struct counting_one {
-    const char *op;
-    uint32_t n;
-};
-
-static void count_one_op(struct tmk_graph *graph, void *context) {
-    struct counting_one *c = context;
-    for (const struct tmk_node *node = graph->first; node; node = node->next)
-        c->n += tmk_node_is(node, "", c->op);
-}
-
 uint32_t tmk_model_count_op(struct tmk_model *model, const char *op) {
-    struct counting_one c = {op, 0};
-    tmk_graph_each(model->graph, count_one_op, &c);
-    return c.n;
+    uint32_t n = 0;
+    for (const struct tmk_graph *g = model->graph; g; g = tmk_graph_next(model->graph, g))
+        for (const struct tmk_node *node = g->first; node; node = node->next)
+            n += tmk_node_is(node, "", op);
+    return n;
 }
 
 /* ---- JSON ---- */
@@ -136,15 +126,11 @@ static void put_value(struct tmk_json_out *to, const struct tmk_value *value) {
     tmk_json_put_child(to, NULL, &o);
 }
 
-struct json_lists {
-    struct tmk_json_out values, nodes;
-};
-
-static void put_graph(struct tmk_graph *graph, void *context) {
-    struct json_lists *lists = context;
+static void put_graph(struct tmk_json_out *values, struct tmk_json_out *nodes,
+                      const struct tmk_graph *graph) {
     for (uint32_t i = 0; i < graph->n_values; i++)
         if (tmk_value_alive(graph->values[i]))
-            put_value(&lists->values, graph->values[i]);
+            put_value(values, graph->values[i]);
     for (const struct tmk_node *node = graph->first; node; node = node->next) {
         struct tmk_json_out o = tmk_json_new_object();
         tmk_json_put_text(&o, "name", node->name);
@@ -154,7 +140,7 @@ static void put_graph(struct tmk_graph *graph, void *context) {
         tmk_json_put(&o, "supported", cJSON_CreateBool(node->row != NULL));
         put_ids(&o, "inputs", node->inputs, node->n_inputs);
         put_ids(&o, "outputs", node->outputs, node->n_outputs);
-        tmk_json_put_child(&lists->nodes, NULL, &o);
+        tmk_json_put_child(nodes, NULL, &o);
     }
 }
 
@@ -163,10 +149,11 @@ static void print_json(struct tmk_model *model, struct tmk_text *text) {
     tmk_json_put_text(&root, "graph", model->graph->name);
     put_ids(&root, "inputs", model->graph->inputs, model->graph->n_inputs);
     put_ids(&root, "outputs", model->graph->outputs, model->graph->n_outputs);
-    struct json_lists lists = {tmk_json_new_array(), tmk_json_new_array()};
-    tmk_graph_each(model->graph, put_graph, &lists);
-    tmk_json_put_child(&root, "values", &lists.values);
-    tmk_json_put_child(&root, "nodes", &lists.nodes);
+    struct tmk_json_out values = tmk_json_new_array(), nodes = tmk_json_new_array();
+    for (const struct tmk_graph *g = model->graph; g; g = tmk_graph_next(model->graph, g))
+        put_graph(&values, &nodes, g);
+    tmk_json_put_child(&root, "values", &values);
+    tmk_json_put_child(&root, "nodes", &nodes);
     char *printed = root.failed ? NULL : cJSON_Print(root.item);
     if (printed) {
         tmk_text_puts(text, printed);
@@ -182,7 +169,8 @@ enum tmk_status tmk_model_print(struct tmk_model *model, enum tmk_view view, cha
                                 uint32_t *unsupported, struct tmk_diag *diag) {
     struct tmk_text text = {0};
     struct counting c = {0};
-    tmk_graph_each(model->graph, count_ops, &c);
+    for (const struct tmk_graph *g = model->graph; g; g = tmk_graph_next(model->graph, g))
+        count_ops(&c, g);
     if (c.n)
         qsort(c.ops, c.n, sizeof *c.ops, most_first);
     switch (view) {

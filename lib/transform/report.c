@@ -61,8 +61,7 @@ struct listing {
     bool failed;             /* out of memory */
 };
 
-static void list_attributes(struct tmk_graph *graph, void *context) {
-    struct listing *l = context;
+static void list_attributes(struct listing *l, const struct tmk_graph *graph) {
     for (const struct tmk_node *node = graph->first; node; node = node->next) {
         struct tmk_text text = {0};
         for (uint32_t i = 0; i < node->n_attrs; i++)
@@ -84,14 +83,15 @@ static void list_attributes(struct tmk_graph *graph, void *context) {
 static enum tmk_status write_with_model(const struct tmk_profile *profile,
                                         const struct tmk_report_options *options, const char *path,
                                         struct tmk_diag *diag) {
-    struct tmk_graph *graph = options->model->graph;
+    const struct tmk_graph *graph = options->model->graph;
     if (tmk_graph_fingerprint(graph) != profile->model.fingerprint)
         return tmk_fail(diag, TMK_MISMATCH, "the profile is of another model ('%s') than '%s'",
                         profile->model.file, options->model->path);
     struct listing list = {.profile = profile};
     list.attributes = calloc(profile->n_tensors + (size_t)1, sizeof *list.attributes);
     TMK_TRY_ALLOC(list.attributes, diag);
-    tmk_graph_each(graph, list_attributes, &list);
+    for (const struct tmk_graph *g = graph; g; g = tmk_graph_next(graph, g))
+        list_attributes(&list, g);
     enum tmk_status status = list.failed
                                  ? tmk_nomem(diag)
                                  : tmk_report_page(profile, options, list.attributes, path, diag);

@@ -101,9 +101,11 @@ static void print_after(void *context, const char *pass, bool progress, struct t
     tmk_text_finish(&text);
 }
 
-static void count_nodes(struct tmk_graph *graph, void *context) {
-    uint32_t *n = context;
-    *n += graph->n_nodes;
+static uint32_t count_nodes(const struct tmk_graph *graph) {
+    uint32_t n = 0;
+    for (const struct tmk_graph *g = graph; g; g = tmk_graph_next(graph, g))
+        n += g->n_nodes;
+    return n;
 }
 
 /* The largest magnitude of each channel, where the profile has channels. */
@@ -153,26 +155,20 @@ static enum tmk_status run_passes(struct transforming *t) {
     };
     TMK_TRY(tmk_graph_clone(t->original, &t->graph, t->diag));
     TMK_TRY(tmk_lineage_create(t->graph, &t->lineage, t->diag));
-    tmk_graph_each(t->graph, count_nodes, &t->report.nodes_before);
+    t->report.nodes_before = count_nodes(t->graph);
     TMK_TRY(tmk_passes_run(t->graph, t->lineage, t->passes, t->n_passes, &options,
                            &t->report.progress, t->diag));
-    tmk_graph_each(t->graph, count_nodes, &t->report.nodes_after);
+    t->report.nodes_after = count_nodes(t->graph);
     return t->failed ? tmk_nomem(t->diag) : TMK_OK;
 }
 
 /* ---- the file, and the record ---- */
 
-struct declaring {
-    const struct tmk_by_id *original;
-    enum tmk_status status;
-    struct tmk_diag *diag;
-};
-
 /* Passes were given shapes that are evidence only; a file's reader would share memory by them. What
  * the original declares goes to the file, of other results their element type. */
-static void declare_types(struct tmk_graph *graph, void *context) {
-    struct declaring *d = context;
-    for (uint32_t i = 0; i < graph->n_values && d->status == TMK_OK; i++) {
+static enum tmk_status declare_types(struct tmk_graph *graph, const struct tmk_by_id *original,
+                                     struct tmk_diag *diag) {
+    for (uint32_t i = 0; i < graph->n_values; i++) {
         struct tmk_value *value = graph->values[i];
         if (!tmk_value_alive(value) || value->kind != TMK_VALUE_RESULT ||
             (value->n_graph_outputs && !graph->parent))
@@ -180,9 +176,10 @@ static void declare_types(struct tmk_graph *graph, void *context) {
         struct tmk_type type = value->type;
         type.has_shape = false;
         if (value->profile_id >= 0)
-            type = d->original->values[value->profile_id]->type;
-        d->status = tmk_value_set_type(value, &type, d->diag);
+            type = original->values[value->profile_id]->type;
+        TMK_TRY(tmk_value_set_type(value, &type, diag));
     }
+    return TMK_OK;
 }
 
 static enum tmk_status describe_models(struct transforming *t, const struct tmk_model *model,
@@ -272,10 +269,11 @@ static enum tmk_status save_model(struct transforming *t, const char *path) {
                         path);
     struct tmk_by_id original;
     TMK_TRY(tmk_by_id_init(&original, t->original, t->diag));
-    struct declaring d = {&original, TMK_OK, t->diag};
-    tmk_graph_each(t->graph, declare_types, &d);
+    enum tmk_status status = TMK_OK;
+    for (struct tmk_graph *g = t->graph; g && status == TMK_OK; g = tmk_graph_next(t->graph, g))
+        status = declare_types(g, &original, t->diag);
     tmk_by_id_finish(&original);
-    TMK_TRY(d.status);
+    TMK_TRY(status);
     if (tmk_is_relay_path(path))
         return tmk_relay_save(t->graph, path, t->options->params_path, &t->written, t->diag);
     if (t->options->params_path)
@@ -297,7 +295,7 @@ static enum tmk_status save_model(struct transforming *t, const char *path) {
                                         same ? NULL : tmk_lineage_verdict_name(origin->fate)};
     }
     t->report.observers_after = n;
-    enum tmk_status status = n ? tmk_observe_values(t->graph, list, n, t->diag) : TMK_OK;
+    status = n ? tmk_observe_values(t->graph, list, n, t->diag) : TMK_OK;
     free(list);
     TMK_TRY(status);
     TMK_TRY(tmk_graph_verify(t->graph, t->diag));

@@ -39,41 +39,30 @@ void tmk_graph_path(const struct tmk_graph *graph, char path[TMK_GRAPH_PATH]) {
     }
 }
 
-struct names {
-    enum tmk_status status;
-    struct tmk_diag *diag;
-};
-
 static bool is_text(const char *name) {
     return !name || tmk_utf8_valid(name, strlen(name));
 }
 
-static void check_node(const struct tmk_node *node, struct names *names) {
-    if (!is_text(node->name) || !is_text(node->op) || !is_text(node->domain))
-        names->status = tmk_fail(names->diag, TMK_FORMAT, "node %s has a name that is not UTF-8",
-                                 TMK_NODE_LABEL(node));
-}
-
-static void check_names(struct tmk_graph *graph, void *context) {
-    struct names *names = context;
-    const struct tmk_node *node = graph->first;
-    for (; node && names->status == TMK_OK; node = node->next)
-        check_node(node, names);
-    for (uint32_t i = 0; i < graph->n_values && names->status == TMK_OK; i++) {
+static enum tmk_status check_names(const struct tmk_graph *graph, struct tmk_diag *diag) {
+    for (const struct tmk_node *node = graph->first; node; node = node->next)
+        if (!is_text(node->name) || !is_text(node->op) || !is_text(node->domain))
+            return tmk_fail(diag, TMK_FORMAT, "node %s has a name that is not UTF-8",
+                            TMK_NODE_LABEL(node));
+    for (uint32_t i = 0; i < graph->n_values; i++) {
         const struct tmk_value *value = graph->values[i];
         bool text = is_text(value->name);
         for (int k = 0; k < value->type.shape.rank && value->type.has_shape; k++)
             text = text && is_text(value->type.symbol[k]);
         if (!text)
-            names->status = tmk_fail(names->diag, TMK_FORMAT,
-                                     "value '%s', or an axis of it, has a name that is "
-                                     "not UTF-8",
-                                     tmk_value_label(value));
+            return tmk_fail(diag, TMK_FORMAT,
+                            "value '%s', or an axis of it, has a name that is not UTF-8",
+                            tmk_value_label(value));
     }
+    return TMK_OK;
 }
 
 enum tmk_status tmk_check_names(struct tmk_graph *graph, struct tmk_diag *diag) {
-    struct names names = {TMK_OK, diag};
-    tmk_graph_each(graph, check_names, &names);
-    return names.status;
+    for (const struct tmk_graph *g = graph; g; g = tmk_graph_next(graph, g))
+        TMK_TRY(check_names(g, diag));
+    return TMK_OK;
 }

@@ -11,13 +11,6 @@ struct numbered {
     uint32_t n;
 };
 
-static void list_values(struct tmk_graph *graph, void *context) {
-    struct numbered *list = context;
-    for (uint32_t i = 0; i < graph->n_values; i++)
-        if (tmk_value_alive(graph->values[i]) && graph->values[i]->index < list->n)
-            list->values[graph->values[i]->index] = graph->values[i];
-}
-
 /* Points all entries to the values of `copy` that have the same number as theirs in `graph`. */
 static enum tmk_status follow_copy(struct tmk_lineage *lineage, struct tmk_graph *graph,
                                    struct tmk_graph *copy, struct tmk_diag *diag) {
@@ -27,7 +20,10 @@ static enum tmk_status follow_copy(struct tmk_lineage *lineage, struct tmk_graph
     list.values = calloc((size_t)list.n + 1, sizeof(struct tmk_value *));
     if (!list.values)
         return tmk_nomem(diag);
-    tmk_graph_each(copy, list_values, &list);
+    for (const struct tmk_graph *g = copy; g; g = tmk_graph_next(copy, g))
+        for (uint32_t i = 0; i < g->n_values; i++)
+            if (tmk_value_alive(g->values[i]) && g->values[i]->index < list.n)
+                list.values[g->values[i]->index] = g->values[i];
     for (uint32_t i = 0; i < tmk_lineage_size(lineage); i++) {
         struct tmk_origin *origin = (struct tmk_origin *)tmk_lineage_origin(lineage, i);
         struct tmk_value *old = origin->value;

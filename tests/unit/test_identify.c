@@ -18,25 +18,16 @@ static struct tmk_graph *identified(const char *text, uint32_t *n) {
     return graph;
 }
 
-struct search {
-    const char *name;
-    struct tmk_value *found;
-};
-
-static void look_into(struct tmk_graph *graph, void *context) {
-    struct search *search = context;
-    for (uint32_t i = 0; i < graph->n_values; i++)
-        if (strcmp(graph->values[i]->name, search->name) == 0)
-            search->found = graph->values[i];
-}
-
 /* By name, in graphs below too. */
 static const struct tmk_value *find_value(struct tmk_graph *graph, const char *name) {
-    struct search search = {name, NULL};
-    tmk_graph_each(graph, look_into, &search);
-    if (!search.found)
+    const struct tmk_value *found = NULL;
+    for (const struct tmk_graph *g = graph; g; g = tmk_graph_next(graph, g))
+        for (uint32_t i = 0; i < g->n_values; i++)
+            if (strcmp(g->values[i]->name, name) == 0)
+                found = g->values[i];
+    if (!found)
         fail_msg("no value '%s'", name);
-    return search.found;
+    return found;
 }
 
 static void assert_ids(struct tmk_graph *graph, const char *const *names, size_t n) {

@@ -22,23 +22,13 @@ struct qdq_case {
     char said[1024]; /* "name: why; ..." */
 };
 
-static void find_named(struct tmk_graph *graph, void *context) {
-    struct {
-        const char *name;
-        struct tmk_value *found;
-    } *asked = context;
-    for (uint32_t i = 0; i < graph->n_values; i++)
-        if (tmk_value_alive(graph->values[i]) && strcmp(graph->values[i]->name, asked->name) == 0)
-            asked->found = graph->values[i];
-}
-
 static struct tmk_value *value_of(struct tmk_graph *graph, const char *name) {
-    struct {
-        const char *name;
-        struct tmk_value *found;
-    } asked = {name, NULL};
-    tmk_graph_each(graph, find_named, &asked);
-    return asked.found;
+    struct tmk_value *found = NULL;
+    for (const struct tmk_graph *g = graph; g; g = tmk_graph_next(graph, g))
+        for (uint32_t i = 0; i < g->n_values; i++)
+            if (tmk_value_alive(g->values[i]) && strcmp(g->values[i]->name, name) == 0)
+                found = g->values[i];
+    return found;
 }
 
 static void begin(struct qdq_case *c, const char *text) {
