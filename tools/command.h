@@ -175,8 +175,8 @@ void hear_warning(void *context, const char *text);
 /* Writes the profile to each of the files, also where it can't be written to one of the others. The
  * first failure's text. */
 struct tmk_profile;
-TMK_NODISCARD enum tmk_status write_profiles(const struct tmk_profile *profile,
-                                             const struct words *files, struct tmk_diag *diag);
+enum tmk_status write_profiles(const struct tmk_profile *profile, const struct words *files,
+                               struct tmk_diag *diag);
 
 /* For tmk_run_events.progress: one line that is rewritten when stderr is a terminal; else a line
  * every ten seconds, as JSON every second, and so none for short work. */

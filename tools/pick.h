@@ -23,8 +23,8 @@ struct filter {
 
 /* Reads conditions, all of which must hold. TMK_ARGUMENT with a message; TMK_NOMEM. End with
  * filter_finish, also after a failure. */
-TMK_NODISCARD enum tmk_status filter_init(struct filter *filter, const struct words *texts,
-                                          struct tmk_diag *diag);
+enum tmk_status filter_init(struct filter *filter, const struct words *texts,
+                            struct tmk_diag *diag);
 void filter_finish(struct filter *filter);
 /* tensor: NULL where only the name is known, and only_names. A number that a value does not have is
  * neither greater nor less. */
@@ -34,8 +34,8 @@ bool filter_passes(const struct filter *filter, const char *name,
 /* Sorts positions in profile->tensors: texts and IDs ascend, numbers descend (but for min), values
  * that have none are last, and equal ones stay in order of ID. TMK_ARGUMENT: no such key;
  * TMK_NOMEM. */
-TMK_NODISCARD enum tmk_status sort_values(const char *key, const struct tmk_profile *profile,
-                                          uint32_t *chosen, uint32_t n, struct tmk_diag *diag);
+enum tmk_status sort_values(const char *key, const struct tmk_profile *profile, uint32_t *chosen,
+                            uint32_t n, struct tmk_diag *diag);
 
 /* For help texts: what filters can be. */
 #define FILTER_OPTION_ROW(target)                                                                  \

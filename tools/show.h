@@ -16,22 +16,19 @@ struct tmk_pattern_node;
 void print_patterns(const struct tmk_pattern_node *nodes, size_t n, bool json);
 /* The nodes that make the chosen values, each with the values and ranges on its inputs and outputs.
  * TMK_NOMEM. */
-TMK_NODISCARD enum tmk_status show_nodes(const struct tmk_profile *profile, const uint32_t *chosen,
-                                         uint32_t n, bool json);
+enum tmk_status show_nodes(const struct tmk_profile *profile, const uint32_t *chosen, uint32_t n,
+                           bool json);
 /* The nodes that make the chosen values (in the order of IDs) and belong to patterns that
  * `calibrate` leaves float. TMK_NOMEM. */
-TMK_NODISCARD enum tmk_status show_patterns(const struct tmk_profile *profile,
-                                            const uint32_t *chosen, uint32_t n, bool json,
-                                            struct tmk_diag *diag);
+enum tmk_status show_patterns(const struct tmk_profile *profile, const uint32_t *chosen, uint32_t n,
+                              bool json, struct tmk_diag *diag);
 /* The `most` samples that set the chosen values' extremes, worst first. */
-TMK_NODISCARD enum tmk_status show_outliers(const struct tmk_profile *profile,
-                                            const uint32_t *chosen, uint32_t n, uint64_t most,
-                                            bool json, struct tmk_diag *diag);
+enum tmk_status show_outliers(const struct tmk_profile *profile, const uint32_t *chosen, uint32_t n,
+                              uint64_t most, bool json, struct tmk_diag *diag);
 /* How many samples the chosen values' ranges needed. TMK_NOTFOUND: the profile lacks per-sample
  * data. */
-TMK_NODISCARD enum tmk_status show_convergence(const struct tmk_profile *profile,
-                                               const uint32_t *chosen, uint32_t n, bool json,
-                                               struct tmk_diag *diag);
+enum tmk_status show_convergence(const struct tmk_profile *profile, const uint32_t *chosen,
+                                 uint32_t n, bool json, struct tmk_diag *diag);
 
 /* One line of what is known of a value; wrapped at 80 characters. */
 void print_entry(const char *label, const char *fmt, ...) TMK_PRINTF(2, 3);

@@ -75,9 +75,8 @@ struct search_args {
 
 /* Reads the texts; false after an error message. */
 bool check_search(const struct command *command, struct search_args *args);
-TMK_NODISCARD enum tmk_status
-search_encodings(struct tmk_model *model, const struct tmk_encodings *encodings,
-                 const struct tmk_target *target, const struct tmk_run_options *run,
-                 const struct search_args *args, struct tmk_diag *diag);
+enum tmk_status search_encodings(struct tmk_model *model, const struct tmk_encodings *encodings,
+                                 const struct tmk_target *target, const struct tmk_run_options *run,
+                                 const struct search_args *args, struct tmk_diag *diag);
 
 #endif

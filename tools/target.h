@@ -20,7 +20,6 @@ bool wants_targets(const char *name);
 /* Prints the built-in targets; the exit status. */
 int list_targets(void);
 /* name NULL: none. */
-TMK_NODISCARD enum tmk_status open_target(const char *name, struct tmk_target **out,
-                                          struct tmk_diag *diag);
+enum tmk_status open_target(const char *name, struct tmk_target **out, struct tmk_diag *diag);
 
 #endif

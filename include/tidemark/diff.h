@@ -36,19 +36,14 @@ struct tmk_diff {
 
 /* Values are the same by fingerprint and ordinal (weights of different graphs: by contents),
  * else by name. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_diff_profiles(const struct tmk_profile *a,
-                                                        const struct tmk_profile *b,
-                                                        struct tmk_diff **out,
-                                                        struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_diff_profiles(const struct tmk_profile *a, const struct tmk_profile *b,
+                                          struct tmk_diff **out, struct tmk_diag *diag);
 /* By name. TMK_SHAPE as of tmk_range_compare. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_diff_ranges(const struct tmk_ranges *a,
-                                                      const struct tmk_ranges *b,
-                                                      struct tmk_diff **out, struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_diff_ranges(const struct tmk_ranges *a, const struct tmk_ranges *b,
+                                        struct tmk_diff **out, struct tmk_diag *diag);
 /* Of a profile and a consumer's entries, which may be of nodes' inputs. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_diff_coverage(const struct tmk_profile *a,
-                                                        const struct tmk_ranges *b,
-                                                        struct tmk_diff **out,
-                                                        struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_diff_coverage(const struct tmk_profile *a, const struct tmk_ranges *b,
+                                          struct tmk_diff **out, struct tmk_diag *diag);
 /* Frees and sets *diff to NULL; NULL is allowed. */
 TMK_API void tmk_diff_destroy(struct tmk_diff **diff);
 

@@ -31,7 +31,7 @@ TMK_API uint32_t tmk_team_launched_as(void);
 /* Joins the processes of the same launcher; waits for them. *out is NULL without them,
  * and then MPI was not even initialised. TMK_UNSUPPORTED: there are others, but this build has no
  * MPI. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_team_join(struct tmk_team **out, struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_team_join(struct tmk_team **out, struct tmk_diag *diag);
 
 TMK_API uint32_t tmk_team_rank(const struct tmk_team *team);
 TMK_API uint32_t tmk_team_size(const struct tmk_team *team);
@@ -41,8 +41,8 @@ TMK_API uint32_t tmk_team_size(const struct tmk_team *team);
  * still running stops at its next batch. Ends MPI, and sets *team
  * to NULL. A program should print a failure, and exit with a failure, at rank 0 only: launchers
  * kill all ranks as soon as one exits with a failure. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_team_leave(struct tmk_team **team, enum tmk_status status,
-                                                     struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_team_leave(struct tmk_team **team, enum tmk_status status,
+                                       struct tmk_diag *diag);
 
 #ifdef __cplusplus
 }

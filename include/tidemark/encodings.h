@@ -158,8 +158,7 @@ struct tmk_encodings {
 TMK_API const char *tmk_encoding_role_name(enum tmk_encoding_role role);
 
 /* Empty, of this library's version. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_encodings_create(struct tmk_encodings **out,
-                                                           struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_encodings_create(struct tmk_encodings **out, struct tmk_diag *diag);
 /* Frees and sets *encodings to NULL; NULL is allowed. */
 TMK_API void tmk_encodings_destroy(struct tmk_encodings **encodings);
 /* A copy that lives as long as the encodings; NULL when memory ran out. */
@@ -179,11 +178,11 @@ TMK_API void tmk_encoding_codes(const struct tmk_encoding *encoding, int32_t *lo
 
 /* Reads, and checks: numbers finite, scales positive, zero points on the grid, lists ascending.
  * TMK_FORMAT names the entry and the field. */
-TMK_API TMK_NODISCARD enum tmk_status
-tmk_encodings_read(const char *path, struct tmk_encodings **out, struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_encodings_read(const char *path, struct tmk_encodings **out,
+                                           struct tmk_diag *diag);
 /* Writes JSON, whole or not at all. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_encodings_write(const struct tmk_encodings *encodings,
-                                                          const char *path, struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_encodings_write(const struct tmk_encodings *encodings, const char *path,
+                                            struct tmk_diag *diag);
 
 /* ---- making them ---- */
 
@@ -237,10 +236,9 @@ struct tmk_calibrate_options {
  * the config. TMK_UNSUPPORTED: the profile has no histograms, and the method needs them.
  * TMK_MISMATCH: the target does not allow what the options or the config choose, or a constant is
  * not the one that was profiled. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_calibrate(const struct tmk_profile *profile,
-                                                    const struct tmk_calibrate_options *options,
-                                                    struct tmk_encodings **out,
-                                                    struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_calibrate(const struct tmk_profile *profile,
+                                      const struct tmk_calibrate_options *options,
+                                      struct tmk_encodings **out, struct tmk_diag *diag);
 
 /* Name and help of the i-th method; false behind the last. */
 TMK_API bool tmk_calibrate_method(size_t i, const char **name, const char **help);

@@ -54,10 +54,9 @@ struct tmk_export_options {
  * same with observers. TMK_NOTFOUND: no encoding could be written, and no file was. TMK_MISMATCH
  * states in what the model differs from the encodings'. TMK_ARGUMENT: no such format or setting, or
  * the format needs a model or a template. TMK_FORMAT: the map or the template, with the place. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_export(const struct tmk_encodings *encodings,
-                                                 const struct tmk_model *model,
-                                                 const struct tmk_export_options *options,
-                                                 struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_export(const struct tmk_encodings *encodings,
+                                   const struct tmk_model *model,
+                                   const struct tmk_export_options *options, struct tmk_diag *diag);
 
 #ifdef __cplusplus
 }

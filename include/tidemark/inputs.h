@@ -35,8 +35,7 @@ TMK_API bool tmk_same_file(const char *a, const char *b);
 /* Could a file be written there? To be asked before what takes long. Status as of writing it.
  * endings: of the names of such files, with spaces between them ("json"); another format's is
  * TMK_ARGUMENT. NULL: any will do. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_can_write(const char *path, const char *endings,
-                                                    struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_can_write(const char *path, const char *endings, struct tmk_diag *diag);
 
 #ifdef __cplusplus
 }

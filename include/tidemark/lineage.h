@@ -151,24 +151,22 @@ TMK_API const char *tmk_lineage_verdict_name(enum tmk_lineage_verdict verdict);
 
 /* So many originals and values: "", no shape, DEAD, no value. TMK_NOMEM. End with
  * tmk_lineage_record_destroy. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_lineage_record_create(uint32_t n_originals,
-                                                                uint32_t n_values,
-                                                                struct tmk_lineage_record **out,
-                                                                struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_lineage_record_create(uint32_t n_originals, uint32_t n_values,
+                                                  struct tmk_lineage_record **out,
+                                                  struct tmk_diag *diag);
 /* Sets *record to NULL; NULL is allowed. */
 TMK_API void tmk_lineage_record_destroy(struct tmk_lineage_record **record);
 /* A copy that lives as long as the record. NULL when memory ran out. */
 TMK_API const char *tmk_lineage_record_text(struct tmk_lineage_record *record, const char *text);
-TMK_API TMK_NODISCARD enum tmk_status tmk_lineage_record_add_pass(struct tmk_lineage_record *record,
-                                                                  const char *pass,
-                                                                  struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_lineage_record_add_pass(struct tmk_lineage_record *record,
+                                                    const char *pass, struct tmk_diag *diag);
 /* Zeroed memory for `count` elements of `size` bytes that lives as long as the record; NULL when
  * there is none left. For scales, shifts, zero points, and IDs on an absorber's edges. */
 TMK_API void *tmk_lineage_record_array(struct tmk_lineage_record *record, size_t count,
                                        size_t size);
 /* Makes the values' lists of originals, then tmk_lineage_record_check. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_lineage_record_finalize(struct tmk_lineage_record *record,
-                                                                  struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_lineage_record_finalize(struct tmk_lineage_record *record,
+                                                    struct tmk_diag *diag);
 
 /* ---- asking ---- */
 
@@ -179,23 +177,21 @@ TMK_API void tmk_lineage_record_count(const struct tmk_lineage_record *record,
  * need, and no others; values, axes, permutations and channels fit the shapes that are known; a
  * value is SAME to one original at most; numbers are finite; the values' lists are the originals'
  * of theirs. */
-TMK_API TMK_NODISCARD enum tmk_status
-tmk_lineage_record_check(const struct tmk_lineage_record *record, struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_lineage_record_check(const struct tmk_lineage_record *record,
+                                                 struct tmk_diag *diag);
 
 /* ---- files ---- */
 
 /* As tmk_profile_can_write. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_lineage_record_can_write(const char *path,
-                                                                   struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_lineage_record_can_write(const char *path, struct tmk_diag *diag);
 /* Writes JSON (".json") or HDF5 (".h5", ".hdf5"), whole or not at all; equal records give equal
  * bytes. Errors as of tmk_profile_write. */
-TMK_API TMK_NODISCARD enum tmk_status
-tmk_lineage_record_write(const struct tmk_lineage_record *record, const char *path,
-                         struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_lineage_record_write(const struct tmk_lineage_record *record,
+                                                 const char *path, struct tmk_diag *diag);
 /* Reads either format, recognized by the file's first bytes. Everything is checked. TMK_FORMAT or
  * TMK_MISMATCH name the file and the field, TMK_UNSUPPORTED a newer major version. */
-TMK_API TMK_NODISCARD enum tmk_status
-tmk_lineage_record_read(const char *path, struct tmk_lineage_record **out, struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_lineage_record_read(const char *path, struct tmk_lineage_record **out,
+                                                struct tmk_diag *diag);
 
 /* ---- transferring a profile ---- */
 
@@ -223,11 +219,11 @@ struct tmk_transfer_report {
  * TMK_MISMATCH, naming the first value that differs: the profile, or `to`, is of another model than
  * that end of the lineage, or of other weights. After a failure `to` is only good for destroying.
  * report may be NULL. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_profile_transfer(const struct tmk_profile *from,
-                                                           const struct tmk_lineage_record *lineage,
-                                                           bool back, struct tmk_profile *to,
-                                                           struct tmk_transfer_report *report,
-                                                           struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_profile_transfer(const struct tmk_profile *from,
+                                             const struct tmk_lineage_record *lineage, bool back,
+                                             struct tmk_profile *to,
+                                             struct tmk_transfer_report *report,
+                                             struct tmk_diag *diag);
 
 #ifdef __cplusplus
 }

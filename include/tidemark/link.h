@@ -75,15 +75,13 @@ TMK_API const char *tmk_link_evidence_name(enum tmk_link_evidence evidence);
  * every value of theirs. Names and the order in the file don't count. Of what is computed from
  * other contents (other weights, or what lies behind an edit) the counterpart is found by
  * structure, operands, weights or name, and left out. End with tmk_link_destroy. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_link_by_fingerprint(const struct tmk_profile *from,
-                                                              const struct tmk_profile *to,
-                                                              struct tmk_link **out,
-                                                              struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_link_by_fingerprint(const struct tmk_profile *from,
+                                                const struct tmk_profile *to, struct tmk_link **out,
+                                                struct tmk_diag *diag);
 /* By the lineage in a file. TMK_MISMATCH, naming both: it is of other models. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_link_by_lineage(const struct tmk_profile *from,
-                                                          const struct tmk_profile *to,
-                                                          const char *path, struct tmk_link **out,
-                                                          struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_link_by_lineage(const struct tmk_profile *from,
+                                            const struct tmk_profile *to, const char *path,
+                                            struct tmk_link **out, struct tmk_diag *diag);
 
 struct tmk_model;
 struct tmk_run_options;
@@ -107,15 +105,14 @@ struct tmk_link_numbers {
  * equal up to the tolerance that follows from these types, and only if neither end has a match that
  * is twice as good. Neither model is changed. TMK_MISMATCH: `from` is of another model than
  * `original`. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_link_by_numbers(const struct tmk_profile *from,
-                                                          const struct tmk_profile *to,
-                                                          const struct tmk_link_numbers *numbers,
-                                                          struct tmk_link **out,
-                                                          struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_link_by_numbers(const struct tmk_profile *from,
+                                            const struct tmk_profile *to,
+                                            const struct tmk_link_numbers *numbers,
+                                            struct tmk_link **out, struct tmk_diag *diag);
 /* The records that stand for a .npz alone, for tmk_link_by_numbers and tmk_profile_transfer: a
  * value an array, in the file's order. End with tmk_profile_destroy. */
-TMK_API TMK_NODISCARD enum tmk_status
-tmk_tensors_skeleton(const char *path, struct tmk_profile **out, struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_tensors_skeleton(const char *path, struct tmk_profile **out,
+                                             struct tmk_diag *diag);
 /* NULL is allowed. */
 TMK_API void tmk_link_destroy(struct tmk_link **link);
 
@@ -132,8 +129,8 @@ struct tmk_link_counts {
 TMK_API void tmk_link_count(const struct tmk_link *link, struct tmk_link_counts *out);
 /* JSON: counts, each match with its evidence, what is ambiguous, and what was not matched on either
  * side. Whole or not at all. */
-TMK_API TMK_NODISCARD enum tmk_status
-tmk_link_write_report(const struct tmk_link *link, const char *path, struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_link_write_report(const struct tmk_link *link, const char *path,
+                                              struct tmk_diag *diag);
 
 #ifdef __cplusplus
 }

@@ -47,8 +47,8 @@ TMK_API uint32_t tmk_meter_moved(const struct tmk_meter *meter, size_t from, siz
 TMK_API uint32_t tmk_meter_values(const struct tmk_meter *meter, size_t snapshot);
 
 /* Writes everything as JSON, whole or not at all; docs/profile-format.md, "Snapshots". */
-TMK_API TMK_NODISCARD enum tmk_status tmk_meter_write(const struct tmk_meter *meter,
-                                                      const char *path, struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_meter_write(const struct tmk_meter *meter, const char *path,
+                                        struct tmk_diag *diag);
 
 #ifdef __cplusplus
 }

@@ -32,26 +32,24 @@ struct tmk_model;
  * (both in hex, one after the other). `keep_unknown`: operators without a kernel are
  * let through, for printing and instrumenting; otherwise they are TMK_UNSUPPORTED, all named
  * together. End with tmk_model_close. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_model_open(const char *path, bool keep_unknown,
-                                                     struct tmk_model **out, struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_model_open(const char *path, bool keep_unknown, struct tmk_model **out,
+                                       struct tmk_diag *diag);
 /* The same, with the weights of a Relay module in a file of their own, as relay.save_param_dict
  * writes it (NULL: none); TMK_ARGUMENT where the model is not Relay. The model's sha256 is then
  * that of both files' hashes (in hex), one after the other. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_model_open_params(const char *path, const char *params,
-                                                            bool keep_unknown,
-                                                            struct tmk_model **out,
-                                                            struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_model_open_params(const char *path, const char *params,
+                                              bool keep_unknown, struct tmk_model **out,
+                                              struct tmk_diag *diag);
 /* The model that was profiled, if a file of its name and of its sha256 (with that of `params`, or
  * NULL) is in the folder of the file `beside`, or in the current folder; *out: NULL, and no error,
  * where it is in neither. */
-TMK_API TMK_NODISCARD enum tmk_status
-tmk_model_open_profiled(const struct tmk_profile *profile, const char *beside, const char *params,
-                        struct tmk_model **out, struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_model_open_profiled(const struct tmk_profile *profile,
+                                                const char *beside, const char *params,
+                                                struct tmk_model **out, struct tmk_diag *diag);
 /* tmk_model_open_params without reading weights, for tmk_model_plan_memory: no file is hashed, and
  * values have no fingerprints of contents, so no profile can be made (TMK_ARGUMENT). */
-TMK_API TMK_NODISCARD enum tmk_status tmk_model_open_to_plan(const char *path, const char *params,
-                                                             struct tmk_model **out,
-                                                             struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_model_open_to_plan(const char *path, const char *params,
+                                               struct tmk_model **out, struct tmk_diag *diag);
 /* NULL is allowed. */
 TMK_API void tmk_model_close(struct tmk_model **model);
 
@@ -64,9 +62,9 @@ TMK_API uint64_t tmk_model_file_bytes(const struct tmk_model *model);
  * Lives as long as the model, which is a struct tmk_model. */
 TMK_API const struct tmk_tensor *tmk_model_constant(void *model, uint32_t id);
 
-/* Of what a DequantizeLinear makes of constant codes, also behind operators that move it: the codes' type, axis,
- * block, scales and zero points. NULL: it is no such value, a scale is not positive, or memory ran
- * out. Lives as long as the model. */
+/* Of what a DequantizeLinear makes of constant codes, also behind operators that move it: the
+ * codes' type, axis, block, scales and zero points. NULL: it is no such value, a scale is not
+ * positive, or memory ran out. Lives as long as the model. */
 TMK_API const struct tmk_encoding *tmk_model_codes(void *model, uint32_t id);
 
 /* ---- looking at a model ---- */
@@ -81,25 +79,23 @@ enum tmk_view {
     TMK_VIEW_JSON  /* values and nodes as JSON */
 };
 /* *unsupported (may be NULL) receives the number of nodes whose operator is unsupported. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_model_print(struct tmk_model *model, enum tmk_view view,
-                                                      char **out, uint32_t *unsupported,
-                                                      struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_model_print(struct tmk_model *model, enum tmk_view view, char **out,
+                                        uint32_t *unsupported, struct tmk_diag *diag);
 
 struct tmk_pattern_node;
 /* Graphviz, with the nodes of patterns filled and named: `nodes` as tmk_patterns_list has them for
  * a profile of this model, or its skeleton. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_model_draw_patterns(struct tmk_model *model,
-                                                              const struct tmk_pattern_node *nodes,
-                                                              size_t n, char **out,
-                                                              struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_model_draw_patterns(struct tmk_model *model,
+                                                const struct tmk_pattern_node *nodes, size_t n,
+                                                char **out, struct tmk_diag *diag);
 
 /* Old and new side by side: a line for each original (ID, verdict, ID in the new model, name,
  * relation, absorber, pass), then one for each new value. The model is either end of the lineage,
  * recognized by fingerprints and weights; TMK_MISMATCH, with what differs from the original, when
  * it is neither. */
-TMK_API TMK_NODISCARD enum tmk_status
-tmk_model_print_lineage(const struct tmk_model *model, const struct tmk_lineage_record *lineage,
-                        char **out, struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_model_print_lineage(const struct tmk_model *model,
+                                                const struct tmk_lineage_record *lineage,
+                                                char **out, struct tmk_diag *diag);
 
 /* ---- instrumenting ---- */
 
@@ -115,10 +111,9 @@ TMK_API const char *const *tmk_observer_kinds(void);
 
 /* Writes the model with `ai.tidemark::EdgeObserver` on every selected value; any ONNX runtime runs
  * it and gives the same outputs. *n_observers may be NULL. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_model_instrument(struct tmk_model *model,
-                                                           const struct tmk_observe *observe,
-                                                           const char *path, uint32_t *n_observers,
-                                                           struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_model_instrument(struct tmk_model *model,
+                                             const struct tmk_observe *observe, const char *path,
+                                             uint32_t *n_observers, struct tmk_diag *diag);
 
 /* ---- transforming ---- */
 
@@ -164,10 +159,11 @@ struct tmk_transform_report {
  * A path that ends in ".relay" becomes Relay text, without observers. Values of the graph that
  * have no expression in the text are CONSTANT where they depend on no input, else DEAD.
  * TMK_UNSUPPORTED names all nodes that Relay cannot express. */
-TMK_API TMK_NODISCARD enum tmk_status
-tmk_model_transform(struct tmk_model *model, const struct tmk_transform_options *options,
-                    const char *path, struct tmk_lineage_record **out,
-                    struct tmk_transform_report *report, struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_model_transform(struct tmk_model *model,
+                                            const struct tmk_transform_options *options,
+                                            const char *path, struct tmk_lineage_record **out,
+                                            struct tmk_transform_report *report,
+                                            struct tmk_diag *diag);
 
 #ifdef __cplusplus
 }

@@ -22,9 +22,9 @@ struct tmk_pattern_node {
 };
 
 /* In the order of IDs; *out is the caller's, end it with free(). TMK_NOMEM. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_patterns_list(const struct tmk_profile *profile,
-                                                        struct tmk_pattern_node **out, size_t *n,
-                                                        struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_patterns_list(const struct tmk_profile *profile,
+                                          struct tmk_pattern_node **out, size_t *n,
+                                          struct tmk_diag *diag);
 
 /* Name and help of the i-th pattern; false behind the last. */
 TMK_API bool tmk_pattern_info(size_t i, const char **name, const char **help);

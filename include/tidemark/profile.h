@@ -224,8 +224,7 @@ TMK_API const char *tmk_profile_kind_name(enum tmk_profile_kind kind);
 TMK_API const char *tmk_profile_status_name(enum tmk_profile_status status);
 
 /* An empty profile of this library's version: every string "", every list empty. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_profile_create(struct tmk_profile **out,
-                                                         struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_profile_create(struct tmk_profile **out, struct tmk_diag *diag);
 /* Frees the profile with its records and statistics, and sets *profile to NULL; NULL is allowed. */
 TMK_API void tmk_profile_destroy(struct tmk_profile **profile);
 
@@ -233,43 +232,38 @@ TMK_API void tmk_profile_destroy(struct tmk_profile **profile);
 TMK_API const char *tmk_profile_text(struct tmk_profile *profile, const char *text);
 
 /* Appenders; strings are copied. TMK_NOMEM is their only failure unless stated otherwise. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_profile_add_opset(struct tmk_profile *profile,
-                                                            const char *domain, int64_t version,
-                                                            struct tmk_diag *diag);
-TMK_API TMK_NODISCARD enum tmk_status tmk_profile_add_source(struct tmk_profile *profile,
-                                                             const char *input, const char *source,
-                                                             uint64_t samples, const char *hash,
-                                                             struct tmk_diag *diag);
-TMK_API TMK_NODISCARD enum tmk_status tmk_profile_add_setting(struct tmk_profile *profile,
-                                                              const char *key, const char *value,
-                                                              struct tmk_diag *diag);
-TMK_API TMK_NODISCARD enum tmk_status tmk_profile_add_bad(struct tmk_profile *profile,
-                                                          uint64_t sample, const char *file,
-                                                          const char *why, struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_profile_add_opset(struct tmk_profile *profile, const char *domain,
+                                              int64_t version, struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_profile_add_source(struct tmk_profile *profile, const char *input,
+                                               const char *source, uint64_t samples,
+                                               const char *hash, struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_profile_add_setting(struct tmk_profile *profile, const char *key,
+                                                const char *value, struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_profile_add_bad(struct tmk_profile *profile, uint64_t sample,
+                                            const char *file, const char *why,
+                                            struct tmk_diag *diag);
 /* Appends a record (strings "", lists empty, status NEVER, everything else 0). *out is good until
  * the next one is appended. TMK_ARGUMENT unless id is greater than the last record's. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_profile_add_tensor(struct tmk_profile *profile,
-                                                             uint32_t id,
-                                                             struct tmk_profile_tensor **out,
-                                                             struct tmk_diag *diag);
-TMK_API TMK_NODISCARD enum tmk_status tmk_profile_add_consumer(struct tmk_profile *profile,
-                                                               struct tmk_profile_tensor *tensor,
-                                                               const char *node, const char *op,
-                                                               const char *domain, uint32_t input,
-                                                               struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_profile_add_tensor(struct tmk_profile *profile, uint32_t id,
+                                               struct tmk_profile_tensor **out,
+                                               struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_profile_add_consumer(struct tmk_profile *profile,
+                                                 struct tmk_profile_tensor *tensor,
+                                                 const char *node, const char *op,
+                                                 const char *domain, uint32_t input,
+                                                 struct tmk_diag *diag);
 /* An ID that the value is computed from; nothing happens when it is there. */
-TMK_API TMK_NODISCARD enum tmk_status
-tmk_profile_add_operand(struct tmk_profile_tensor *tensor, uint32_t operand, struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_profile_add_operand(struct tmk_profile_tensor *tensor, uint32_t operand,
+                                                struct tmk_diag *diag);
 /* An ID that a DERIVED value follows from. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_profile_add_derivation(struct tmk_profile_tensor *tensor,
-                                                                 uint32_t source,
-                                                                 struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_profile_add_derivation(struct tmk_profile_tensor *tensor,
+                                                   uint32_t source, struct tmk_diag *diag);
 /* Counts `runs` computations of the value with this shape: adds to the shape's entry and to
  * expected_count. The result does not depend on the order of the calls. TMK_RANGE when a count
  * overflows, or the shape's does. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_profile_add_runs(struct tmk_profile_tensor *tensor,
-                                                           const struct tmk_shape *shape,
-                                                           uint64_t runs, struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_profile_add_runs(struct tmk_profile_tensor *tensor,
+                                             const struct tmk_shape *shape, uint64_t runs,
+                                             struct tmk_diag *diag);
 
 /* By a rule of a lineage ("lineage:affine"), from a value of another model's profile. */
 TMK_API bool tmk_profile_is_transferred(const struct tmk_profile_tensor *tensor);
@@ -284,9 +278,9 @@ TMK_API enum tmk_profile_status tmk_profile_status_of(const struct tmk_profile_t
 /* Says which samples the profile covers: sets the ledger's range, and the coverage's ranges where
  * there are gaps. `ranges` [n] is copied; they are not empty, ascend and do not overlap, else
  * TMK_ARGUMENT. n = 0: no sample. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_profile_set_ranges(struct tmk_profile *profile,
-                                                             const struct tmk_profile_range *ranges,
-                                                             uint32_t n, struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_profile_set_ranges(struct tmk_profile *profile,
+                                               const struct tmk_profile_range *ranges, uint32_t n,
+                                               struct tmk_diag *diag);
 /* The i-th range that the profile covers, ascending; false when there are no more. */
 TMK_API bool tmk_profile_range(const struct tmk_profile *profile, uint32_t i,
                                struct tmk_profile_range *out);
@@ -304,13 +298,12 @@ TMK_API bool tmk_profile_is_whole(const struct tmk_profile *profile);
  * (version, instruction set, kernels) and values, cut at the ends of batches (the setting "batch"),
  * and no sample is in both. Then dst is as it was.
  * TMK_RANGE: a count overflows, TMK_NOMEM; then dst is only good for destroying. */
-TMK_API TMK_NODISCARD enum tmk_status
-tmk_profile_merge(struct tmk_profile *dst, const struct tmk_profile *src, struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_profile_merge(struct tmk_profile *dst, const struct tmk_profile *src,
+                                          struct tmk_diag *diag);
 /* The merge of n >= 1 files (no more than two profiles are in memory at a time). Errors name the
  * file, or both. End with tmk_profile_destroy. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_profile_merge_files(const char *const *paths, size_t n,
-                                                              struct tmk_profile **out,
-                                                              struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_profile_merge_files(const char *const *paths, size_t n,
+                                                struct tmk_profile **out, struct tmk_diag *diag);
 
 /* ---- asking ---- */
 
@@ -339,9 +332,9 @@ struct tmk_nonfinite {
  * of it: there, the value of the least ID that goes round counts as its beginning. *out is one
  * block to free; NULL when there are none, or when the profile does not know operands (before
  * version 1.2). */
-TMK_API TMK_NODISCARD enum tmk_status tmk_profile_nonfinite(const struct tmk_profile *profile,
-                                                            struct tmk_nonfinite **out, uint32_t *n,
-                                                            struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_profile_nonfinite(const struct tmk_profile *profile,
+                                              struct tmk_nonfinite **out, uint32_t *n,
+                                              struct tmk_diag *diag);
 
 /* What a value's numbers give away. Values of integers and values without numbers have no flags. */
 struct tmk_flags {
@@ -374,26 +367,25 @@ TMK_API bool tmk_profile_thinned(const struct tmk_profile *profile, char *out, s
  * hold as many elements as the shapes that ran, and their histogram and classes add up to that;
  * what is not NEVER has statistics; text is UTF-8. TMK_MISMATCH states what is inconsistent, with
  * the ID, the name and both numbers. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_profile_validate(const struct tmk_profile *profile,
-                                                           struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_profile_validate(const struct tmk_profile *profile,
+                                             struct tmk_diag *diag);
 
 /* ---- files ---- */
 
 /* Could a profile be written there? To be asked before a long run: the format is known and built
  * in, and the folder takes files. Errors as of tmk_profile_write; leaves nothing behind. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_profile_can_write(const char *path,
-                                                            struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_profile_can_write(const char *path, struct tmk_diag *diag);
 /* Writes the profile as JSON (".json") or HDF5 (".h5", ".hdf5"), whole or not at all. Equal
  * profiles give equal bytes. TMK_MISMATCH when the profile is inconsistent, TMK_ARGUMENT for
  * another extension, TMK_UNSUPPORTED for HDF5 in a build without it, TMK_WRITE, TMK_NOMEM. Always
  * writes this library's version. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_profile_write(const struct tmk_profile *profile,
-                                                        const char *path, struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_profile_write(const struct tmk_profile *profile, const char *path,
+                                          struct tmk_diag *diag);
 /* Reads either format, recognized by the file's first bytes, not by its name. Everything is
  * checked: what is returned is consistent. TMK_FORMAT or TMK_MISMATCH name the file and the field,
  * TMK_UNSUPPORTED a newer major version. End with tmk_profile_destroy. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_profile_read(const char *path, struct tmk_profile **out,
-                                                       struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_profile_read(const char *path, struct tmk_profile **out,
+                                         struct tmk_diag *diag);
 
 #ifdef __cplusplus
 }

@@ -66,18 +66,16 @@ TMK_API bool tmk_ranges_format(size_t i, const char **name, const char **help);
 /* Reads a file of any of the formats, found by its first bytes (and .onnx by its name), or of the
  * named one. TMK_FORMAT: damaged, with the entry; TMK_UNSUPPORTED: none of them, with
  * a list. End with tmk_ranges_destroy. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_ranges_read(const char *path, const char *format,
-                                                      struct tmk_ranges **out,
-                                                      struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_ranges_read(const char *path, const char *format,
+                                        struct tmk_ranges **out, struct tmk_diag *diag);
 /* The format of such a file, from its first bytes: *out is a name of the list. Errors as of
  * tmk_ranges_read. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_ranges_detect_format(const char *path, const char **out,
-                                                               struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_ranges_detect_format(const char *path, const char **out,
+                                                 struct tmk_diag *diag);
 /* The ranges of a profile's values (EXACT, by name; values without numbers are left out), or of
  * encodings' (STEP). */
-TMK_API TMK_NODISCARD enum tmk_status tmk_ranges_of_profile(const struct tmk_profile *profile,
-                                                            struct tmk_ranges **out,
-                                                            struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_ranges_of_profile(const struct tmk_profile *profile,
+                                              struct tmk_ranges **out, struct tmk_diag *diag);
 /* Frees and sets *ranges to NULL; NULL is allowed. */
 TMK_API void tmk_ranges_destroy(struct tmk_ranges **ranges);
 
@@ -101,10 +99,8 @@ struct tmk_range_difference {
                       differ by */
 };
 /* TMK_SHAPE: one has another number of channels, and neither has one range for all. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_range_compare(const struct tmk_range *a,
-                                                        const struct tmk_range *b,
-                                                        struct tmk_range_difference *out,
-                                                        struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_range_compare(const struct tmk_range *a, const struct tmk_range *b,
+                                          struct tmk_range_difference *out, struct tmk_diag *diag);
 
 /* ---- what a profile can give a consumer ---- */
 
@@ -133,11 +129,10 @@ struct tmk_range_coverage {
 /* What the profile has for each entry: out [ranges->n]. lineage: from the profile's model to the
  * consumer's, as `transform` and `link` write it; NULL: names only. TMK_MISMATCH: the lineage is of
  * another model than the profile. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_ranges_cover(const struct tmk_ranges *ranges,
-                                                       const struct tmk_profile *profile,
-                                                       const struct tmk_lineage_record *lineage,
-                                                       struct tmk_range_coverage *out,
-                                                       struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_ranges_cover(const struct tmk_ranges *ranges,
+                                         const struct tmk_profile *profile,
+                                         const struct tmk_lineage_record *lineage,
+                                         struct tmk_range_coverage *out, struct tmk_diag *diag);
 
 #ifdef __cplusplus
 }

@@ -39,9 +39,9 @@ struct tmk_report_options {
 };
 
 /* Writes the page, whole or not at all. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_report_write(const struct tmk_profile *profile,
-                                                       const struct tmk_report_options *options,
-                                                       const char *path, struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_report_write(const struct tmk_profile *profile,
+                                         const struct tmk_report_options *options, const char *path,
+                                         struct tmk_diag *diag);
 
 #ifdef __cplusplus
 }

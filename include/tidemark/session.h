@@ -26,15 +26,15 @@ extern "C" {
 /* The profile that a run over the model would begin with: the model, and a record for each value,
  * with producers, consumers and operands. Weights are counted (histograms), nothing else is; there
  * are no samples. For tmk_profile_transfer. End with tmk_profile_destroy. */
-TMK_API TMK_NODISCARD enum tmk_status
-tmk_model_skeleton(const struct tmk_model *model, struct tmk_profile **out, struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_model_skeleton(const struct tmk_model *model, struct tmk_profile **out,
+                                           struct tmk_diag *diag);
 
 /* What holds the helper program that reads "archives", "hdf5" or "images" (the latter are names of
  * tmk_features), which is started for it: "seccomp, Landlock 4, limits", or less. TMK_UNSUPPORTED:
  * this build has none; TMK_MACHINE: it cannot be started. */
 enum { TMK_CONFINEMENT_SIZE = 64 };
-TMK_API TMK_NODISCARD enum tmk_status
-tmk_helper_confinement(const char *reads, char text[TMK_CONFINEMENT_SIZE], struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_helper_confinement(const char *reads, char text[TMK_CONFINEMENT_SIZE],
+                                               struct tmk_diag *diag);
 
 /* ---- running ---- */
 
@@ -192,16 +192,16 @@ struct tmk_run_report {
  * value. report may be NULL. TMK_GUARD: a NaN was seen where that was to stop the run.
  * TMK_INTERRUPTED: options->events.stop answered true. TMK_MISMATCH, with what differs: the
  * checkpoint is of another run; nothing was run then. End with tmk_profile_destroy. */
-TMK_API TMK_NODISCARD enum tmk_status
-tmk_model_profile(struct tmk_model *model, const struct tmk_run_options *options,
-                  const struct tmk_observe *observe, struct tmk_profile **out,
-                  struct tmk_run_report *report, struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_model_profile(struct tmk_model *model,
+                                          const struct tmk_run_options *options,
+                                          const struct tmk_observe *observe,
+                                          struct tmk_profile **out, struct tmk_run_report *report,
+                                          struct tmk_diag *diag);
 
 /* Runs the model over the data, observing nothing, keeping nothing: bare speed. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_model_run_bare(struct tmk_model *model,
-                                                         const struct tmk_run_options *options,
-                                                         struct tmk_run_report *report,
-                                                         struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_model_run_bare(struct tmk_model *model,
+                                           const struct tmk_run_options *options,
+                                           struct tmk_run_report *report, struct tmk_diag *diag);
 
 /* When a run needs most memory: while batches run; when the workers have run theirs and pack their
  * statistics; when these are merged and written. */
@@ -237,11 +237,10 @@ struct tmk_memory_plan {
 };
 /* Reads the first batches, plans the largest, and runs nothing. observe NULL: a bare run. With
  * options->limits.memory, *out has as many workers, and if need be as small a batch, as fit. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_model_plan_memory(struct tmk_model *model,
-                                                            const struct tmk_run_options *options,
-                                                            const struct tmk_observe *observe,
-                                                            struct tmk_memory_plan *out,
-                                                            struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_model_plan_memory(struct tmk_model *model,
+                                              const struct tmk_run_options *options,
+                                              const struct tmk_observe *observe,
+                                              struct tmk_memory_plan *out, struct tmk_diag *diag);
 
 /* What one step of a run cost, all its runs on all threads together. */
 struct tmk_step_cost {
@@ -259,10 +258,10 @@ struct tmk_costs {
 /* Runs the model over the data, observed (observe NULL: bare), and reports what each step cost;
  * nothing else is kept. Reading the clock slows the run down by some per cent. On success end *out
  * with tmk_costs_finish. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_model_costs(struct tmk_model *model,
-                                                      const struct tmk_run_options *options,
-                                                      const struct tmk_observe *observe,
-                                                      struct tmk_costs *out, struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_model_costs(struct tmk_model *model,
+                                        const struct tmk_run_options *options,
+                                        const struct tmk_observe *observe, struct tmk_costs *out,
+                                        struct tmk_diag *diag);
 TMK_API void tmk_costs_finish(struct tmk_costs *costs);
 
 /* Runs the model and writes values as arrays: NAME in a .npz (or the only one as .npy), batches
@@ -270,10 +269,10 @@ TMK_API void tmk_costs_finish(struct tmk_costs *costs);
  * patterns: globs on values' names (none: the graph outputs). Values whose shapes differ from batch
  * to batch are TMK_SHAPE, unless there is one batch only. Everything is held in memory until it is
  * written. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_model_run(struct tmk_model *model,
-                                                    const struct tmk_run_options *options,
-                                                    const char *const *patterns, size_t n_patterns,
-                                                    const char *path, struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_model_run(struct tmk_model *model,
+                                      const struct tmk_run_options *options,
+                                      const char *const *patterns, size_t n_patterns,
+                                      const char *path, struct tmk_diag *diag);
 
 /* ---- verifying ---- */
 
@@ -298,11 +297,11 @@ struct tmk_verdict {
  * NULL) for each. *failed counts outputs that differ. Inputs are matched by the tensors' names
  * where all of them name inputs of the graph, else by position. TMK_INTERRUPTED:
  * options->events.stop answered true. */
-TMK_API TMK_NODISCARD enum tmk_status
-tmk_model_verify(struct tmk_model *model, const char *directory,
-                 const struct tmk_verify_options *options,
-                 void (*report)(void *context, const struct tmk_verdict *verdict), void *context,
-                 uint32_t *failed, struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_model_verify(struct tmk_model *model, const char *directory,
+                                         const struct tmk_verify_options *options,
+                                         void (*report)(void *context,
+                                                        const struct tmk_verdict *verdict),
+                                         void *context, uint32_t *failed, struct tmk_diag *diag);
 
 #ifdef __cplusplus
 }

@@ -75,10 +75,11 @@ struct tmk_simulation {
 
 /* TMK_MISMATCH: the encodings are of another model, or the labels of other data. Feedback is
  * TMK_UNSUPPORTED. End with tmk_simulation_destroy. */
-TMK_API TMK_NODISCARD enum tmk_status
-tmk_model_simulate(struct tmk_model *model, const struct tmk_encodings *encodings,
-                   const struct tmk_run_options *run, const struct tmk_simulate_options *options,
-                   struct tmk_simulation **out, struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_model_simulate(struct tmk_model *model,
+                                           const struct tmk_encodings *encodings,
+                                           const struct tmk_run_options *run,
+                                           const struct tmk_simulate_options *options,
+                                           struct tmk_simulation **out, struct tmk_diag *diag);
 /* Frees and sets *simulation to NULL; NULL is allowed. */
 TMK_API void tmk_simulation_destroy(struct tmk_simulation **simulation);
 
@@ -106,11 +107,10 @@ enum { TMK_RANK_MAX = 64, TMK_RANK_SAMPLES = 8 };
 /* Tries at most `most` values (0: TMK_RANK_MAX), those that the encodings expect most error of, on
  * at most run->limit samples (0: TMK_RANK_SAMPLES). TMK_ARGUMENT: the data is a stream, and is run
  * more than once. End with tmk_ranking_destroy. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_model_rank(struct tmk_model *model,
-                                                     const struct tmk_encodings *encodings,
-                                                     const struct tmk_run_options *run,
-                                                     uint32_t most, struct tmk_ranking **out,
-                                                     struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_model_rank(struct tmk_model *model,
+                                       const struct tmk_encodings *encodings,
+                                       const struct tmk_run_options *run, uint32_t most,
+                                       struct tmk_ranking **out, struct tmk_diag *diag);
 TMK_API void tmk_ranking_destroy(struct tmk_ranking **ranking);
 
 /* ---- which method ---- */
@@ -150,7 +150,7 @@ struct tmk_method_choice {
  * the default, unless mse, minmax, percentile or entropy is better by 3 dB on either half, and not
  * worse of all samples together. End *profile with tmk_profile_destroy. report (may be NULL): of
  * the runs that *profile is of. */
-TMK_API TMK_NODISCARD enum tmk_status
+TMK_API enum tmk_status
 tmk_model_choose_method(struct tmk_model *model, const struct tmk_run_options *run,
                         const struct tmk_calibrate_options *calibrate, struct tmk_profile **profile,
                         struct tmk_method_choice *out, struct tmk_run_report *report,
@@ -177,8 +177,8 @@ struct tmk_search_metric {
 };
 /* The bytes of a .npy file before the tensor's data, for metrics that other programs compute.
  * Free *out. TMK_TYPE: the format has no such elements. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_npy_header(const struct tmk_tensor *tensor, char **out,
-                                                     size_t *len, struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_npy_header(const struct tmk_tensor *tensor, char **out, size_t *len,
+                                       struct tmk_diag *diag);
 
 enum tmk_goal {
     TMK_GOAL_NONE,
@@ -256,11 +256,12 @@ struct tmk_search_result {
  * On at most run->limit samples (0: TMK_SEARCH_SAMPLES). The setting "search" of *out tells what
  * was done. TMK_MISMATCH: the profile and the config make other encodings; there are no labels that
  * the goal asks for. End *out with tmk_encodings_destroy. */
-TMK_API TMK_NODISCARD enum tmk_status
-tmk_model_search(struct tmk_model *model, const struct tmk_encodings *encodings,
-                 const struct tmk_run_options *run, const struct tmk_search_options *options,
-                 struct tmk_encodings **out, struct tmk_search_result *result,
-                 struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_model_search(struct tmk_model *model,
+                                         const struct tmk_encodings *encodings,
+                                         const struct tmk_run_options *run,
+                                         const struct tmk_search_options *options,
+                                         struct tmk_encodings **out,
+                                         struct tmk_search_result *result, struct tmk_diag *diag);
 
 #ifdef __cplusplus
 }

@@ -86,8 +86,8 @@ struct tmk_stats_at {
 struct tmk_stats;
 
 /* An empty state. TMK_ARGUMENT for an unknown level, TMK_NOMEM. End with tmk_stats_destroy. */
-TMK_API TMK_NODISCARD enum tmk_status
-tmk_stats_create(enum tmk_stats_level level, struct tmk_stats **out, struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_stats_create(enum tmk_stats_level level, struct tmk_stats **out,
+                                         struct tmk_diag *diag);
 /* Thins an empty HISTOGRAM state: its histogram counts one run of 64 elements in `share` (1 to 64;
  * 1: all), which is less work. Which ones follows from `key` (of the value), the sample and the
  * place in it alone, so states still merge exactly; a sample of at most 64 * share elements is
@@ -95,8 +95,8 @@ tmk_stats_create(enum tmk_stats_level level, struct tmk_stats **out, struct tmk_
  * channels and the sum, which is exact; but `denormals` and `negatives` follow from the histogram,
  * no squares are kept, and the bracket of the sum of squares is wide. TMK_ARGUMENT: the share, the
  * level, a state that has seen data. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_stats_thin(struct tmk_stats *stats, uint32_t share,
-                                                     uint64_t key, struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_stats_thin(struct tmk_stats *stats, uint32_t share, uint64_t key,
+                                       struct tmk_diag *diag);
 /* Frees and sets *stats to NULL; a NULL state is allowed. */
 TMK_API void tmk_stats_destroy(struct tmk_stats **stats);
 
@@ -117,10 +117,9 @@ TMK_API void tmk_stats_destroy(struct tmk_stats **stats);
  * TMK_SHAPE: a shape without a size. TMK_ARGUMENT: axis below -1, sample indices that overflow.
  * TMK_RANGE: over the level's limit. After these the state is as it was; after TMK_NOMEM it is only
  * good for destroying. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_stats_update(struct tmk_stats *stats, const float *x,
-                                                       const struct tmk_shape *shape,
-                                                       const struct tmk_stats_at *at,
-                                                       struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_stats_update(struct tmk_stats *stats, const float *x,
+                                         const struct tmk_shape *shape,
+                                         const struct tmk_stats_at *at, struct tmk_diag *diag);
 
 /* The same, a piece at a time, while a tensor is being made: between begin and end every element is
  * handed over exactly once. Plain data, the caller's memory; its fields are private. `stats` and
@@ -143,17 +142,15 @@ struct tmk_stats_pass {
 };
 /* shadow NULL: none (see below). Errors as tmk_stats_update; TMK_SHAPE when there is no axis 1 to
  * cut into blocks. */
-TMK_API TMK_NODISCARD enum tmk_status
-tmk_stats_begin(struct tmk_stats *stats, const struct tmk_shape *shape,
-                const struct tmk_stats_at *at, struct tmk_stats_shadow *shadow,
-                struct tmk_stats_pass *pass, struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_stats_begin(struct tmk_stats *stats, const struct tmk_shape *shape,
+                                        const struct tmk_stats_at *at,
+                                        struct tmk_stats_shadow *shadow,
+                                        struct tmk_stats_pass *pass, struct tmk_diag *diag);
 /* x[0, n) are the places [first, first + n) of the tensor's memory (with at->block, places count
  * what fills up, too; a piece may hold any number of whole or broken blocks). */
-TMK_API TMK_NODISCARD enum tmk_status tmk_stats_piece(struct tmk_stats_pass *pass, const float *x,
-                                                      size_t first, size_t n,
-                                                      struct tmk_diag *diag);
-TMK_API TMK_NODISCARD enum tmk_status tmk_stats_end(struct tmk_stats_pass *pass,
-                                                    struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_stats_piece(struct tmk_stats_pass *pass, const float *x, size_t first,
+                                        size_t n, struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_stats_end(struct tmk_stats_pass *pass, struct tmk_diag *diag);
 
 /* To be called right after tmk_stats_begin: elements with exactly one of these bit patterns (not of
  * NaN) are counted as `excluded` and are in nothing else: no range, channel, sample's range, zero,
@@ -226,24 +223,23 @@ TMK_API void tmk_minmax_clamp(struct tmk_minmax *range, const struct tmk_clamp *
 
 /* What the state of x does not determine about a clamped y, or, for Concat (clamp NULL), about the
  * whole. Opaque. TMK_ARGUMENT: not lo < hi. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_stats_shadow_create(const struct tmk_clamp *clamp,
-                                                              struct tmk_stats_shadow **out,
-                                                              struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_stats_shadow_create(const struct tmk_clamp *clamp,
+                                                struct tmk_stats_shadow **out,
+                                                struct tmk_diag *diag);
 /* Frees and sets *shadow to NULL; a NULL shadow is allowed. */
 TMK_API void tmk_stats_shadow_destroy(struct tmk_stats_shadow **shadow);
 /* Both of one clamp (or both of Concat). TMK_NOMEM leaves dst only good for destroying. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_stats_shadow_merge(struct tmk_stats_shadow *dst,
-                                                             const struct tmk_stats_shadow *src,
-                                                             struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_stats_shadow_merge(struct tmk_stats_shadow *dst,
+                                               const struct tmk_stats_shadow *src,
+                                               struct tmk_diag *diag);
 /* The state of y from x's, which was observed with this shadow from its first element on (or its
  * merges with those of others so observed). Equal to observing y, bit for bit, encoding included,
  * but that squares are kept only where x's are.
  * TMK_UNSUPPORTED: it does not follow at this level, x is thinned, or elements of it were excluded;
  * TMK_NOMEM. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_stats_derive_clamp(const struct tmk_stats *x,
-                                                             const struct tmk_stats_shadow *shadow,
-                                                             struct tmk_stats **out,
-                                                             struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_stats_derive_clamp(const struct tmk_stats *x,
+                                               const struct tmk_stats_shadow *shadow,
+                                               struct tmk_stats **out, struct tmk_diag *diag);
 
 /* One operand of a Concat: its state so far (`x`); where it is itself a clamped value, x is the
  * operand's operand and `shadow` the clamp's; where it is itself a Concat, x is NULL and shadow is
@@ -262,30 +258,28 @@ TMK_API void tmk_stats_shadow_concat(struct tmk_stats_shadow *shadow,
                                      const struct tmk_stats_at *at);
 /* The state of a Concat from its operands' states (whole ones: derived where they are derived), in
  * order. The whole has no channels. `updates` and `samples` are those of operand 0. */
-TMK_API TMK_NODISCARD enum tmk_status
-tmk_stats_derive_concat(const struct tmk_stats *const *operands, size_t n,
-                        const struct tmk_stats_shadow *shadow, struct tmk_stats **out,
-                        struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_stats_derive_concat(const struct tmk_stats *const *operands, size_t n,
+                                                const struct tmk_stats_shadow *shadow,
+                                                struct tmk_stats **out, struct tmk_diag *diag);
 
 /* dst becomes the state of both multisets. dst and src are distinct, of one level and equally
  * thinned (else TMK_MISMATCH; a dst that has seen nothing becomes as thinned as src). TMK_RANGE:
  * over the limit; TMK_NOMEM. After a failure dst is as it was. */
-TMK_API TMK_NODISCARD enum tmk_status
-tmk_stats_merge(struct tmk_stats *dst, const struct tmk_stats *src, struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_stats_merge(struct tmk_stats *dst, const struct tmk_stats *src,
+                                        struct tmk_diag *diag);
 /* The same as though src's data had been observed `times` times (a constant that is there in every
  * batch): counts, samples, updates and sums count `times` times; places stay src's. 0 changes
  * nothing. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_stats_merge_times(struct tmk_stats *dst,
-                                                            const struct tmk_stats *src,
-                                                            uint64_t times, struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_stats_merge_times(struct tmk_stats *dst, const struct tmk_stats *src,
+                                              uint64_t times, struct tmk_diag *diag);
 
 /* Appends the canonical bytes: equal states give equal bytes. Errors stick in out->failed. */
 struct tmk_text;
 TMK_API void tmk_stats_encode(const struct tmk_stats *stats, struct tmk_text *out);
 /* A state from exactly the bytes of one encoding. TMK_FORMAT for anything that tmk_stats_encode
  * does not write and for a state that does not balance (tmk_stats_restore). */
-TMK_API TMK_NODISCARD enum tmk_status
-tmk_stats_decode(const void *bytes, size_t len, struct tmk_stats **out, struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_stats_decode(const void *bytes, size_t len, struct tmk_stats **out,
+                                         struct tmk_diag *diag);
 
 /* A state in numbers. The fields down to `squares` are the state itself (with tmk_stats_bins
  * they rebuild it); the rest follows from them, by arithmetic in a fixed order: equal states give
@@ -355,10 +349,9 @@ TMK_API bool tmk_stats_squares(const struct tmk_stats *stats, uint64_t *squares)
  * it is consistent: counts add up; bins ascend, are finite and not empty; each `low` is possible
  * for its count, and each entry of `squares` for its count and `low`; the extremes are the ends of
  * the lowest and the highest bin; the channels' extremes are those of the whole. TMK_NOMEM. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_stats_restore(const struct tmk_summary *facts,
-                                                        const uint16_t *bin, const uint64_t *count,
-                                                        const uint64_t *low, struct tmk_stats **out,
-                                                        struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_stats_restore(const struct tmk_summary *facts, const uint16_t *bin,
+                                          const uint64_t *count, const uint64_t *low,
+                                          struct tmk_stats **out, struct tmk_diag *diag);
 
 /* The ends of a histogram bin of finite values: lo <= x < hi for a positive one, lo < x <= hi for a
  * negative one. The last bins end at +-2^128. Bins of infinities and NaN give NaN. */
@@ -384,26 +377,25 @@ TMK_API double tmk_stats_rank_error(const struct tmk_stats *stats, double confid
  * the two, at most 0.390 % off for normal floats. Of a thinned state it is estimated: proven are
  * the extremes only (q of 0 and 1; see tmk_stats_rank_error). TMK_ARGUMENT: q. TMK_UNSUPPORTED: the
  * level has no histogram. TMK_NOTFOUND: no finite element. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_stats_quantile(const struct tmk_stats *stats, double q,
-                                                         bool absolute, double *lo, double *hi,
-                                                         double *mid, struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_stats_quantile(const struct tmk_stats *stats, double q, bool absolute,
+                                           double *lo, double *hi, double *mid,
+                                           struct tmk_diag *diag);
 
 /* The histogram of the finite elements (or of their magnitudes) over `bins` equal parts of [lo,
  * hi]; what lies outside is left out, as in numpy.histogram. The elements of a bin of ours are
  * spread evenly over the widest interval around their exact mean that stays in the bin. `out`
  * [bins]. TMK_ARGUMENT: not lo < hi, or not finite, or no bins. TMK_UNSUPPORTED: the level has no
  * histogram. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_stats_linear(const struct tmk_stats *stats, bool absolute,
-                                                       double lo, double hi, size_t bins,
-                                                       double *out, struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_stats_linear(const struct tmk_stats *stats, bool absolute, double lo,
+                                         double hi, size_t bins, double *out,
+                                         struct tmk_diag *diag);
 
 /* How unlike two multisets are: the Jensen-Shannon distance (the root of the divergence, logarithms
  * of base 2) of their histograms, with zeros of both signs, NaN and either infinity as bins of
  * their own; 0: alike, whatever their numbers of elements; 1: nothing in common. Both at one level
  * with bins (TMK_MISMATCH, TMK_UNSUPPORTED), neither empty (TMK_NOTFOUND). */
-TMK_API TMK_NODISCARD enum tmk_status tmk_stats_distance(const struct tmk_stats *a,
-                                                         const struct tmk_stats *b, double *out,
-                                                         struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_stats_distance(const struct tmk_stats *a, const struct tmk_stats *b,
+                                           double *out, struct tmk_diag *diag);
 
 TMK_API enum tmk_stats_level tmk_stats_level_of(const struct tmk_stats *stats);
 /* Bytes of memory that the state holds now, an estimate to add up and print. */
@@ -422,23 +414,18 @@ struct tmk_int_stats {
 TMK_API bool tmk_int_stats_supports(enum tmk_dtype dtype);
 /* As tmk_stats_update; channel_axis is not looked at. `data` at any alignment. TMK_TYPE for other
  * types. After any failure the state is as it was. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_int_stats_update(struct tmk_int_stats *stats,
-                                                           enum tmk_dtype dtype, const void *data,
-                                                           const struct tmk_shape *shape,
-                                                           const struct tmk_stats_at *at,
-                                                           struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_int_stats_update(struct tmk_int_stats *stats, enum tmk_dtype dtype,
+                                             const void *data, const struct tmk_shape *shape,
+                                             const struct tmk_stats_at *at, struct tmk_diag *diag);
 /* As tmk_stats_merge_times; TMK_RANGE on overflow leaves dst as it was. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_int_stats_merge_times(struct tmk_int_stats *dst,
-                                                                const struct tmk_int_stats *src,
-                                                                uint64_t times,
-                                                                struct tmk_diag *diag);
-TMK_API TMK_NODISCARD enum tmk_status tmk_int_stats_merge(struct tmk_int_stats *dst,
-                                                          const struct tmk_int_stats *src,
-                                                          struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_int_stats_merge_times(struct tmk_int_stats *dst,
+                                                  const struct tmk_int_stats *src, uint64_t times,
+                                                  struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_int_stats_merge(struct tmk_int_stats *dst,
+                                            const struct tmk_int_stats *src, struct tmk_diag *diag);
 TMK_API void tmk_int_stats_encode(const struct tmk_int_stats *stats, struct tmk_text *out);
-TMK_API TMK_NODISCARD enum tmk_status tmk_int_stats_decode(const void *bytes, size_t len,
-                                                           struct tmk_int_stats *out,
-                                                           struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_int_stats_decode(const void *bytes, size_t len,
+                                             struct tmk_int_stats *out, struct tmk_diag *diag);
 
 #ifdef __cplusplus
 }

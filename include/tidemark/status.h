@@ -12,12 +12,19 @@ extern "C" {
 
 #if defined(__GNUC__)
 #define TMK_API __attribute__((visibility("default")))
-#define TMK_NODISCARD __attribute__((warn_unused_result))
 #define TMK_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 #else
 #define TMK_API
-#define TMK_NODISCARD
 #define TMK_PRINTF(fmt, args)
+#endif
+
+/* Of an enum: a call that returns it must be used, which compilers that can warn of it check. */
+#if defined(__clang__)
+#define TMK_NODISCARD __attribute__((warn_unused_result))
+#elif defined(__GNUC__) && __GNUC__ >= 11
+#define TMK_NODISCARD [[nodiscard]]
+#else
+#define TMK_NODISCARD
 #endif
 
 /* X(name, number, text) */
@@ -40,11 +47,18 @@ extern "C" {
     X(MACHINE, 15, "the system refused (threads, limits)")                                         \
     X(LIMIT, 16, "a limit was exceeded")
 
-enum tmk_status {
+#if defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpedantic" /* [[...]] before C23 */
+#endif
+enum TMK_NODISCARD tmk_status {
 #define TMK_STATUS_ENUM(name, number, text) TMK_##name = number,
     TMK_STATUS_LIST(TMK_STATUS_ENUM)
 #undef TMK_STATUS_ENUM
 };
+#if defined(__GNUC__)
+#pragma GCC diagnostic pop
+#endif
 
 /* The first error's text: one line, "where: what is wrong; what would help".
  *

@@ -26,8 +26,8 @@ struct tmk_strata;
  * are never closed or out of place, an empty or too long label, one with control characters or that
  * is no UTF-8, too many different ones, a sample that is listed twice, no label at all. TMK_RANGE
  * for a file of more than 256 MiB. End with tmk_strata_destroy. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_strata_read(const char *path, struct tmk_strata **out,
-                                                      struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_strata_read(const char *path, struct tmk_strata **out,
+                                        struct tmk_diag *diag);
 /* Frees and sets *strata to NULL; NULL is allowed. */
 TMK_API void tmk_strata_destroy(struct tmk_strata **strata);
 

@@ -25,8 +25,8 @@ struct tmk_target;
  * folders that the environment variable TIDEMARK_TARGETS lists (separated by ':'), then a built-in
  * table. TMK_ARGUMENT: there is no such name. TMK_READ, TMK_FORMAT: the file, with the entry. End
  * with tmk_target_close. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_target_open(const char *name, struct tmk_target **out,
-                                                      struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_target_open(const char *name, struct tmk_target **out,
+                                        struct tmk_diag *diag);
 /* Frees and sets *target to NULL; NULL is allowed. */
 TMK_API void tmk_target_close(struct tmk_target **target);
 
@@ -44,10 +44,11 @@ TMK_API const char *tmk_target_built_in(size_t i);
  * *found is their number. `profile` is the one that the encodings were made of, or that of a model
  * (tmk_model_skeleton). NULL: only types, schemes and granularity are compared, with what any
  * operator of the table has. TMK_MISMATCH: the profile is of another network. */
-TMK_API TMK_NODISCARD enum tmk_status
-tmk_target_check(const struct tmk_target *target, const struct tmk_encodings *encodings,
-                 const struct tmk_profile *profile, void (*report)(void *context, const char *text),
-                 void *context, uint32_t *found, struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_target_check(const struct tmk_target *target,
+                                         const struct tmk_encodings *encodings,
+                                         const struct tmk_profile *profile,
+                                         void (*report)(void *context, const char *text),
+                                         void *context, uint32_t *found, struct tmk_diag *diag);
 
 #ifdef __cplusplus
 }

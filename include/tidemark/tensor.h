@@ -117,10 +117,8 @@ struct tmk_tensor {
 
 /* Zeroed memory for dtype and shape. TMK_RANGE when the size overflows, TMK_LIMIT or TMK_NOMEM when
  * there is none, TMK_TYPE for a type that is not held in memory. End with tmk_tensor_finish. */
-TMK_API TMK_NODISCARD enum tmk_status tmk_tensor_init(struct tmk_tensor *tensor,
-                                                      enum tmk_dtype dtype,
-                                                      const struct tmk_shape *shape,
-                                                      struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_tensor_init(struct tmk_tensor *tensor, enum tmk_dtype dtype,
+                                        const struct tmk_shape *shape, struct tmk_diag *diag);
 /* A tensor over memory that the caller keeps alive. The caller has checked that `data` is large
  * enough. */
 TMK_API void tmk_tensor_borrow(struct tmk_tensor *tensor, enum tmk_dtype dtype,
@@ -137,8 +135,8 @@ TMK_API size_t tmk_tensor_bytes(const struct tmk_tensor *tensor);
 /* float16, bfloat16 and float64 become float32 (IEEE 754 round to nearest even; exact for the
  * 16-bit types), `origin` keeps the old type; any other tensor is shared as it is. `out` may not be
  * `in`. */
-TMK_API TMK_NODISCARD enum tmk_status
-tmk_tensor_widen(const struct tmk_tensor *in, struct tmk_tensor *out, struct tmk_diag *diag);
+TMK_API enum tmk_status tmk_tensor_widen(const struct tmk_tensor *in, struct tmk_tensor *out,
+                                         struct tmk_diag *diag);
 
 /* IEEE binary16 and bfloat16 <-> float32. Narrowing rounds to nearest even and keeps NaN a NaN. */
 TMK_API float tmk_from_half(uint16_t bits);

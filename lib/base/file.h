@@ -17,12 +17,11 @@
 
 /* "PATH: cannot be read: " and what errno says: TMK_READ, or TMK_MACHINE where it is not the file's
  * fault (too many are open, no memory). */
-TMK_NODISCARD enum tmk_status tmk_cannot_read(struct tmk_diag *diag, const char *path);
+enum tmk_status tmk_cannot_read(struct tmk_diag *diag, const char *path);
 
 /* Maps a regular file read-only. An empty file gives an empty buf. TMK_READ names the path and the
  * reason; TMK_MACHINE where the process has too many files open, or no memory. */
-TMK_NODISCARD enum tmk_status tmk_file_map(const char *path, struct tmk_buf **out,
-                                           struct tmk_diag *diag);
+enum tmk_status tmk_file_map(const char *path, struct tmk_buf **out, struct tmk_diag *diag);
 
 /* A regular file that is read piece by piece: unlike a mapping, pieces do not stay in memory, and a
  * file that shrinks meanwhile is an error instead of a signal. Reading is thread-safe. */
@@ -32,24 +31,21 @@ struct tmk_infile {
     struct tmk_input input;
 };
 /* `path` is only read during the call. */
-TMK_NODISCARD enum tmk_status tmk_infile_open(const char *path, struct tmk_infile *out,
-                                              struct tmk_diag *diag);
+enum tmk_status tmk_infile_open(const char *path, struct tmk_infile *out, struct tmk_diag *diag);
 /* Exactly `len` bytes from `offset`; TMK_READ when they are missing. The caller names the path. */
-TMK_NODISCARD enum tmk_status tmk_infile_read(const struct tmk_infile *file, uint64_t offset,
-                                              void *bytes, size_t len, struct tmk_diag *diag);
+enum tmk_status tmk_infile_read(const struct tmk_infile *file, uint64_t offset, void *bytes,
+                                size_t len, struct tmk_diag *diag);
 /* TMK_READ where the file is shorter now than when it was opened: for readers of our files that
  * take what is missing for zeros. The caller names the path. */
-TMK_NODISCARD enum tmk_status tmk_infile_check(const struct tmk_infile *file,
-                                               struct tmk_diag *diag);
+enum tmk_status tmk_infile_check(const struct tmk_infile *file, struct tmk_diag *diag);
 /* Harmless on one that was never opened (fd -1). */
 void tmk_infile_close(struct tmk_infile *file);
 
 /* SHA-256 of a file's bytes, in hex. */
-TMK_NODISCARD enum tmk_status tmk_file_sha256(const char *path, char hex[TMK_SHA256_HEX],
-                                              struct tmk_diag *diag);
+enum tmk_status tmk_file_sha256(const char *path, char hex[TMK_SHA256_HEX], struct tmk_diag *diag);
 /* XXH3 of 128 bits, in hex. TMK_INTERRUPTED once *stop is true (NULL: never). */
-TMK_NODISCARD enum tmk_status tmk_file_hash128(const char *path, const atomic_bool *stop,
-                                               char hex[TMK_HASH128_HEX], struct tmk_diag *diag);
+enum tmk_status tmk_file_hash128(const char *path, const atomic_bool *stop,
+                                 char hex[TMK_HASH128_HEX], struct tmk_diag *diag);
 
 /* A file that appears whole or not at all: its bytes lie in the same folder without a name, or
  * where the file system has no such files under one that begins with TMK_TEMPORARY, until commit
@@ -70,40 +66,37 @@ struct tmk_outfile {
 };
 
 /* On success end with commit or abort. TMK_ARGUMENT: the file is an input. */
-TMK_NODISCARD enum tmk_status tmk_outfile_begin(const char *path, struct tmk_outfile *out,
-                                                struct tmk_diag *diag);
+enum tmk_status tmk_outfile_begin(const char *path, struct tmk_outfile *out, struct tmk_diag *diag);
 /* Appends; TMK_WRITE (a full disk) leaves the caller to abort. */
-TMK_NODISCARD enum tmk_status tmk_outfile_write(struct tmk_outfile *out, const void *bytes,
-                                                size_t len, struct tmk_diag *diag);
+enum tmk_status tmk_outfile_write(struct tmk_outfile *out, const void *bytes, size_t len,
+                                  struct tmk_diag *diag);
 /* On failure nothing is left behind. Ends the outfile either way. */
-TMK_NODISCARD enum tmk_status tmk_outfile_commit(struct tmk_outfile *out, struct tmk_diag *diag);
+enum tmk_status tmk_outfile_commit(struct tmk_outfile *out, struct tmk_diag *diag);
 /* The same of files that belong together: all are put in their places, or none; where the file
  * system can't take back what is done, the text states which were. */
-TMK_NODISCARD enum tmk_status tmk_outfiles_commit(struct tmk_outfile *files, size_t n,
-                                                  struct tmk_diag *diag);
+enum tmk_status tmk_outfiles_commit(struct tmk_outfile *files, size_t n, struct tmk_diag *diag);
 /* Harmless on a zeroed or ended outfile. */
 void tmk_outfile_abort(struct tmk_outfile *out);
 
 /* Could it be written? Checked before a long run. */
-TMK_NODISCARD enum tmk_status tmk_outfile_check(const char *path, struct tmk_diag *diag);
+enum tmk_status tmk_outfile_check(const char *path, struct tmk_diag *diag);
 /* TMK_ARGUMENT where the name ends as files of another format do; as of tmk_can_write. Names
  * without an ending, or with one of no format, are good. */
-TMK_NODISCARD enum tmk_status tmk_check_ending(const char *path, const char *endings,
-                                               struct tmk_diag *diag);
+enum tmk_status tmk_check_ending(const char *path, const char *endings, struct tmk_diag *diag);
 /* Is it there, and no regular file: a FIFO, a device, /dev/stdout? */
 bool tmk_path_is_stream(const char *path);
 
 /* begin, write, commit in one. */
-TMK_NODISCARD enum tmk_status tmk_file_write(const char *path, const void *bytes, size_t len,
-                                             struct tmk_diag *diag);
+enum tmk_status tmk_file_write(const char *path, const void *bytes, size_t len,
+                               struct tmk_diag *diag);
 struct tmk_file_content {
     const char *path;
     const void *bytes;
     size_t len;
 };
 /* The same of files that belong together. */
-TMK_NODISCARD enum tmk_status tmk_files_write(const struct tmk_file_content *files, size_t n,
-                                              struct tmk_diag *diag);
+enum tmk_status tmk_files_write(const struct tmk_file_content *files, size_t n,
+                                struct tmk_diag *diag);
 
 /* What a file is, by its first bytes: for messages about files that are something else than was
  * asked for. */

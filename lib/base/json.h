@@ -21,7 +21,7 @@
 
 /* Makes the calling thread print and read numbers with a decimal point until tmk_locale_end; *out
  * goes to it. */
-TMK_NODISCARD enum tmk_status tmk_locale_begin(locale_t out[2], struct tmk_diag *diag);
+enum tmk_status tmk_locale_begin(locale_t out[2], struct tmk_diag *diag);
 void tmk_locale_end(locale_t saved[2]);
 
 /* ---- writing ---- */
@@ -67,8 +67,8 @@ void tmk_json_i64_text(struct tmk_text *out, int64_t value);
 void tmk_json_float_text(struct tmk_text *out, float value);
 
 /* Appends the tree on one line and deletes it. TMK_NOMEM when it failed on the way. */
-TMK_NODISCARD enum tmk_status tmk_json_finish(struct tmk_json_out *from, struct tmk_text *out,
-                                              struct tmk_diag *diag);
+enum tmk_status tmk_json_finish(struct tmk_json_out *from, struct tmk_text *out,
+                                struct tmk_diag *diag);
 
 /* ---- reading ---- */
 
@@ -83,8 +83,8 @@ bool tmk_json_enter(struct tmk_json_scan *scan, const char *text, size_t len, ch
 /* The next element, or member (then *key is its name, to be freed), as the extent of its text.
  * TMK_NOTFOUND at the closing bracket, without a text in diag; TMK_FORMAT states what is wrong, and
  * how many bytes behind the beginning of the container. */
-TMK_NODISCARD enum tmk_status tmk_json_next(struct tmk_json_scan *scan, char bracket, char **key,
-                                            const char **value, size_t *len, struct tmk_diag *diag);
+enum tmk_status tmk_json_next(struct tmk_json_scan *scan, char bracket, char **key,
+                              const char **value, size_t *len, struct tmk_diag *diag);
 /* True when only white space is left. */
 bool tmk_json_rest_is_blank(const struct tmk_json_scan *scan);
 
@@ -93,42 +93,40 @@ bool tmk_json_is_valid(const char *text, size_t len);
 
 /* The tree of one value and nothing else. End with cJSON_Delete. TMK_LIMIT before it is made where
  * it exceeds the memory limit (base/memory.h). */
-TMK_NODISCARD enum tmk_status tmk_json_parse(const char *text, size_t len, cJSON **out,
-                                             struct tmk_diag *diag);
+enum tmk_status tmk_json_parse(const char *text, size_t len, cJSON **out, struct tmk_diag *diag);
 /* The same of a tree that stays while more memory is taken: what it takes is counted and added to
  * *held, which is to be given back (tmk_memory_uncharge) when it is deleted. */
-TMK_NODISCARD enum tmk_status tmk_json_parse_held(const char *text, size_t len, cJSON **out,
-                                                  size_t *held, struct tmk_diag *diag);
+enum tmk_status tmk_json_parse_held(const char *text, size_t len, cJSON **out, size_t *held,
+                                    struct tmk_diag *diag);
 
 /* The same of an object, whose strings are also known to hold no zero characters. */
-TMK_NODISCARD enum tmk_status tmk_json_parse_object(const char *text, size_t len, cJSON **out,
-                                                    size_t *held, struct tmk_diag *diag);
+enum tmk_status tmk_json_parse_object(const char *text, size_t len, cJSON **out, size_t *held,
+                                      struct tmk_diag *diag);
 
 /* An object whose members are being read. Getters name the key and what was expected; those of the
  * _or kind accept its absence. */
-TMK_NODISCARD enum tmk_status tmk_json_keys(const cJSON *object, const char *const *known, size_t n,
-                                            bool strict, struct tmk_diag *diag);
+enum tmk_status tmk_json_keys(const cJSON *object, const char *const *known, size_t n, bool strict,
+                              struct tmk_diag *diag);
 /* NULL when absent. */
 const cJSON *tmk_json_member(const cJSON *object, const char *key);
-TMK_NODISCARD enum tmk_status tmk_json_object(const cJSON *object, const char *key,
-                                              const cJSON **out, struct tmk_diag *diag);
-TMK_NODISCARD enum tmk_status tmk_json_array(const cJSON *object, const char *key,
-                                             const cJSON **out, struct tmk_diag *diag);
-TMK_NODISCARD enum tmk_status tmk_json_text(const cJSON *object, const char *key, const char **out,
-                                            struct tmk_diag *diag);
-TMK_NODISCARD enum tmk_status tmk_json_text_or(const cJSON *object, const char *key,
-                                               const char **out, const char *otherwise,
-                                               struct tmk_diag *diag);
+enum tmk_status tmk_json_object(const cJSON *object, const char *key, const cJSON **out,
+                                struct tmk_diag *diag);
+enum tmk_status tmk_json_array(const cJSON *object, const char *key, const cJSON **out,
+                               struct tmk_diag *diag);
+enum tmk_status tmk_json_text(const cJSON *object, const char *key, const char **out,
+                              struct tmk_diag *diag);
+enum tmk_status tmk_json_text_or(const cJSON *object, const char *key, const char **out,
+                                 const char *otherwise, struct tmk_diag *diag);
 /* Of a list of texts, copies in the arena, ended by NULL; `what` they are, for messages. */
-TMK_NODISCARD enum tmk_status tmk_json_texts(const cJSON *object, const char *key, const char *what,
-                                             struct tmk_arena *arena, const char ***out,
-                                             uint32_t *n, struct tmk_diag *diag);
-TMK_NODISCARD enum tmk_status tmk_json_u64(const cJSON *object, const char *key, uint64_t *out,
-                                           struct tmk_diag *diag);
-TMK_NODISCARD enum tmk_status tmk_json_u32(const cJSON *object, const char *key, uint32_t *out,
-                                           struct tmk_diag *diag);
-TMK_NODISCARD enum tmk_status tmk_json_bool_or(const cJSON *object, const char *key, bool *out,
-                                               bool otherwise, struct tmk_diag *diag);
+enum tmk_status tmk_json_texts(const cJSON *object, const char *key, const char *what,
+                               struct tmk_arena *arena, const char ***out, uint32_t *n,
+                               struct tmk_diag *diag);
+enum tmk_status tmk_json_u64(const cJSON *object, const char *key, uint64_t *out,
+                             struct tmk_diag *diag);
+enum tmk_status tmk_json_u32(const cJSON *object, const char *key, uint32_t *out,
+                             struct tmk_diag *diag);
+enum tmk_status tmk_json_bool_or(const cJSON *object, const char *key, bool *out, bool otherwise,
+                                 struct tmk_diag *diag);
 
 /* The value of an item by itself; false when it is none. */
 bool tmk_json_as_u64(const cJSON *item, uint64_t *out);

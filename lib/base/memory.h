@@ -42,8 +42,8 @@ void *tmk_memory_share(void *memory);
 bool tmk_memory_is_shared(const void *memory); /* NULL is not */
 
 /* Why there were no `bytes` bytes: TMK_LIMIT or TMK_NOMEM. The format says of what: "a tensor". */
-TMK_NODISCARD enum tmk_status tmk_memory_fail(struct tmk_diag *diag, size_t bytes, const char *fmt,
-                                              ...) TMK_PRINTF(3, 4);
+enum tmk_status tmk_memory_fail(struct tmk_diag *diag, size_t bytes, const char *fmt, ...)
+    TMK_PRINTF(3, 4);
 
 /* Arrays that grow by one element at a time. */
 

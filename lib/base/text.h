@@ -81,7 +81,7 @@ const char *tmk_base_name(const char *path);
 bool tmk_utf8_valid(const char *bytes, size_t len);
 
 /* The same for a file's text: TMK_FORMAT, with the first byte that is none. */
-TMK_NODISCARD enum tmk_status tmk_utf8_check(const char *bytes, size_t len, struct tmk_diag *diag);
+enum tmk_status tmk_utf8_check(const char *bytes, size_t len, struct tmk_diag *diag);
 
 /* A code point up to U+10FFFF as UTF-8; how many bytes it takes. */
 size_t tmk_utf8_put(unsigned point, char out[4]);

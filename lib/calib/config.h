@@ -31,9 +31,8 @@ struct tmk_quant_settings {
 void tmk_quant_settings_override(struct tmk_quant_settings *settings,
                                  const struct tmk_quant_settings *over);
 /* TMK_ARGUMENT for a method, scheme or type that there is not. */
-TMK_NODISCARD enum tmk_status
-tmk_quant_settings_of_choice(const struct tmk_calibrate_choice *choice,
-                             struct tmk_quant_settings *out, struct tmk_diag *diag);
+enum tmk_status tmk_quant_settings_of_choice(const struct tmk_calibrate_choice *choice,
+                                             struct tmk_quant_settings *out, struct tmk_diag *diag);
 
 /* Values that a rule may be of. */
 enum tmk_config_kind {
@@ -93,29 +92,26 @@ struct tmk_config {
 /* As it is without a file. End with finish. */
 void tmk_config_init(struct tmk_config *config);
 /* Adds what a target's table says; before anything else. */
-TMK_NODISCARD enum tmk_status tmk_config_add_target(struct tmk_config *config,
-                                                    const struct tmk_target *target,
-                                                    struct tmk_diag *diag);
+enum tmk_status tmk_config_add_target(struct tmk_config *config, const struct tmk_target *target,
+                                      struct tmk_diag *diag);
 /* Adds what a file says: its rules come behind those that are there, all else is in the place of
  * what was said before. TMK_FORMAT names the file and the entry. */
-TMK_NODISCARD enum tmk_status tmk_config_add_file(struct tmk_config *config, const char *path,
-                                                  struct tmk_diag *diag);
+enum tmk_status tmk_config_add_file(struct tmk_config *config, const char *path,
+                                    struct tmk_diag *diag);
 /* The same of what such a file holds. The tree is only read during the call. */
-TMK_NODISCARD enum tmk_status tmk_config_add(struct tmk_config *config, const cJSON *tree,
-                                             struct tmk_diag *diag);
+enum tmk_status tmk_config_add(struct tmk_config *config, const cJSON *tree, struct tmk_diag *diag);
 /* "float", "quantize", or a type of 16 bits; status `wrong` for other words. */
-TMK_NODISCARD enum tmk_status tmk_config_set_sensitive(struct tmk_config *config, const char *text,
-                                                       enum tmk_status wrong,
-                                                       struct tmk_diag *diag);
+enum tmk_status tmk_config_set_sensitive(struct tmk_config *config, const char *text,
+                                         enum tmk_status wrong, struct tmk_diag *diag);
 void tmk_config_finish(struct tmk_config *config);
 
 struct tmk_weight_ranges;
 /* tmk_calibrate with a config that stands in no file (NULL: it does); options->config is but its
  * name. known: ranges of the weights of this model that former calls found, and where they are
  * kept; NULL: none are. */
-TMK_NODISCARD enum tmk_status tmk_calibrate_by(const struct tmk_profile *profile,
-                                               const struct tmk_calibrate_options *options,
-                                               const cJSON *config, struct tmk_weight_ranges *known,
-                                               struct tmk_encodings **out, struct tmk_diag *diag);
+enum tmk_status tmk_calibrate_by(const struct tmk_profile *profile,
+                                 const struct tmk_calibrate_options *options, const cJSON *config,
+                                 struct tmk_weight_ranges *known, struct tmk_encodings **out,
+                                 struct tmk_diag *diag);
 
 #endif

@@ -18,8 +18,8 @@ double tmk_products_of(const struct tmk_net *net, uint32_t node);
 /* Both of its operands have 8 bits or less. */
 bool tmk_is_8_bit_product(const struct tmk_net *net, const struct tmk_encodings *encodings,
                           uint32_t node);
-TMK_NODISCARD enum tmk_status tmk_cost_of(const struct tmk_profile *profile,
-                                          const struct tmk_encodings *encodings,
-                                          struct tmk_cost *out, struct tmk_diag *diag);
+enum tmk_status tmk_cost_of(const struct tmk_profile *profile,
+                            const struct tmk_encodings *encodings, struct tmk_cost *out,
+                            struct tmk_diag *diag);
 
 #endif

@@ -40,9 +40,8 @@ double tmk_grid_float8_nearest(enum tmk_dtype dtype, double x);
  * A scale below FLT_MIN, as of a range of nothing, becomes 1, and an asymmetric zero point 0 (ONNX
  * Runtime's symmetric one, too). TMK_ARGUMENT: low <= high does not hold, or they are not finite,
  * or the type has no codes. */
-TMK_NODISCARD enum tmk_status tmk_grid_fit(const struct tmk_grid *grid, float low, float high,
-                                           float *scale, int32_t *zero_point,
-                                           struct tmk_diag *diag);
+enum tmk_status tmk_grid_fit(const struct tmk_grid *grid, float low, float high, float *scale,
+                             int32_t *zero_point, struct tmk_diag *diag);
 
 /* clamp(rint(real / scale) + zero_point), real / scale in float32; NaN gives the zero point. */
 int32_t tmk_grid_code(float real, float scale, int32_t zero_point, int32_t lowest, int32_t highest);

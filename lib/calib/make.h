@@ -26,23 +26,23 @@ struct tmk_make {
 
 /* Fills items: activations and weights, then biases, whose scales are products of theirs.
  * TMK_UNSUPPORTED: the profile has no histograms, and the method wants them. */
-TMK_NODISCARD enum tmk_status tmk_make_items(struct tmk_make *make);
+enum tmk_status tmk_make_items(struct tmk_make *make);
 /* A weight whose numbers are known, and are to be used; *done stays false for others
  * (calib/weights.c). TMK_MISMATCH: they are not those that were profiled. */
-TMK_NODISCARD enum tmk_status tmk_make_weight(struct tmk_make *make, uint32_t pick, bool *done);
+enum tmk_status tmk_make_weight(struct tmk_make *make, uint32_t pick, bool *done);
 
 /* TMK_INTERRUPTED: it is to stop. */
-TMK_NODISCARD enum tmk_status tmk_make_goes_on(const struct tmk_make *make);
+enum tmk_status tmk_make_goes_on(const struct tmk_make *make);
 void tmk_make_remark(const struct tmk_make *make, const char *fmt, ...) TMK_PRINTF(2, 3);
 const struct tmk_profile_tensor *tmk_make_tensor(const struct tmk_make *make, uint32_t pick);
 /* What all items have; n scales, to be filled. */
-TMK_NODISCARD enum tmk_status tmk_make_begin(struct tmk_make *make, uint32_t pick, uint32_t n);
+enum tmk_status tmk_make_begin(struct tmk_make *make, uint32_t pick, uint32_t n);
 
 /* The multiplications by which engines of integers bring codes from one scale to another. */
 
 /* Fills encodings->requants from make->items. `rounding` and `pow2_requant` of the encodings say
  * how. */
-TMK_NODISCARD enum tmk_status tmk_make_requants(struct tmk_make *make);
+enum tmk_status tmk_make_requants(struct tmk_make *make);
 
 /* How far fixed-point multiplication (tensor/fixed.h) is from multiplying by the real number. Pure
  * functions; thread-safe. */

@@ -29,15 +29,14 @@ struct tmk_spread {
  * counts are estimates for all elements, and the extremes are there even if they were not counted.
  * n > 0. TMK_UNSUPPORTED: a state without a histogram; TMK_NOTFOUND: no finite element. End with
  * finish. */
-TMK_NODISCARD enum tmk_status tmk_spread_make(const struct tmk_stats *const *stats, uint32_t n,
-                                              struct tmk_spread *out, struct tmk_diag *diag);
+enum tmk_status tmk_spread_make(const struct tmk_stats *const *stats, uint32_t n,
+                                struct tmk_spread *out, struct tmk_diag *diag);
 /* A zero-initialised one is allowed. */
 void tmk_spread_finish(struct tmk_spread *spread);
 /* Takes in the extremes of each sample of one more of its values (min, max [n]). Those of all must
  * be taken in, and n must be that of the others: TMK_ARGUMENT. */
-TMK_NODISCARD enum tmk_status tmk_spread_take_samples(struct tmk_spread *spread, const float *min,
-                                                      const float *max, uint64_t n,
-                                                      struct tmk_diag *diag);
+enum tmk_status tmk_spread_take_samples(struct tmk_spread *spread, const float *min,
+                                        const float *max, uint64_t n, struct tmk_diag *diag);
 struct tmk_profile;
 struct tmk_profile_tensor;
 /* Adds the largest and smallest samples of one more of its values, those of a derived one from what

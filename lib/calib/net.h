@@ -41,8 +41,8 @@ struct tmk_net {
 };
 
 /* TMK_NOMEM. End with finish, also after a failure. */
-TMK_NODISCARD enum tmk_status tmk_net_init(struct tmk_net *net, const struct tmk_profile *profile,
-                                           struct tmk_diag *diag);
+enum tmk_status tmk_net_init(struct tmk_net *net, const struct tmk_profile *profile,
+                             struct tmk_diag *diag);
 void tmk_net_finish(struct tmk_net *net);
 
 /* The node's input as a position in profile->tensors, or TMK_NET_NONE. */

@@ -41,8 +41,8 @@ struct tmk_patterns {
     struct tmk_arena arena;
 };
 /* TMK_NOMEM. Time grows with the number of nodes. End with finish, also after a failure. */
-TMK_NODISCARD enum tmk_status tmk_patterns_init(struct tmk_patterns *patterns,
-                                                const struct tmk_net *net, struct tmk_diag *diag);
+enum tmk_status tmk_patterns_init(struct tmk_patterns *patterns, const struct tmk_net *net,
+                                  struct tmk_diag *diag);
 void tmk_patterns_finish(struct tmk_patterns *patterns);
 
 #endif

@@ -17,10 +17,9 @@ struct tmk_range_cost {
 };
 
 /* more: NULL, only the squared error. Errors: TMK_NOMEM, those of tmk_grid_fit. */
-TMK_NODISCARD enum tmk_status tmk_search_range(const struct tmk_spread *spread,
-                                               const struct tmk_grid *grid,
-                                               const struct tmk_range_cost *more,
-                                               struct tmk_clip_choice *out, struct tmk_diag *diag);
+enum tmk_status tmk_search_range(const struct tmk_spread *spread, const struct tmk_grid *grid,
+                                 const struct tmk_range_cost *more, struct tmk_clip_choice *out,
+                                 struct tmk_diag *diag);
 /* Of a range that is to suit more samples than those that were seen. */
 double tmk_clip_weight(uint64_t samples);
 
@@ -49,8 +48,8 @@ struct tmk_excess {
 #define TMK_EXCESS_MIN 0x1p-25
 
 /* Of the positive elements, or of the negative ones. End with finish. */
-TMK_NODISCARD enum tmk_status tmk_excess_make(const struct tmk_spread *spread, bool negative,
-                                              struct tmk_excess *out, struct tmk_diag *diag);
+enum tmk_status tmk_excess_make(const struct tmk_spread *spread, bool negative,
+                                struct tmk_excess *out, struct tmk_diag *diag);
 void tmk_excess_finish(struct tmk_excess *excess);
 
 /* Sums of max(0, x - b)^2, of max(0, x - b), and the number of x > b; b > 0. */
@@ -62,10 +61,9 @@ double tmk_excess_count(const struct tmk_excess *excess, double b);
  * clipping magnitudes costs at most the geometric mean of what clipping at `most` costs and of the
  * least that any of these thresholds does; then *from, below *to. `sides` are made of the positive
  * and of the negative elements. Errors: those of tmk_grid_fit. */
-TMK_NODISCARD enum tmk_status tmk_widen_thresholds(const struct tmk_spread *spread,
-                                                   const struct tmk_grid *grid,
-                                                   const struct tmk_range_cost *more,
-                                                   const struct tmk_excess sides[2], double most,
-                                                   double *from, double *to, struct tmk_diag *diag);
+enum tmk_status tmk_widen_thresholds(const struct tmk_spread *spread, const struct tmk_grid *grid,
+                                     const struct tmk_range_cost *more,
+                                     const struct tmk_excess sides[2], double most, double *from,
+                                     double *to, struct tmk_diag *diag);
 
 #endif

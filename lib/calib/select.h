@@ -47,8 +47,8 @@ struct tmk_selection {
 };
 
 /* TMK_NOMEM. End with finish, also after a failure. net and config outlive it. */
-TMK_NODISCARD enum tmk_status tmk_select(const struct tmk_net *net, const struct tmk_config *config,
-                                         struct tmk_selection *out, struct tmk_diag *diag);
+enum tmk_status tmk_select(const struct tmk_net *net, const struct tmk_config *config,
+                           struct tmk_selection *out, struct tmk_diag *diag);
 void tmk_selection_finish(struct tmk_selection *selection);
 
 /* The pick by which a node reads its input, or TMK_NET_NONE. */
@@ -69,9 +69,8 @@ struct tmk_ties {
 };
 
 /* TMK_NOMEM. End with finish, also after a failure. */
-TMK_NODISCARD enum tmk_status tmk_ties_init(struct tmk_ties *ties,
-                                            const struct tmk_selection *selection,
-                                            const struct tmk_config *config, struct tmk_diag *diag);
+enum tmk_status tmk_ties_init(struct tmk_ties *ties, const struct tmk_selection *selection,
+                              const struct tmk_config *config, struct tmk_diag *diag);
 void tmk_ties_finish(struct tmk_ties *ties);
 
 /* The same for all of a group, and one of them. */
@@ -84,10 +83,9 @@ uint32_t tmk_tie_root(const struct tmk_ties *ties, uint32_t pick);
  * input; 0 of all other nodes. Those with the fewest decibels come first, as long as they have no
  * more than half of the multiplications that 8 bits are for. None with sensitive=quantize, and
  * where activations have more than 8 bits by default. */
-TMK_NODISCARD enum tmk_status tmk_find_wide(const struct tmk_net *net,
-                                            const struct tmk_config *config,
-                                            const struct tmk_patterns *patterns, float *decibels,
-                                            struct tmk_diag *diag);
+enum tmk_status tmk_find_wide(const struct tmk_net *net, const struct tmk_config *config,
+                              const struct tmk_patterns *patterns, float *decibels,
+                              struct tmk_diag *diag);
 
 /* What the config says of a value, as it is computed and as a node reads it. */
 

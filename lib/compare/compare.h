@@ -81,8 +81,7 @@ struct tmk_comparison {
 };
 
 /* Runs all batches; sums are added to, and outputs appended, in the order of the samples. */
-TMK_NODISCARD enum tmk_status tmk_compare_run(struct tmk_comparison *comparison,
-                                              const struct tmk_run_options *options,
-                                              struct tmk_diag *diag);
+enum tmk_status tmk_compare_run(struct tmk_comparison *comparison,
+                                const struct tmk_run_options *options, struct tmk_diag *diag);
 
 #endif

@@ -84,19 +84,17 @@ bool tmk_has_id(const struct tmk_unit *unit, uint32_t id);
 /* The search's config, with these rules more, calibrated, becomes list[(*n)++] if the encodings
  * differ from those at hand. A method that the profile has no histogram for is not worth it.
  * TMK_NOMEM. */
-TMK_NODISCARD enum tmk_status tmk_attempt_add(const struct tmk_search *s,
-                                              const struct tmk_unit *unit, enum tmk_change change,
-                                              const char *method, struct tmk_attempt *list,
-                                              uint32_t *n);
+enum tmk_status tmk_attempt_add(const struct tmk_search *s, const struct tmk_unit *unit,
+                                enum tmk_change change, const char *method,
+                                struct tmk_attempt *list, uint32_t *n);
 void tmk_attempt_finish(struct tmk_attempt *attempt);
-TMK_NODISCARD enum tmk_status tmk_search_calibrate(const struct tmk_search *s, const cJSON *config,
-                                                   struct tmk_encodings **out,
-                                                   struct tmk_diag *diag);
+enum tmk_status tmk_search_calibrate(const struct tmk_search *s, const cJSON *config,
+                                     struct tmk_encodings **out, struct tmk_diag *diag);
 bool tmk_same_encodings(const struct tmk_encodings *a, const struct tmk_encodings *b);
 /* Runs encodings over the samples. Where the judge is crossed, *out is one loss. */
-TMK_NODISCARD enum tmk_status tmk_search_losses(struct tmk_search *s,
-                                                const struct tmk_encodings *const *encodings,
-                                                uint32_t n, struct tmk_search_loss *out);
+enum tmk_status tmk_search_losses(struct tmk_search *s,
+                                  const struct tmk_encodings *const *encodings, uint32_t n,
+                                  struct tmk_search_loss *out);
 /* The loss falls to this part at least, and in both halves: what helps some samples only is fitted
  * to them. */
 bool tmk_is_better(const struct tmk_search_loss *loss, const struct tmk_search_loss *than,
@@ -108,8 +106,8 @@ double tmk_needed_gain(const struct tmk_search *s, const struct tmk_attempt *a);
 double tmk_decibels_of(const struct tmk_search_loss *loss);
 /* Runs the first of them, as many as the budget has left, and sets their losses; *tried: how many.
  */
-TMK_NODISCARD enum tmk_status tmk_attempts_run(struct tmk_search *s, struct tmk_attempt *list,
-                                               uint32_t n, uint32_t *tried);
+enum tmk_status tmk_attempts_run(struct tmk_search *s, struct tmk_attempt *list, uint32_t n,
+                                 uint32_t *tried);
 /* The attempt becomes what is at hand. */
 void tmk_search_take(struct tmk_search *s, struct tmk_attempt *attempt);
 /* The attempt becomes what is at hand, and a point of the result; NULL: what is at hand is the
@@ -121,30 +119,26 @@ bool tmk_search_is_over(const struct tmk_search *s);
 bool tmk_search_is_late(const struct tmk_search *s);
 
 /* Sets run, judge and samples: choices are made by the samples of `run`. */
-TMK_NODISCARD enum tmk_status tmk_search_judge_by(struct tmk_search *s,
-                                                  const struct tmk_run_options *run);
+enum tmk_status tmk_search_judge_by(struct tmk_search *s, const struct tmk_run_options *run);
 /* The labels that options and goal ask for, in the run's data. */
-TMK_NODISCARD enum tmk_status tmk_search_labels(struct tmk_search *s);
+enum tmk_status tmk_search_labels(struct tmk_search *s);
 /* Sets the result's figures: of the first encodings and those at hand on the samples of the search,
  * and of both on others. given: the run of the caller. halves: what searches found that had the
  * second half only, and the first half only; NULL: there were none. */
-TMK_NODISCARD enum tmk_status tmk_search_verdict(struct tmk_search *s,
-                                                 const struct tmk_run_options *given,
-                                                 const struct tmk_encodings *before,
-                                                 struct tmk_encodings *const halves[2]);
+enum tmk_status tmk_search_verdict(struct tmk_search *s, const struct tmk_run_options *given,
+                                   const struct tmk_encodings *before,
+                                   struct tmk_encodings *const halves[2]);
 
 /* What values with these encodings cost alone, by some of the samples: tmk_rank_within. */
-TMK_NODISCARD enum tmk_status tmk_search_rank(const struct tmk_search *s,
-                                              const struct tmk_encodings *encodings, uint32_t most,
-                                              struct tmk_ranking **out);
+enum tmk_status tmk_search_rank(const struct tmk_search *s, const struct tmk_encodings *encodings,
+                                uint32_t most, struct tmk_ranking **out);
 
 /* NULL: it has no encoding. */
 const struct tmk_encoding *tmk_search_item(const struct tmk_encodings *e, uint32_t id);
 /* The value and those that share its scale in `all`, behind those that unit->ids has; free
  * unit->ids. */
-TMK_NODISCARD enum tmk_status tmk_search_members(const struct tmk_encodings *all,
-                                                 const struct tmk_encoding *of,
-                                                 struct tmk_unit *unit, struct tmk_diag *diag);
+enum tmk_status tmk_search_members(const struct tmk_encodings *all, const struct tmk_encoding *of,
+                                   struct tmk_unit *unit, struct tmk_diag *diag);
 bool tmk_is_default(enum tmk_change change);
 /* What is taken in place of the first one of these, which suits most networks, or in place of what
  * is at hand, has at most this part of the loss. What is less is luck. */
@@ -152,19 +146,17 @@ extern const double tmk_default_gain;
 /* What calibrate does by default, the changes of that name, all of it first; *n of them differ from
  * what is at hand, and each from the one before. */
 enum { TMK_SEARCH_DEFAULTS = TMK_CHANGE_DEFAULT - TMK_CHANGE_DEFAULT_FLOAT + 1 };
-TMK_NODISCARD enum tmk_status tmk_search_defaults(const struct tmk_search *s,
-                                                  struct tmk_attempt list[TMK_SEARCH_DEFAULTS],
-                                                  uint32_t *n);
+enum tmk_status tmk_search_defaults(const struct tmk_search *s,
+                                    struct tmk_attempt list[TMK_SEARCH_DEFAULTS], uint32_t *n);
 /* Of such an attempt, for people. */
 const char *tmk_search_default_name(const struct tmk_attempt *attempt);
 /* Where what is worth its cost did not reach the goal: as many values as it takes, those that cost
  * most first, in 16 bits or in float (search_goal.c). */
-TMK_NODISCARD enum tmk_status tmk_search_goal(struct tmk_search *s);
+enum tmk_status tmk_search_goal(struct tmk_search *s);
 /* Where the goal is reached: operands of products that had 8 bits in `start` get them again, as
  * long as it still is (search_back.c). */
-TMK_NODISCARD enum tmk_status tmk_search_back(struct tmk_search *s,
-                                              const struct tmk_encodings *start);
+enum tmk_status tmk_search_back(struct tmk_search *s, const struct tmk_encodings *start);
 /* By groups: what stays float by default, patterns, operators, blocks (search_groups.c). */
-TMK_NODISCARD enum tmk_status tmk_search_groups(struct tmk_search *s);
+enum tmk_status tmk_search_groups(struct tmk_search *s);
 
 #endif

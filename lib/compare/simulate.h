@@ -19,8 +19,8 @@ struct tmk_labels {
 };
 /* What options->labels names, or an array "labels" of the data; *out stays empty where there is
  * none. Finish it whatever the answer. */
-TMK_NODISCARD enum tmk_status tmk_labels_read(const struct tmk_run_options *run, const char *labels,
-                                              struct tmk_labels *out, struct tmk_diag *diag);
+enum tmk_status tmk_labels_read(const struct tmk_run_options *run, const char *labels,
+                                struct tmk_labels *out, struct tmk_diag *diag);
 void tmk_labels_finish(struct tmk_labels *labels);
 
 struct tmk_predictions {
@@ -31,10 +31,10 @@ struct tmk_predictions {
  * Rows without labels have classes where `made`, the left output, is of a product with weights.
  * TMK_MISMATCH: the labels were asked for, and there are no classes, or labels are fewer than the
  * samples, or not as many a sample as there are positions. */
-TMK_NODISCARD enum tmk_status
-tmk_predictions_add(struct tmk_predictions *sum, const struct tmk_labels *labels, uint64_t sample,
-                    uint64_t samples, const struct tmk_value *made, const struct tmk_tensor *left,
-                    const struct tmk_tensor *right, struct tmk_diag *diag);
+enum tmk_status tmk_predictions_add(struct tmk_predictions *sum, const struct tmk_labels *labels,
+                                    uint64_t sample, uint64_t samples, const struct tmk_value *made,
+                                    const struct tmk_tensor *left, const struct tmk_tensor *right,
+                                    struct tmk_diag *diag);
 void tmk_predictions_merge(struct tmk_predictions *sum, const struct tmk_predictions *more);
 /* Intervals of 95 %, as tmk_simulation has them. */
 struct tmk_share_interval tmk_predictions_agreement(const struct tmk_predictions *p);
@@ -71,17 +71,15 @@ struct tmk_judge {
     bool crossed;
 };
 /* Of `n` encodings, each as tmk_quantize_graph has it; crossed: n is 2, and *out the only one. */
-TMK_NODISCARD enum tmk_status tmk_losses(struct tmk_judge *judge,
-                                         const struct tmk_encodings *const *encodings, uint32_t n,
-                                         struct tmk_loss *out, struct tmk_diag *diag);
+enum tmk_status tmk_losses(struct tmk_judge *judge, const struct tmk_encodings *const *encodings,
+                           uint32_t n, struct tmk_loss *out, struct tmk_diag *diag);
 /* Decibels. */
 double tmk_noise_sqnr(double noise);
 
 /* tmk_model_rank, whose runs belong to others'. */
-TMK_NODISCARD enum tmk_status tmk_rank_within(struct tmk_model *model,
-                                              const struct tmk_encodings *encodings,
-                                              const struct tmk_run_options *run, uint32_t most,
-                                              struct tmk_run_series *series,
-                                              struct tmk_ranking **out, struct tmk_diag *diag);
+enum tmk_status tmk_rank_within(struct tmk_model *model, const struct tmk_encodings *encodings,
+                                const struct tmk_run_options *run, uint32_t most,
+                                struct tmk_run_series *series, struct tmk_ranking **out,
+                                struct tmk_diag *diag);
 
 #endif

@@ -25,20 +25,19 @@ struct tmk_image_recipe {
 void tmk_image_recipe_init(struct tmk_image_recipe *recipe, const struct tmk_image_spec *spec);
 
 /* Pixels of the recipe's colours as [1, channels, height, width], or in the other layout. */
-TMK_NODISCARD enum tmk_status tmk_image_lay_out(const struct tmk_image_recipe *recipe,
-                                                const struct tmk_pixels *pixels,
-                                                struct tmk_tensor *out, struct tmk_diag *diag);
+enum tmk_status tmk_image_lay_out(const struct tmk_image_recipe *recipe,
+                                  const struct tmk_pixels *pixels, struct tmk_tensor *out,
+                                  struct tmk_diag *diag);
 
 /* Helper programs that are kept for the next picture; one for each thread that reads. */
 struct tmk_image_helpers;
 extern const struct tmk_helper_kind tmk_image_helper;
-TMK_NODISCARD enum tmk_status tmk_image_helpers_create(struct tmk_image_helpers **out,
-                                                       struct tmk_diag *diag);
+enum tmk_status tmk_image_helpers_create(struct tmk_image_helpers **out, struct tmk_diag *diag);
 void tmk_image_helpers_destroy(struct tmk_image_helpers **helpers);
 
 /* A file as tmk_image_lay_out has it. What the helper allocates counts. Errors name the path. */
-TMK_NODISCARD enum tmk_status tmk_image_load(struct tmk_image_helpers *helpers, const char *path,
-                                             const struct tmk_image_recipe *recipe,
-                                             struct tmk_tensor *out, struct tmk_diag *diag);
+enum tmk_status tmk_image_load(struct tmk_image_helpers *helpers, const char *path,
+                               const struct tmk_image_recipe *recipe, struct tmk_tensor *out,
+                               struct tmk_diag *diag);
 
 #endif

@@ -19,15 +19,13 @@ struct tmk_image_files {
 /* Does the path mean images? Says nothing of what is in the files. */
 bool tmk_image_files_claim(const struct tmk_source_probe *probe);
 /* Has the folder, or one within, files that are called images? */
-TMK_NODISCARD enum tmk_status tmk_image_files_claim_folder(const char *path, bool *out,
-                                                           struct tmk_diag *diag);
+enum tmk_status tmk_image_files_claim_folder(const char *path, bool *out, struct tmk_diag *diag);
 /* `files` is zeroed; free files->file in any case. */
-TMK_NODISCARD enum tmk_status tmk_image_files_list(struct tmk_source *source,
-                                                   struct tmk_image_files *files,
-                                                   struct tmk_diag *diag);
+enum tmk_status tmk_image_files_list(struct tmk_source *source, struct tmk_image_files *files,
+                                     struct tmk_diag *diag);
 /* For tmk_source_hash. A file that cannot be read has no bytes, and fails elsewhere. */
-TMK_NODISCARD enum tmk_status
-tmk_image_files_hash(const struct tmk_source *source, const struct tmk_image_files *files,
-                     const atomic_bool *stop, char hex[TMK_HASH128_HEX], struct tmk_diag *diag);
+enum tmk_status tmk_image_files_hash(const struct tmk_source *source,
+                                     const struct tmk_image_files *files, const atomic_bool *stop,
+                                     char hex[TMK_HASH128_HEX], struct tmk_diag *diag);
 
 #endif

@@ -20,8 +20,8 @@ struct tmk_image_spec {
 
 /* "resize=256,crop=224,layout=nchw,mean=0.485:0.456:0.406,std=0.229:0.224:0.225,color=rgb"; NULL or
  * "" is the default. TMK_ARGUMENT. */
-TMK_NODISCARD enum tmk_status tmk_image_spec_parse(const char *text, struct tmk_image_spec *out,
-                                                   struct tmk_diag *diag);
+enum tmk_status tmk_image_spec_parse(const char *text, struct tmk_image_spec *out,
+                                     struct tmk_diag *diag);
 /* 1 or 3. */
 uint32_t tmk_image_channels(const struct tmk_image_spec *spec);
 

@@ -80,15 +80,12 @@ bool tmk_source_ends_in(const char *path, const char *extension);
  * another. */
 void tmk_source_hash_head(struct tmk_hash128 *hash, const char *name, uint64_t size);
 /* What tmk_source_hash returns where it was stopped. */
-TMK_NODISCARD enum tmk_status tmk_source_hash_stopped(const struct tmk_source *source,
-                                                      const atomic_bool *stop,
-                                                      struct tmk_diag *diag);
+enum tmk_status tmk_source_hash_stopped(const struct tmk_source *source, const atomic_bool *stop,
+                                        struct tmk_diag *diag);
 /* For what was not read by tmk_infile_read: a mapping, and HDF5, give zeros for bytes that a file
  * has lost meanwhile. *tensor becomes *out, or TMK_READ, and it is finished, where `file` is
  * shorter than it was. */
-TMK_NODISCARD enum tmk_status tmk_source_return_tensor(const struct tmk_infile *file,
-                                                       struct tmk_tensor *tensor,
-                                                       struct tmk_tensor *out,
-                                                       struct tmk_diag *diag);
+enum tmk_status tmk_source_return_tensor(const struct tmk_infile *file, struct tmk_tensor *tensor,
+                                         struct tmk_tensor *out, struct tmk_diag *diag);
 
 #endif

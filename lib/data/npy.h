@@ -28,18 +28,17 @@ struct tmk_npy {
 
 /* How many bytes the header takes, which is where the elements start. `len` bytes are there:
  * TMK_NPY_PREAMBLE are enough, fewer may be. TMK_FORMAT. */
-TMK_NODISCARD enum tmk_status tmk_npy_header_size(const void *bytes, size_t len, size_t *out,
-                                                  struct tmk_diag *diag);
+enum tmk_status tmk_npy_header_size(const void *bytes, size_t len, size_t *out,
+                                    struct tmk_diag *diag);
 
 /* Reads the header; `len` covers it, and may be longer. TMK_FORMAT with the byte. A type that is
  * well-formed but not readable is no failure, but a refusal. */
-TMK_NODISCARD enum tmk_status tmk_npy_parse(const void *bytes, size_t len, struct tmk_npy *out,
-                                            struct tmk_diag *diag);
+enum tmk_status tmk_npy_parse(const void *bytes, size_t len, struct tmk_npy *out,
+                              struct tmk_diag *diag);
 
 /* TMK_FORMAT when a file of `size` bytes is not exactly the header and the elements it announces.
  * Refused ones always fit. */
-TMK_NODISCARD enum tmk_status tmk_npy_check_size(const struct tmk_npy *npy, uint64_t size,
-                                                 struct tmk_diag *diag);
+enum tmk_status tmk_npy_check_size(const struct tmk_npy *npy, uint64_t size, struct tmk_diag *diag);
 
 /* How many entries the first axis has; 0 for a scalar. */
 uint64_t tmk_npy_entries(const struct tmk_npy *npy);
@@ -47,13 +46,12 @@ uint64_t tmk_npy_entries(const struct tmk_npy *npy);
 /* Entries [first, first + count) of the first axis, which has them, as [count, ...], of type
  * npy->dtype. `file` is the whole file, its size checked; *out shares its bytes where they can be
  * used as they are. TMK_UNSUPPORTED: refused. */
-TMK_NODISCARD enum tmk_status tmk_npy_slice(const struct tmk_npy *npy, struct tmk_buf *file,
-                                            uint64_t first, uint64_t count, struct tmk_tensor *out,
-                                            struct tmk_diag *diag);
+enum tmk_status tmk_npy_slice(const struct tmk_npy *npy, struct tmk_buf *file, uint64_t first,
+                              uint64_t count, struct tmk_tensor *out, struct tmk_diag *diag);
 
 /* Appends the header (version 1.0, padded to 64 bytes) that goes before the tensor's bytes.
  * TMK_TYPE for element types that the format does not have. */
-TMK_NODISCARD enum tmk_status tmk_npy_write_header(const struct tmk_tensor *tensor,
-                                                   struct tmk_text *out, struct tmk_diag *diag);
+enum tmk_status tmk_npy_write_header(const struct tmk_tensor *tensor, struct tmk_text *out,
+                                     struct tmk_diag *diag);
 
 #endif

@@ -13,8 +13,8 @@ struct tmk_npz_entry {
 /* Writes NAME.npy members, stored, in the order given, readable by numpy.load; whole or not at all.
  * A path ending in .npy takes exactly one entry and becomes a plain .npy file: tmk_npz_check asks
  * no more than that. Names that would collide or escape are refused. */
-TMK_NODISCARD enum tmk_status tmk_npz_check(const char *path, size_t n, struct tmk_diag *diag);
-TMK_NODISCARD enum tmk_status tmk_npz_write(const char *path, const struct tmk_npz_entry *entries,
-                                            size_t n, struct tmk_diag *diag);
+enum tmk_status tmk_npz_check(const char *path, size_t n, struct tmk_diag *diag);
+enum tmk_status tmk_npz_write(const char *path, const struct tmk_npz_entry *entries, size_t n,
+                              struct tmk_diag *diag);
 
 #endif

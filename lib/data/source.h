@@ -61,9 +61,8 @@ struct tmk_source_options {
 /* Opens what `path` names; the list in data/kind.h states what that may be. `options` may be NULL;
  * it is only read during the call. TMK_READ, TMK_FORMAT (which file, which byte or field),
  * TMK_UNSUPPORTED (which kinds there are). */
-TMK_NODISCARD enum tmk_status tmk_source_open(const char *path,
-                                              const struct tmk_source_options *options,
-                                              struct tmk_source **out, struct tmk_diag *diag);
+enum tmk_status tmk_source_open(const char *path, const struct tmk_source_options *options,
+                                struct tmk_source **out, struct tmk_diag *diag);
 void tmk_source_close(struct tmk_source **source);
 const struct tmk_source_info *tmk_source_info(const struct tmk_source *source);
 
@@ -76,9 +75,8 @@ struct tmk_source_input {
 };
 /* For sources that take their arrays from what is wanted of them (info.binds): array i feeds
  * input i. To be called once, before reading. May wait for a stream. */
-TMK_NODISCARD enum tmk_status tmk_source_bind(struct tmk_source *source,
-                                              const struct tmk_source_input *wants, uint32_t n,
-                                              struct tmk_diag *diag);
+enum tmk_status tmk_source_bind(struct tmk_source *source, const struct tmk_source_input *wants,
+                                uint32_t n, struct tmk_diag *diag);
 
 /* The entries that will be read, in ascending order: gives the next one, or false after the last.
  * May be called by any thread, one at a time, until the source is closed. */
@@ -94,19 +92,16 @@ struct tmk_source_threads {
  * threads->wanted threads of their own; which are missing is written there. Without any, or if this
  * is left out, what is read is the same. A second order takes the place of the first, which is not
  * asked any more. */
-TMK_NODISCARD enum tmk_status tmk_source_ahead(struct tmk_source *source,
-                                               const struct tmk_source_order *order,
-                                               struct tmk_source_threads *threads,
-                                               struct tmk_diag *diag);
+enum tmk_status tmk_source_ahead(struct tmk_source *source, const struct tmk_source_order *order,
+                                 struct tmk_source_threads *threads, struct tmk_diag *diag);
 
 /* Entries [first, first + count) of an array: !whole: one tensor [count, ...]; whole: count must be
  * 1, the entry itself. Finish *out. Fewer entries come (and the tensor's first dimension states how
  * many) where an endless array ends, where an entry's shape differs from the one before, and where
  * a separate one is bad: that is an error once it is the first. Endless arrays are read in
  * ascending order, and what is passed over is gone; at their end, 0 entries come. */
-TMK_NODISCARD enum tmk_status tmk_source_read(struct tmk_source *source, uint32_t array,
-                                              uint64_t first, uint64_t count,
-                                              struct tmk_tensor *out, struct tmk_diag *diag);
+enum tmk_status tmk_source_read(struct tmk_source *source, uint32_t array, uint64_t first,
+                                uint64_t count, struct tmk_tensor *out, struct tmk_diag *diag);
 
 /* Is the entry, the first of those read last, also the first of a record? Always false where there
  * are no records. */
@@ -121,9 +116,8 @@ void tmk_source_end(struct tmk_source *source);
 /* Of the bytes that the entries are made of: XXH3 of 128 bits in hex; of a stream "" before
  * tmk_source_end, then of the bytes that were read. Reads all of them, and may do so on a thread of
  * its own while another uses the source, until *stop is true (TMK_INTERRUPTED; NULL: never). */
-TMK_NODISCARD enum tmk_status tmk_source_hash(const struct tmk_source *source,
-                                              const atomic_bool *stop, char hex[TMK_HASH128_HEX],
-                                              struct tmk_diag *diag);
+enum tmk_status tmk_source_hash(const struct tmk_source *source, const atomic_bool *stop,
+                                char hex[TMK_HASH128_HEX], struct tmk_diag *diag);
 /* What is known of them without reading all: where this differs the bytes do. */
 uint64_t tmk_source_quick_hash(const struct tmk_source *source);
 

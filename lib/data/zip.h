@@ -14,8 +14,7 @@
 struct tmk_zip;
 
 /* The memory that its directory takes is charged. TMK_READ, TMK_FORMAT, TMK_LIMIT, TMK_MACHINE. */
-TMK_NODISCARD enum tmk_status tmk_zip_open(const char *path, struct tmk_zip **out,
-                                           struct tmk_diag *diag);
+enum tmk_status tmk_zip_open(const char *path, struct tmk_zip **out, struct tmk_diag *diag);
 void tmk_zip_close(struct tmk_zip **zip);
 uint64_t tmk_zip_count(const struct tmk_zip *zip);
 
@@ -25,14 +24,14 @@ struct tmk_zip_entry {
     uint32_t method;
     bool known, encrypted; /* known: size, packed and method are */
 };
-TMK_NODISCARD enum tmk_status tmk_zip_entry(struct tmk_zip *zip, uint64_t index,
-                                            struct tmk_zip_entry *out, struct tmk_diag *diag);
+enum tmk_status tmk_zip_entry(struct tmk_zip *zip, uint64_t index, struct tmk_zip_entry *out,
+                              struct tmk_diag *diag);
 /* Could it be read, and be as large as announced? TMK_FORMAT, TMK_UNSUPPORTED. */
-TMK_NODISCARD enum tmk_status
-tmk_zip_check(const struct tmk_zip *zip, const struct tmk_zip_entry *entry, struct tmk_diag *diag);
+enum tmk_status tmk_zip_check(const struct tmk_zip *zip, const struct tmk_zip_entry *entry,
+                              struct tmk_diag *diag);
 /* Exactly `len` bytes from the member's start; with `whole`, nothing may come after them, and the
  * checksum counts. */
-TMK_NODISCARD enum tmk_status tmk_zip_read(struct tmk_zip *zip, uint64_t index, void *bytes,
-                                           size_t len, bool whole, struct tmk_diag *diag);
+enum tmk_status tmk_zip_read(struct tmk_zip *zip, uint64_t index, void *bytes, size_t len,
+                             bool whole, struct tmk_diag *diag);
 
 #endif

@@ -16,8 +16,8 @@ enum tmk_derive_rule {
     TMK_DERIVE_TRANSPOSE /* the same in another */
 };
 
-/* Extremes of each sample of a value, kept apart. Grows with the number of samples. Zero-initialised
- * is empty. */
+/* Extremes of each sample of a value, kept apart. Grows with the number of samples.
+ * Zero-initialised is empty. */
 struct tmk_samples {
     uint64_t *sample;         /* absolute indices, ascending */
     struct tmk_minmax *range; /* of each */
@@ -27,12 +27,11 @@ struct tmk_samples {
 /* The ranges of `samples` samples from `first` on; those that were not there are added, without
  * elements. *out is good until the next call. TMK_ARGUMENT when they would have to be added between
  * others. */
-TMK_NODISCARD enum tmk_status tmk_samples_open(struct tmk_samples *samples, uint64_t first,
-                                               uint64_t n, struct tmk_minmax **out,
-                                               struct tmk_diag *diag);
+enum tmk_status tmk_samples_open(struct tmk_samples *samples, uint64_t first, uint64_t n,
+                                 struct tmk_minmax **out, struct tmk_diag *diag);
 /* dst becomes the ranges of both. */
-TMK_NODISCARD enum tmk_status
-tmk_samples_merge(struct tmk_samples *dst, const struct tmk_samples *src, struct tmk_diag *diag);
+enum tmk_status tmk_samples_merge(struct tmk_samples *dst, const struct tmk_samples *src,
+                                  struct tmk_diag *diag);
 void tmk_samples_clamp(struct tmk_samples *samples, const struct tmk_clamp *clamp);
 void tmk_samples_finish(struct tmk_samples *samples);
 
@@ -117,30 +116,22 @@ struct tmk_account {
  * at->again. A float32 value with a rule is only noted; its data may be NULL. TMK_GUARD:
  * config->guard and the tensor holds a NaN; the text has sample and element. TMK_TYPE when a slot's
  * type changes between runs, or has none of our statistics. */
-TMK_NODISCARD enum tmk_status tmk_account_look(struct tmk_account *account,
-                                               const struct tmk_slot_config *config,
-                                               const struct tmk_tensor *tensor,
-                                               const struct tmk_stats_at *at,
-                                               struct tmk_diag *diag);
+enum tmk_status tmk_account_look(struct tmk_account *account, const struct tmk_slot_config *config,
+                                 const struct tmk_tensor *tensor, const struct tmk_stats_at *at,
+                                 struct tmk_diag *diag);
 /* The same for a float32 tensor without a rule in pieces: see tmk_stats_begin. `tensor` has no
  * data. */
-TMK_NODISCARD enum tmk_status tmk_account_begin(struct tmk_account *account,
-                                                const struct tmk_slot_config *config,
-                                                const struct tmk_tensor *tensor,
-                                                const struct tmk_stats_at *at,
-                                                struct tmk_diag *diag);
-TMK_NODISCARD enum tmk_status tmk_account_piece(struct tmk_account *account,
-                                                const struct tmk_slot_config *config,
-                                                const float *x, size_t first, size_t n,
-                                                struct tmk_diag *diag);
-TMK_NODISCARD enum tmk_status tmk_account_end(struct tmk_account *account,
-                                              const struct tmk_slot_config *config,
-                                              struct tmk_diag *diag);
+enum tmk_status tmk_account_begin(struct tmk_account *account, const struct tmk_slot_config *config,
+                                  const struct tmk_tensor *tensor, const struct tmk_stats_at *at,
+                                  struct tmk_diag *diag);
+enum tmk_status tmk_account_piece(struct tmk_account *account, const struct tmk_slot_config *config,
+                                  const float *x, size_t first, size_t n, struct tmk_diag *diag);
+enum tmk_status tmk_account_end(struct tmk_account *account, const struct tmk_slot_config *config,
+                                struct tmk_diag *diag);
 /* Adds src as though it had been seen `times` times. */
-TMK_NODISCARD enum tmk_status tmk_account_merge(struct tmk_account *dst,
-                                                const struct tmk_account *src, uint64_t times,
-                                                const struct tmk_slot_config *config,
-                                                struct tmk_diag *diag);
+enum tmk_status tmk_account_merge(struct tmk_account *dst, const struct tmk_account *src,
+                                  uint64_t times, const struct tmk_slot_config *config,
+                                  struct tmk_diag *diag);
 void tmk_account_finish(struct tmk_account *account);
 
 #endif

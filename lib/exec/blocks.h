@@ -14,16 +14,14 @@ struct tmk_cuts {
 
 /* Blocks of steps whose bytes (weights that they read) come to at most `most`, or that are a single
  * node. *largest: bytes of the largest block. */
-TMK_NODISCARD enum tmk_status tmk_cuts_choose(const struct tmk_plan *plan, const uint64_t *bytes,
-                                              uint64_t most, struct tmk_cuts *out,
-                                              uint64_t *largest, struct tmk_diag *diag);
+enum tmk_status tmk_cuts_choose(const struct tmk_plan *plan, const uint64_t *bytes, uint64_t most,
+                                struct tmk_cuts *out, uint64_t *largest, struct tmk_diag *diag);
 void tmk_cuts_finish(struct tmk_cuts *cuts);
 
 /* The cuts of one plan. Immutable. */
 struct tmk_blocks;
-TMK_NODISCARD enum tmk_status tmk_blocks_create(const struct tmk_plan *plan,
-                                                const struct tmk_cuts *cuts,
-                                                struct tmk_blocks **out, struct tmk_diag *diag);
+enum tmk_status tmk_blocks_create(const struct tmk_plan *plan, const struct tmk_cuts *cuts,
+                                  struct tmk_blocks **out, struct tmk_diag *diag);
 void tmk_blocks_destroy(struct tmk_blocks **blocks);
 /* The steps [*first, *end) of a block. */
 void tmk_blocks_steps(const struct tmk_blocks *blocks, uint32_t block, uint32_t *first,
@@ -45,9 +43,8 @@ struct tmk_part {
 struct tmk_worker;
 /* After the block: *saved, which is NULL, gets what later ones read, dynamic values leave the
  * worker. */
-TMK_NODISCARD enum tmk_status tmk_block_save(struct tmk_worker *worker,
-                                             const struct tmk_blocks *blocks, uint32_t block,
-                                             struct tmk_saved **saved, struct tmk_diag *diag);
+enum tmk_status tmk_block_save(struct tmk_worker *worker, const struct tmk_blocks *blocks,
+                               uint32_t block, struct tmk_saved **saved, struct tmk_diag *diag);
 /* Before a block: back to where it was; *saved becomes NULL. */
 void tmk_block_restore(struct tmk_worker *worker, const struct tmk_blocks *blocks, uint32_t block,
                        struct tmk_saved **saved);

@@ -14,17 +14,16 @@
 
 /* Gives configs (one a slot of the bound, sorted graph; level, guard and print are set) their
  * rules, sources and shadows. The caller frees each `sources`. */
-TMK_NODISCARD enum tmk_status tmk_derive_rules(const struct tmk_graph *graph,
-                                               const struct tmk_observer *observers,
-                                               struct tmk_slot_config *configs, uint32_t n,
-                                               struct tmk_diag *diag);
+enum tmk_status tmk_derive_rules(const struct tmk_graph *graph,
+                                 const struct tmk_observer *observers,
+                                 struct tmk_slot_config *configs, uint32_t n,
+                                 struct tmk_diag *diag);
 
 /* As tmk_account_look for a slot, and what its rule wants to know of the tensor: of a transposed
  * one where the extremes stand, where the batch has new ones. Its data must then be there. */
-TMK_NODISCARD enum tmk_status tmk_derive_look(struct tmk_account *accounts,
-                                              const struct tmk_slot_config *configs, uint32_t slot,
-                                              const struct tmk_tensor *tensor,
-                                              const struct tmk_stats_at *at, struct tmk_diag *diag);
+enum tmk_status tmk_derive_look(struct tmk_account *accounts, const struct tmk_slot_config *configs,
+                                uint32_t slot, const struct tmk_tensor *tensor,
+                                const struct tmk_stats_at *at, struct tmk_diag *diag);
 
 /* To be called when a batch has run, by the worker whose accounts these are. */
 void tmk_derive_note(struct tmk_account *accounts, const struct tmk_slot_config *configs,
@@ -32,8 +31,7 @@ void tmk_derive_note(struct tmk_account *accounts, const struct tmk_slot_config 
 
 /* Gives the values with a rule their statistics, from all workers' accounts added up, but without
  * what constants add. */
-TMK_NODISCARD enum tmk_status tmk_derive_all(struct tmk_account *accounts,
-                                             const struct tmk_slot_config *configs, uint32_t n,
-                                             struct tmk_diag *diag);
+enum tmk_status tmk_derive_all(struct tmk_account *accounts, const struct tmk_slot_config *configs,
+                               uint32_t n, struct tmk_diag *diag);
 
 #endif

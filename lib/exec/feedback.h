@@ -28,11 +28,10 @@ void tmk_loop_state_load(const struct tmk_loop_state *carried, const struct tmk_
                          struct tmk_tensor *inputs);
 /* After a step: keeps the outputs that are fed back. TMK_TYPE, TMK_SHAPE: the input does not take
  * such a tensor. */
-TMK_NODISCARD enum tmk_status tmk_loop_state_store(struct tmk_loop_state *carried,
-                                                   const struct tmk_feedback *feedback,
-                                                   const struct tmk_graph *graph,
-                                                   const struct tmk_worker *worker,
-                                                   struct tmk_diag *diag);
+enum tmk_status tmk_loop_state_store(struct tmk_loop_state *carried,
+                                     const struct tmk_feedback *feedback,
+                                     const struct tmk_graph *graph, const struct tmk_worker *worker,
+                                     struct tmk_diag *diag);
 void tmk_loop_state_finish(struct tmk_loop_state *carried, const struct tmk_feedback *feedback);
 
 /* Greedy decoding: the inputs of a step that follow from the step before. */
@@ -51,10 +50,9 @@ struct tmk_generation {
  * ended; free() it. *more is false once all have: inputs are then as they were. TMK_SHAPE,
  * TMK_TYPE: an input or the logits are not as decoding needs them; inputs are then only good for
  * finishing. */
-TMK_NODISCARD enum tmk_status tmk_generation_step(const struct tmk_generation *generation,
-                                                  const struct tmk_graph *graph,
-                                                  const struct tmk_worker *worker,
-                                                  struct tmk_tensor *inputs, bool **stopped,
-                                                  bool *more, struct tmk_diag *diag);
+enum tmk_status tmk_generation_step(const struct tmk_generation *generation,
+                                    const struct tmk_graph *graph, const struct tmk_worker *worker,
+                                    struct tmk_tensor *inputs, bool **stopped, bool *more,
+                                    struct tmk_diag *diag);
 
 #endif

@@ -17,14 +17,13 @@ enum { TMK_QUEUE_AHEAD_BYTES = 256 << 20 };
 
 /* Holds up to `size` batches; more, up to TMK_QUEUE_AHEAD_BYTES, while workers wait for a sequence
  * of their own, and `size` of the one that the loader is in, if a worker has it. */
-TMK_NODISCARD enum tmk_status tmk_queue_create(uint32_t size, struct tmk_queue **out,
-                                               struct tmk_diag *diag);
+enum tmk_status tmk_queue_create(uint32_t size, struct tmk_queue **out, struct tmk_diag *diag);
 /* Finishes the batches that are still in it. */
 void tmk_queue_destroy(struct tmk_queue **queue);
 /* Waits until the queue has space; takes the batch over. Once the queue was closed *taken is false,
  * and the batch is the caller's, as it is after a failure. */
-TMK_NODISCARD enum tmk_status tmk_queue_push(struct tmk_queue *queue, const struct tmk_batch *batch,
-                                             bool *taken, struct tmk_diag *diag);
+enum tmk_status tmk_queue_push(struct tmk_queue *queue, const struct tmk_batch *batch, bool *taken,
+                               struct tmk_diag *diag);
 /* Waits for a batch, which becomes the caller's: the next one of the sequence *mine or, where that
  * is over, of the earliest that no worker has, which becomes *mine (NULL: none). False, and *mine
  * NULL, when the queue is closed and nothing is left for the caller. */

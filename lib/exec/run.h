@@ -90,24 +90,23 @@ struct tmk_exec_result {
  * sorted and numbered graphs, which have the same inputs, and what the options point to must
  * outlive it. */
 struct tmk_exec;
-TMK_NODISCARD enum tmk_status tmk_exec_open(struct tmk_graph *const *graphs, uint32_t n_graphs,
-                                            const struct tmk_exec_options *options,
-                                            struct tmk_exec **out, struct tmk_diag *diag);
+enum tmk_status tmk_exec_open(struct tmk_graph *const *graphs, uint32_t n_graphs,
+                              const struct tmk_exec_options *options, struct tmk_exec **out,
+                              struct tmk_diag *diag);
 /* Runs every batch of the source, until there is no more or the control pauses, and hands over what
  * was counted since the last segment: added up, all segments are one run. Constants that do not
  * depend on the run (initializers) are, of each group, in the first segment that ran a batch of it.
  * After a failure only close it. The error of the earliest failing batch is reported. On success
  * finish *out. */
-TMK_NODISCARD enum tmk_status tmk_exec_segment(struct tmk_exec *exec,
-                                               const struct tmk_batch_source *source,
-                                               struct tmk_exec_result *out, struct tmk_diag *diag);
+enum tmk_status tmk_exec_segment(struct tmk_exec *exec, const struct tmk_batch_source *source,
+                                 struct tmk_exec_result *out, struct tmk_diag *diag);
 void tmk_exec_close(struct tmk_exec **exec);
 
 /* A run of one segment. */
-TMK_NODISCARD enum tmk_status tmk_exec_run(struct tmk_graph *const *graphs, uint32_t n_graphs,
-                                           const struct tmk_batch_source *source,
-                                           const struct tmk_exec_options *options,
-                                           struct tmk_exec_result *out, struct tmk_diag *diag);
+enum tmk_status tmk_exec_run(struct tmk_graph *const *graphs, uint32_t n_graphs,
+                             const struct tmk_batch_source *source,
+                             const struct tmk_exec_options *options, struct tmk_exec_result *out,
+                             struct tmk_diag *diag);
 void tmk_exec_result_finish(struct tmk_exec_result *result);
 
 #endif

@@ -73,16 +73,14 @@ void tmk_counted_finish(struct tmk_counted *counted);
 
 struct tmk_statistics;
 /* The slots must outlive it. */
-TMK_NODISCARD enum tmk_status tmk_statistics_create(const struct tmk_statistics_config *config,
-                                                    uint32_t workers, struct tmk_statistics **out,
-                                                    struct tmk_diag *diag);
+enum tmk_status tmk_statistics_create(const struct tmk_statistics_config *config, uint32_t workers,
+                                      struct tmk_statistics **out, struct tmk_diag *diag);
 void tmk_statistics_destroy(struct tmk_statistics **statistics);
 struct tmk_sink tmk_statistics_sink(struct tmk_statistics *statistics);
 /* Adds up what all workers counted, and the constants of the cache's plans; the workers begin anew.
  * On success finish *out. */
-TMK_NODISCARD enum tmk_status tmk_statistics_take(struct tmk_statistics *statistics,
-                                                  struct tmk_cache *cache, struct tmk_counted *out,
-                                                  struct tmk_diag *diag);
+enum tmk_status tmk_statistics_take(struct tmk_statistics *statistics, struct tmk_cache *cache,
+                                    struct tmk_counted *out, struct tmk_diag *diag);
 
 /* The records that a sink makes of batches, merged in the order of the batches whichever worker
  * finishes first. No worker waits: a record that is early is kept. Thread-safe. */
@@ -101,7 +99,7 @@ void tmk_order_init(struct tmk_order *order, const struct tmk_sink *sink);
 void tmk_order_finish(struct tmk_order *order);
 /* Makes the record of a batch and merges what has come up. A failure is that of the batch that
  * *failed (never NULL) is set to, a copy without inputs; nothing is merged from there on. */
-TMK_NODISCARD enum tmk_status tmk_order_add(struct tmk_order *order, const struct tmk_ran *ran,
-                                            struct tmk_batch *failed, struct tmk_diag *diag);
+enum tmk_status tmk_order_add(struct tmk_order *order, const struct tmk_ran *ran,
+                              struct tmk_batch *failed, struct tmk_diag *diag);
 
 #endif

@@ -27,11 +27,11 @@ struct tmk_timing {
 };
 
 uint64_t tmk_clock_ns(void);
-TMK_NODISCARD enum tmk_status tmk_timing_add(struct tmk_timing *timing, const struct tmk_plan *plan,
-                                             const struct tmk_plan_step *step, uint64_t ns,
-                                             struct tmk_diag *diag);
-TMK_NODISCARD enum tmk_status tmk_timing_merge(struct tmk_timing *dst, const struct tmk_timing *src,
-                                               struct tmk_diag *diag);
+enum tmk_status tmk_timing_add(struct tmk_timing *timing, const struct tmk_plan *plan,
+                               const struct tmk_plan_step *step, uint64_t ns,
+                               struct tmk_diag *diag);
+enum tmk_status tmk_timing_merge(struct tmk_timing *dst, const struct tmk_timing *src,
+                                 struct tmk_diag *diag);
 void tmk_timing_finish(struct tmk_timing *timing);
 
 #endif

@@ -30,7 +30,7 @@ struct tmk_watch {
                              const struct tmk_tensor *inputs, struct tmk_diag *diag);
 };
 
-TMK_NODISCARD enum tmk_status tmk_worker_create(struct tmk_worker **out, struct tmk_diag *diag);
+enum tmk_status tmk_worker_create(struct tmk_worker **out, struct tmk_diag *diag);
 /* How often graphs inside nodes may run in one batch, all together; more is TMK_LIMIT. 0, as at the
  * start: TMK_MAX_ITERATIONS. */
 enum { TMK_MAX_ITERATIONS = 10000000 };
@@ -42,15 +42,14 @@ void tmk_worker_destroy(struct tmk_worker **worker);
 
 /* Runs one batch. inputs: one a graph input, of the plan's dtypes and shapes; they must stay good
  * until the next run. watch NULL: taps are passed over. Errors name the node. */
-TMK_NODISCARD enum tmk_status tmk_worker_run(struct tmk_worker *worker, const struct tmk_plan *plan,
-                                             const struct tmk_tensor *inputs,
-                                             const struct tmk_watch *watch, struct tmk_diag *diag);
+enum tmk_status tmk_worker_run(struct tmk_worker *worker, const struct tmk_plan *plan,
+                               const struct tmk_tensor *inputs, const struct tmk_watch *watch,
+                               struct tmk_diag *diag);
 /* The same for a block of the plan's; part: which, and what is kept of the batch. */
-TMK_NODISCARD enum tmk_status
-tmk_worker_run_block(struct tmk_worker *worker, const struct tmk_plan *plan,
-                     const struct tmk_blocks *blocks, const struct tmk_part *part,
-                     const struct tmk_tensor *inputs, const struct tmk_watch *watch,
-                     struct tmk_diag *diag);
+enum tmk_status tmk_worker_run_block(struct tmk_worker *worker, const struct tmk_plan *plan,
+                                     const struct tmk_blocks *blocks, const struct tmk_part *part,
+                                     const struct tmk_tensor *inputs, const struct tmk_watch *watch,
+                                     struct tmk_diag *diag);
 /* From now on each step's time is added to *timing (NULL: no more); the caller's, until the worker
  * is destroyed. */
 void tmk_worker_time(struct tmk_worker *worker, struct tmk_timing *timing);

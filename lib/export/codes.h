@@ -20,18 +20,17 @@ const struct tmk_node *tmk_codes_origin(const struct tmk_value *value);
 /* There is one, and the codes that it reads are a constant, and so are scale and zero point. */
 bool tmk_codes_are_constant(const struct tmk_value *value);
 /* What one of these operators, all of whose inputs but the first are constants, makes of `from`. */
-TMK_NODISCARD enum tmk_status tmk_codes_move(const struct tmk_node *node,
-                                             const struct tmk_tensor *from, struct tmk_arena *arena,
-                                             struct tmk_tensor *out, struct tmk_diag *diag);
+enum tmk_status tmk_codes_move(const struct tmk_node *node, const struct tmk_tensor *from,
+                               struct tmk_arena *arena, struct tmk_tensor *out,
+                               struct tmk_diag *diag);
 /* Of such a value: type, axis, block, scales and zero points of its codes; out->n stays 0 where
  * they are no constants of float32 and integers, or are no longer along one axis. The scales may be
  * 0. */
-TMK_NODISCARD enum tmk_status tmk_codes_encoding(const struct tmk_value *value,
-                                                 struct tmk_arena *arena, struct tmk_encoding *out,
-                                                 struct tmk_diag *diag);
+enum tmk_status tmk_codes_encoding(const struct tmk_value *value, struct tmk_arena *arena,
+                                   struct tmk_encoding *out, struct tmk_diag *diag);
 /* The same of the codes that QuantizeLinear makes of its operand, by itself. */
-TMK_NODISCARD enum tmk_status tmk_codes_made(const struct tmk_node *node, struct tmk_arena *arena,
-                                             struct tmk_encoding *out, struct tmk_diag *diag);
+enum tmk_status tmk_codes_made(const struct tmk_node *node, struct tmk_arena *arena,
+                               struct tmk_encoding *out, struct tmk_diag *diag);
 /* Nothing but QuantizeLinear reads the value in its graph, directly or behind operators that move
  * or clip it. */
 bool tmk_codes_quantized_only(const struct tmk_value *value);
@@ -40,14 +39,12 @@ bool tmk_codes_pass(const struct tmk_node *node);
 /* QuantizeLinear of a constant, or of what DequantizeLinear makes of constant codes, becomes an
  * initializer of codes: quantization-aware training leaves both before each weight. `drop`:
  * initializers that nothing reads any more are dropped. */
-TMK_NODISCARD enum tmk_status tmk_codes_fold(struct tmk_graph *graph, bool drop,
-                                             struct tmk_diag *diag);
+enum tmk_status tmk_codes_fold(struct tmk_graph *graph, bool drop, struct tmk_diag *diag);
 /* The other way round, where codes are made by other means: what DequantizeLinear makes of constant
  * codes becomes initializers where it has an encoding, or is a bias. `kept`: initializer -> struct
  * tmk_encoding of the graph's arena, under which its codes are these. */
-TMK_NODISCARD enum tmk_status tmk_codes_to_constants(struct tmk_graph *graph,
-                                                     const struct tmk_encodings *encodings,
-                                                     struct tmk_ptrmap *kept,
-                                                     struct tmk_diag *diag);
+enum tmk_status tmk_codes_to_constants(struct tmk_graph *graph,
+                                       const struct tmk_encodings *encodings,
+                                       struct tmk_ptrmap *kept, struct tmk_diag *diag);
 
 #endif

@@ -69,7 +69,7 @@ struct tmk_exporter {
     const char
         *consumer; /* "ONNX Runtime 1.27 and later: quantize_static(calibration_cache_path=)" */
     const char *settings; /* "version=0.6.1|1.0.0|2.0.0 other=...", words; "": it has none */
-    bool writes_model; /* the network with its weights; else a table for it */
+    bool writes_model;    /* the network with its weights; else a table for it */
     bool needs_graph, needs_template;
     struct tmk_export_limits limits;
     bool wants_relay;                   /* looks at the job's Relay, where there is one */
@@ -90,25 +90,23 @@ const char *tmk_export_name_at(const struct tmk_export_job *job, uint32_t id, co
 const char *tmk_export_setting(const struct tmk_export_job *job, const char *key,
                                const char *otherwise);
 /* Writes the text to the job's file, whole or not at all. */
-TMK_NODISCARD enum tmk_status tmk_export_write(const struct tmk_export_job *job,
-                                               const struct tmk_text *text, struct tmk_diag *diag);
+enum tmk_status tmk_export_write(const struct tmk_export_job *job, const struct tmk_text *text,
+                                 struct tmk_diag *diag);
 void tmk_export_remark(const struct tmk_export_job *job, const char *fmt, ...) TMK_PRINTF(2, 3);
 
 /* ---- limits.c ---- */
 
 /* Runs the row's writer on what its limits let through, and calls job->skip for every encoding that
  * was not written. `job` as its caller fills it in: without given and counts. */
-TMK_NODISCARD enum tmk_status tmk_export_run(const struct tmk_exporter *row,
-                                             const struct tmk_export_job *job,
-                                             struct tmk_diag *diag);
+enum tmk_status tmk_export_run(const struct tmk_exporter *row, const struct tmk_export_job *job,
+                               struct tmk_diag *diag);
 /* Of one of the job's encodings, the last of the two calls counts. Others are passed over. */
 void tmk_export_wrote(const struct tmk_export_job *job, const struct tmk_encoding *e);
 void tmk_export_skip(const struct tmk_export_job *job, const struct tmk_encoding *e,
                      const char *why);
 bool tmk_export_is_written(const struct tmk_export_job *job, const struct tmk_encoding *e);
 /* Before a file is written. TMK_NOTFOUND: no encoding was. */
-TMK_NODISCARD enum tmk_status tmk_export_ready(const struct tmk_export_job *job,
-                                               struct tmk_diag *diag);
+enum tmk_status tmk_export_ready(const struct tmk_export_job *job, struct tmk_diag *diag);
 
 /* What a consumer calls our values: a JSON object from "p12" or an original name to the consumer's
  * name, or to an array of names where the consumer has several tensors for one value. */
@@ -130,10 +128,8 @@ struct tmk_export_names {
 /* Reads the map. A key that is "p" and digits is an ID, whatever values are called; of values of
  * the same name (in sub-graphs) the first is meant. TMK_FORMAT: it is no such object, a name is
  * empty, or two values would have one name. End with tmk_export_names_finish. */
-TMK_NODISCARD enum tmk_status tmk_export_names_read(const char *path,
-                                                    const struct tmk_encodings *encodings,
-                                                    struct tmk_export_names *out,
-                                                    struct tmk_diag *diag);
+enum tmk_status tmk_export_names_read(const char *path, const struct tmk_encodings *encodings,
+                                      struct tmk_export_names *out, struct tmk_diag *diag);
 void tmk_export_names_finish(struct tmk_export_names *names);
 /* The value's name number `order`; NULL: it has fewer. */
 const char *tmk_export_names_get(const struct tmk_export_names *names, uint32_t id, uint32_t order);
@@ -144,9 +140,8 @@ const char *tmk_export_names_get(const struct tmk_export_names *names, uint32_t 
 /* The .bin that goes with NAME or NAME`suffix`: malloc'ed; NULL when memory ran out. */
 char *tmk_export_bin_path(const char *path, const char *suffix);
 /* Writes both, or none. */
-TMK_NODISCARD enum tmk_status tmk_export_write_pair(const struct tmk_export_job *job,
-                                                    const char *suffix, const struct tmk_text *text,
-                                                    const struct tmk_text *bin,
-                                                    struct tmk_diag *diag);
+enum tmk_status tmk_export_write_pair(const struct tmk_export_job *job, const char *suffix,
+                                      const struct tmk_text *text, const struct tmk_text *bin,
+                                      struct tmk_diag *diag);
 
 #endif

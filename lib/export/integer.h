@@ -66,38 +66,33 @@ enum tmk_dtype tmk_integer_carrier(const struct tmk_encoding *encoding);
 bool tmk_integer_same_grid(const struct tmk_encoding *a, const struct tmk_encoding *b);
 
 /* The value's codes under the encoding, made if need be. */
-TMK_NODISCARD enum tmk_status tmk_integer_codes_of(struct tmk_integer *g, struct tmk_value *value,
-                                                   const struct tmk_encoding *encoding,
-                                                   struct tmk_value **out);
+enum tmk_status tmk_integer_codes_of(struct tmk_integer *g, struct tmk_value *value,
+                                     const struct tmk_encoding *encoding, struct tmk_value **out);
 /* The value's numbers as a reader of float sees them. */
-TMK_NODISCARD enum tmk_status tmk_integer_real_of(struct tmk_integer *g, struct tmk_value *value,
-                                                  const struct tmk_encoding *encoding,
-                                                  struct tmk_value **out);
+enum tmk_status tmk_integer_real_of(struct tmk_integer *g, struct tmk_value *value,
+                                    const struct tmk_encoding *encoding, struct tmk_value **out);
 /* Says that the node at hand, or the last of those that it stands for, is done: `codes` are those
  * of its result. */
-TMK_NODISCARD enum tmk_status tmk_integer_made(struct tmk_integer *g, struct tmk_value *result,
-                                               struct tmk_value *codes,
-                                               const struct tmk_encoding *encoding);
+enum tmk_status tmk_integer_made(struct tmk_integer *g, struct tmk_value *result,
+                                 struct tmk_value *codes, const struct tmk_encoding *encoding);
 /* The same for a result that has float numbers only. */
-TMK_NODISCARD enum tmk_status tmk_integer_made_real(struct tmk_integer *g, struct tmk_value *result,
-                                                    struct tmk_value *real);
+enum tmk_status tmk_integer_made_real(struct tmk_integer *g, struct tmk_value *result,
+                                      struct tmk_value *real);
 /* The value is in the graph, and so are its codes. */
-TMK_NODISCARD enum tmk_status tmk_integer_made_both(struct tmk_integer *g, struct tmk_value *real,
-                                                    struct tmk_value *codes,
-                                                    const struct tmk_encoding *encoding);
+enum tmk_status tmk_integer_made_both(struct tmk_integer *g, struct tmk_value *real,
+                                      struct tmk_value *codes, const struct tmk_encoding *encoding);
 /* The node will be removed: others stand for it. */
-TMK_NODISCARD enum tmk_status tmk_integer_replaced(struct tmk_integer *g, struct tmk_node *node);
+enum tmk_status tmk_integer_replaced(struct tmk_integer *g, struct tmk_node *node);
 /* Sets g->why, and answers TMK_OK: the node at hand stays as it is. */
 TMK_PRINTF(2, 3) enum tmk_status tmk_integer_stays(struct tmk_integer *g, const char *format, ...);
 
 /* ---- integer_overrides.c ---- */
 
 /* Before any node is looked at. */
-TMK_NODISCARD enum tmk_status tmk_integer_find_overrides(struct tmk_integer *g);
+enum tmk_status tmk_integer_find_overrides(struct tmk_integer *g);
 /* Of a node that stays as it is: where it reads float numbers alone, so do readers of its results,
  * but products and the like. */
-TMK_NODISCARD enum tmk_status tmk_integer_left_float(struct tmk_integer *g,
-                                                     const struct tmk_node *node);
+enum tmk_status tmk_integer_left_float(struct tmk_integer *g, const struct tmk_node *node);
 /* As this reader sees the value whose own encoding is `own`, or NULL; reader NULL: as most do. */
 const struct tmk_encoding *tmk_integer_override(const struct tmk_integer *g,
                                                 const struct tmk_value *value,
@@ -107,47 +102,40 @@ const struct tmk_encoding *tmk_integer_override(const struct tmk_integer *g,
 /* ---- nodes ---- */
 
 /* A node of one result, called `name` and `suffix`. */
-TMK_NODISCARD enum tmk_status tmk_integer_node(struct tmk_integer *g, const char *domain,
-                                               const char *op, int64_t version,
-                                               struct tmk_value *const *inputs, uint32_t n_inputs,
-                                               const char *name, const char *suffix,
-                                               struct tmk_node **out);
+enum tmk_status tmk_integer_node(struct tmk_integer *g, const char *domain, const char *op,
+                                 int64_t version, struct tmk_value *const *inputs,
+                                 uint32_t n_inputs, const char *name, const char *suffix,
+                                 struct tmk_node **out);
 /* The same of ONNX's domain as of operator set 13, without attributes; b may be NULL. */
-TMK_NODISCARD enum tmk_status tmk_integer_plain_node(struct tmk_integer *g, const char *op,
-                                                     struct tmk_value *a, struct tmk_value *b,
-                                                     const char *name, const char *suffix,
-                                                     struct tmk_value **out);
-TMK_NODISCARD enum tmk_status tmk_integer_set_ints(struct tmk_integer *g, struct tmk_node *node,
-                                                   const char *name, const int64_t *values,
-                                                   size_t n);
+enum tmk_status tmk_integer_plain_node(struct tmk_integer *g, const char *op, struct tmk_value *a,
+                                       struct tmk_value *b, const char *name, const char *suffix,
+                                       struct tmk_value **out);
+enum tmk_status tmk_integer_set_ints(struct tmk_integer *g, struct tmk_node *node, const char *name,
+                                     const int64_t *values, size_t n);
 /* An initializer of integers; shape NULL: a scalar. */
-TMK_NODISCARD enum tmk_status tmk_integer_constant(struct tmk_integer *g, enum tmk_dtype dtype,
-                                                   const struct tmk_shape *shape,
-                                                   const int32_t *codes, const char *name,
-                                                   const char *suffix, struct tmk_value **out);
+enum tmk_status tmk_integer_constant(struct tmk_integer *g, enum tmk_dtype dtype,
+                                     const struct tmk_shape *shape, const int32_t *codes,
+                                     const char *name, const char *suffix, struct tmk_value **out);
 /* An initializer of numbers: a scalar, or [n]. */
-TMK_NODISCARD enum tmk_status tmk_integer_floats(struct tmk_integer *g, uint32_t n,
-                                                 const float *values, const char *name,
-                                                 const char *suffix, struct tmk_value **out);
+enum tmk_status tmk_integer_floats(struct tmk_integer *g, uint32_t n, const float *values,
+                                   const char *name, const char *suffix, struct tmk_value **out);
 /* The zero points of an encoding: a scalar, or [n]. */
-TMK_NODISCARD enum tmk_status tmk_integer_zero(struct tmk_integer *g,
-                                               const struct tmk_encoding *encoding,
-                                               const char *name, struct tmk_value **out);
+enum tmk_status tmk_integer_zero(struct tmk_integer *g, const struct tmk_encoding *encoding,
+                                 const char *name, struct tmk_value **out);
 /* int32: codes - zero point. */
-TMK_NODISCARD enum tmk_status tmk_integer_centred(struct tmk_integer *g, struct tmk_value *codes,
-                                                  const struct tmk_encoding *encoding,
-                                                  const char *name, struct tmk_value **out);
+enum tmk_status tmk_integer_centred(struct tmk_integer *g, struct tmk_value *codes,
+                                    const struct tmk_encoding *encoding, const char *name,
+                                    struct tmk_value **out);
 /* Requantize. `to` NULL: int32 without a zero point. Codes are clamped to [lowest, highest]. */
-TMK_NODISCARD enum tmk_status tmk_integer_requantize(struct tmk_integer *g, struct tmk_value *x,
-                                                     const struct tmk_rescale *rescale,
-                                                     const struct tmk_encoding *to, int32_t lowest,
-                                                     int32_t highest, const char *name,
-                                                     const char *suffix, struct tmk_value **out);
+enum tmk_status tmk_integer_requantize(struct tmk_integer *g, struct tmk_value *x,
+                                       const struct tmk_rescale *rescale,
+                                       const struct tmk_encoding *to, int32_t lowest,
+                                       int32_t highest, const char *name, const char *suffix,
+                                       struct tmk_value **out);
 /* DequantizeLinear by these scales; zero NULL: 0. */
-TMK_NODISCARD enum tmk_status tmk_integer_dequantize(struct tmk_integer *g, struct tmk_value *x,
-                                                     uint32_t n, const float *scale, int32_t axis,
-                                                     struct tmk_value *zero, const char *name,
-                                                     struct tmk_value **out);
+enum tmk_status tmk_integer_dequantize(struct tmk_integer *g, struct tmk_value *x, uint32_t n,
+                                       const float *scale, int32_t axis, struct tmk_value *zero,
+                                       const char *name, struct tmk_value **out);
 
 /* ---- what becomes of results ---- */
 
@@ -158,8 +146,8 @@ struct tmk_tail {
     int32_t lowest, highest;             /* codes */
 };
 /* Of a node that is to be replaced; what stands behind it becomes replaced, too. */
-TMK_NODISCARD enum tmk_status tmk_integer_tail(struct tmk_integer *g, struct tmk_value *result,
-                                               struct tmk_tail *out);
+enum tmk_status tmk_integer_tail(struct tmk_integer *g, struct tmk_value *result,
+                                 struct tmk_tail *out);
 /* The bounds of a Relu or Clip; false: they depend on the data, or it is neither. */
 bool tmk_integer_bounds(const struct tmk_node *node, float *least, float *most);
 /* Clamps [*lowest, *highest] to the codes of these reals. */
@@ -182,10 +170,9 @@ tmk_integer_fn tmk_integer_average_pool, tmk_integer_global_average,
 tmk_integer_fn tmk_integer_quantize, tmk_integer_dequantized; /* integer_overrides.c */
 
 /* tmk_quantize_graph's, for graphs that the encodings are of. */
-TMK_NODISCARD enum tmk_status tmk_quantize_integer(const struct tmk_graph *graph,
-                                                   const struct tmk_encodings *encodings,
-                                                   const struct tmk_quantize_options *options,
-                                                   struct tmk_quantized_graph *out,
-                                                   struct tmk_diag *diag);
+enum tmk_status tmk_quantize_integer(const struct tmk_graph *graph,
+                                     const struct tmk_encodings *encodings,
+                                     const struct tmk_quantize_options *options,
+                                     struct tmk_quantized_graph *out, struct tmk_diag *diag);
 
 #endif

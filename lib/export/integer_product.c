@@ -165,9 +165,9 @@ static bool match_product(struct tmk_integer *g, struct tmk_node *node, int32_t 
     if (!p->w || p->w->n == 1 || p->w->block || p->w->axis != axis)
         p->w = tmk_integer_plain(g, node->inputs[1], node, 1, 8, "its weight");
     else if (tmk_integer_carrier(p->w) != TMK_INT8 && tmk_integer_carrier(p->w) != TMK_UINT8)
-        return tmk_integer_stays(g, "its weight is %s", tmk_dtype_name(p->w->dtype)), false;
+        return (void)tmk_integer_stays(g, "its weight is %s", tmk_dtype_name(p->w->dtype)), false;
     if (p->w && y && y->n != 1)
-        return tmk_integer_stays(g, "its result has a scale a channel"), false;
+        return (void)tmk_integer_stays(g, "its result has a scale a channel"), false;
     return p->w != NULL;
 }
 
@@ -241,8 +241,8 @@ static bool measure_depth(struct tmk_integer *g, struct product *p, bool transpo
         p->channels = (uint32_t)shape->dim[!transposed];
     if (depth >= 0 && depth <= MOST_DEPTH)
         return true;
-    return tmk_integer_stays(g, depth < 0 ? "how many numbers it sums is not known"
-                                          : "its sums may leave 32 bits"),
+    return (void)tmk_integer_stays(g, depth < 0 ? "how many numbers it sums is not known"
+                                                : "its sums may leave 32 bits"),
            false;
 }
 

@@ -27,9 +27,8 @@ struct tmk_export_layers {
 /* All of them whose weight is a float constant of known shape; their encodings may be missing.
  * `fold_norms`: the consumer's converter folds BatchNormalization into Conv. End with
  * tmk_export_layers_finish. */
-TMK_NODISCARD enum tmk_status tmk_export_layers_make(const struct tmk_export_job *job,
-                                                     bool fold_norms, struct tmk_export_layers *out,
-                                                     struct tmk_diag *diag);
+enum tmk_status tmk_export_layers_make(const struct tmk_export_job *job, bool fold_norms,
+                                       struct tmk_export_layers *out, struct tmk_diag *diag);
 void tmk_export_layers_finish(struct tmk_export_layers *layers);
 
 /* The encodings of its input, its weights and its output are written; or, as far as no other layer

@@ -25,10 +25,9 @@ typedef const float tmk_ncnn_factors;
 const char *tmk_ncnn_unfit(const struct tmk_export_layer *layer, tmk_ncnn_factors *factors);
 /* Of a layer that fits. six_bits: 3x3 convolutions of stride 1 get weights of -31 ... 31, as ncnn's
  * Winograd kernels in int8 want them. End with tmk_ncnn_scales_finish. */
-TMK_NODISCARD enum tmk_status tmk_ncnn_scales_make(const struct tmk_export_layer *layer,
-                                                   tmk_ncnn_factors *factors, bool six_bits,
-                                                   struct tmk_ncnn_scales *out,
-                                                   struct tmk_diag *diag);
+enum tmk_status tmk_ncnn_scales_make(const struct tmk_export_layer *layer,
+                                     tmk_ncnn_factors *factors, bool six_bits,
+                                     struct tmk_ncnn_scales *out, struct tmk_diag *diag);
 void tmk_ncnn_scales_finish(struct tmk_ncnn_scales *scales);
 
 /* The settings of both formats. */
@@ -37,9 +36,8 @@ struct tmk_ncnn_settings {
     bool dynamic;  /* dynamic=int8: layers of TMK_NCNN_DYNAMIC, too */
 };
 #define TMK_NCNN_SETTINGS "winograd=8bit|6bit dynamic=int8|float"
-TMK_NODISCARD enum tmk_status tmk_ncnn_settings_read(const struct tmk_export_job *job,
-                                                     struct tmk_ncnn_settings *out,
-                                                     struct tmk_diag *diag);
+enum tmk_status tmk_ncnn_settings_read(const struct tmk_export_job *job,
+                                       struct tmk_ncnn_settings *out, struct tmk_diag *diag);
 
 /* ---- NAME.param and NAME.bin ---- */
 
@@ -83,8 +81,8 @@ struct tmk_ncnn_model {
 
 /* Reads PATH.param and the .bin next to it. TMK_FORMAT with the line; TMK_UNSUPPORTED names a layer
  * of which it is not known how much it keeps in the .bin. End with tmk_ncnn_model_finish. */
-TMK_NODISCARD enum tmk_status tmk_ncnn_model_read(const char *path, struct tmk_ncnn_model *out,
-                                                  struct tmk_diag *diag);
+enum tmk_status tmk_ncnn_model_read(const char *path, struct tmk_ncnn_model *out,
+                                    struct tmk_diag *diag);
 void tmk_ncnn_model_finish(struct tmk_ncnn_model *model);
 bool tmk_ncnn_is_gemm(const struct tmk_ncnn_layer *layer);
 /* A part as float32: malloc'ed, with part->count numbers. NULL: memory ran out. */
@@ -102,9 +100,9 @@ struct tmk_ncnn_keys {
     bool given[TMK_NCNN_KEYS];
 };
 /* Fills in what a layer of this type keeps, from byte `at` of the .bin on. */
-TMK_NODISCARD enum tmk_status tmk_ncnn_keep(const struct tmk_buf *bin, size_t at,
-                                            const struct tmk_ncnn_keys *keys,
-                                            struct tmk_ncnn_layer *layer, struct tmk_diag *diag);
+enum tmk_status tmk_ncnn_keep(const struct tmk_buf *bin, size_t at,
+                              const struct tmk_ncnn_keys *keys, struct tmk_ncnn_layer *layer,
+                              struct tmk_diag *diag);
 
 /* ---- whose layer is whose ---- */
 
@@ -117,11 +115,10 @@ struct tmk_ncnn_match {
  * have multiplied each output channel's. `names`: only the one that it gives to the blob that the
  * layer computes (struct tmk_export_layer), or NULL. *out: model->n of them; end with
  * tmk_ncnn_matches_finish. */
-TMK_NODISCARD enum tmk_status tmk_ncnn_matches_make(const struct tmk_ncnn_model *model,
-                                                    const struct tmk_export_layers *layers,
-                                                    const struct tmk_map *names,
-                                                    struct tmk_ncnn_match **out,
-                                                    struct tmk_diag *diag);
+enum tmk_status tmk_ncnn_matches_make(const struct tmk_ncnn_model *model,
+                                      const struct tmk_export_layers *layers,
+                                      const struct tmk_map *names, struct tmk_ncnn_match **out,
+                                      struct tmk_diag *diag);
 /* Says which layers that could be in int8 have none of ours, and which ncnn2int8 quantizes by
  * itself. */
 void tmk_ncnn_remark(const struct tmk_export_job *job, const struct tmk_ncnn_model *model,

@@ -48,8 +48,7 @@ struct tmk_ir {
 };
 
 /* TMK_FORMAT with the byte: no IR. End with tmk_ir_finish. */
-TMK_NODISCARD enum tmk_status tmk_ir_read(const char *path, struct tmk_ir *out,
-                                          struct tmk_diag *diag);
+enum tmk_status tmk_ir_read(const char *path, struct tmk_ir *out, struct tmk_diag *diag);
 void tmk_ir_finish(struct tmk_ir *ir);
 /* Is this one of the port's names? */
 bool tmk_ir_is_named(const struct tmk_ir_port *port, const char *name);

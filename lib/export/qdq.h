@@ -51,18 +51,18 @@ struct tmk_qdq {
 
 void tmk_qdq_remark(struct tmk_qdq *q, const char *format, ...) TMK_PRINTF(2, 3);
 /* The encoding is in the graph, or (`why` not NULL) is not. */
-TMK_NODISCARD enum tmk_status tmk_qdq_report(struct tmk_qdq *q, const struct tmk_encoding *encoding,
-                                             const char *why);
+enum tmk_status tmk_qdq_report(struct tmk_qdq *q, const struct tmk_encoding *encoding,
+                               const char *why);
 
 /* ---- qdq_prepare.c ---- */
 
 /* Weights that are computed become initializers, additions the biases that they add. */
-TMK_NODISCARD enum tmk_status tmk_qdq_prepare(struct tmk_qdq *q);
+enum tmk_status tmk_qdq_prepare(struct tmk_qdq *q);
 
 /* ---- qdq_mark.c ---- */
 
 /* Marks what is to be quantized, and takes out a Relu or Clip that the codes of its result do. */
-TMK_NODISCARD enum tmk_status tmk_qdq_mark_all(struct tmk_qdq *q);
+enum tmk_status tmk_qdq_mark_all(struct tmk_qdq *q);
 /* Does ONNX Runtime quantize operators of this kind? */
 bool tmk_qdq_knows(const struct tmk_node *node);
 /* Only for their results, and where the operand is quantized already? */
@@ -77,21 +77,19 @@ const struct tmk_encoding *tmk_qdq_encoding(const struct tmk_qdq *q,
 /* ---- qdq_constant.c ---- */
 
 /* Enlarges scales of weights under which a bias would not fit int32. Before anything is placed. */
-TMK_NODISCARD enum tmk_status tmk_qdq_widen_scales(struct tmk_qdq *q);
+enum tmk_status tmk_qdq_widen_scales(struct tmk_qdq *q);
 /* The scales that count: the encoding's, or enlarged ones. */
 const float *tmk_qdq_scales_of(const struct tmk_qdq *q, const struct tmk_value *value,
                                const struct tmk_encoding *encoding);
 /* The codes of an initializer. End with tmk_tensor_finish. */
-TMK_NODISCARD enum tmk_status tmk_qdq_codes(const struct tmk_tensor *real,
-                                            const struct tmk_encoding *encoding, const float *scale,
-                                            struct tmk_tensor *out, struct tmk_diag *diag);
+enum tmk_status tmk_qdq_codes(const struct tmk_tensor *real, const struct tmk_encoding *encoding,
+                              const float *scale, struct tmk_tensor *out, struct tmk_diag *diag);
 /* A bias as int32 under the product of the scales; `scale` [n]. End with tmk_tensor_finish. */
-TMK_NODISCARD enum tmk_status tmk_qdq_bias_codes(const struct tmk_tensor *real, float factor,
-                                                 const float *scale, uint32_t n,
-                                                 struct tmk_tensor *out, struct tmk_diag *diag);
+enum tmk_status tmk_qdq_bias_codes(const struct tmk_tensor *real, float factor, const float *scale,
+                                   uint32_t n, struct tmk_tensor *out, struct tmk_diag *diag);
 
 /* ---- qdq_place.c ---- */
 
-TMK_NODISCARD enum tmk_status tmk_qdq_place_all(struct tmk_qdq *q);
+enum tmk_status tmk_qdq_place_all(struct tmk_qdq *q);
 
 #endif

@@ -42,16 +42,15 @@ struct tmk_quantize_options {
     bool (*stop)(void *of);
     void *of;
 };
-TMK_NODISCARD enum tmk_status tmk_quantize_goes_on(const struct tmk_quantize_options *options,
-                                                   struct tmk_diag *diag);
+enum tmk_status tmk_quantize_goes_on(const struct tmk_quantize_options *options,
+                                     struct tmk_diag *diag);
 
 /* `graph` is identified, and stays as it is. TMK_MISMATCH: the encodings are of another model (the
  * value of an ID has another fingerprint). End with tmk_quantized_finish. */
-TMK_NODISCARD enum tmk_status tmk_quantize_graph(const struct tmk_graph *graph,
-                                                 const struct tmk_encodings *encodings,
-                                                 const struct tmk_quantize_options *options,
-                                                 struct tmk_quantized_graph *out,
-                                                 struct tmk_diag *diag);
+enum tmk_status tmk_quantize_graph(const struct tmk_graph *graph,
+                                   const struct tmk_encodings *encodings,
+                                   const struct tmk_quantize_options *options,
+                                   struct tmk_quantized_graph *out, struct tmk_diag *diag);
 void tmk_quantized_finish(struct tmk_quantized_graph *quantized);
 
 /* Raising a graph's operator set: nodes whose operator means something else under the newer one
@@ -61,7 +60,6 @@ void tmk_quantized_finish(struct tmk_quantized_graph *quantized);
  * names, IDs and fingerprints; nodes may get others of their inputs as initializers. No change
  * where it is of that version or a newer one. TMK_UNSUPPORTED names every node that has no form
  * there. The graph is bound, and bound again. */
-TMK_NODISCARD enum tmk_status tmk_opset_upgrade(struct tmk_graph *graph, int64_t to,
-                                                struct tmk_diag *diag);
+enum tmk_status tmk_opset_upgrade(struct tmk_graph *graph, int64_t to, struct tmk_diag *diag);
 
 #endif

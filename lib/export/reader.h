@@ -26,23 +26,22 @@ struct tmk_ranges_reader {
 
 /* Appends an entry with space for n >= 1 channels, zeroed but for the name, which is copied.
  * TMK_FORMAT: a name that is no UTF-8. */
-TMK_NODISCARD enum tmk_status tmk_ranges_add(struct tmk_ranges *ranges, const char *name,
-                                             size_t len, uint32_t n, struct tmk_range **out,
-                                             struct tmk_diag *diag);
+enum tmk_status tmk_ranges_add(struct tmk_ranges *ranges, const char *name, size_t len, uint32_t n,
+                               struct tmk_range **out, struct tmk_diag *diag);
 /* The same of one channel, all fields given. TMK_FORMAT: not low <= high, or not finite. */
-TMK_NODISCARD enum tmk_status tmk_ranges_add_one(struct tmk_ranges *ranges, const char *name,
-                                                 enum tmk_range_meaning meaning, double low,
-                                                 double high, struct tmk_diag *diag);
+enum tmk_status tmk_ranges_add_one(struct tmk_ranges *ranges, const char *name,
+                                   enum tmk_range_meaning meaning, double low, double high,
+                                   struct tmk_diag *diag);
 /* The channel's range; the same checks. */
-TMK_NODISCARD enum tmk_status tmk_range_set(struct tmk_range *range, uint32_t channel, double low,
-                                            double high, double step, struct tmk_diag *diag);
+enum tmk_status tmk_range_set(struct tmk_range *range, uint32_t channel, double low, double high,
+                              double step, struct tmk_diag *diag);
 
 /* The first of the words stands in the first bytes of the text. */
 bool tmk_text_has_word(const char *text, size_t len, const char *word);
 
 /* onert's HDF5 file: read with HDF5, or refused in a build without it. As tmk_reader.read: the
  * range of a value is that of all runs together. */
-TMK_NODISCARD enum tmk_status tmk_read_onert(const struct tmk_ranges_file *file,
-                                             struct tmk_ranges *out, struct tmk_diag *diag);
+enum tmk_status tmk_read_onert(const struct tmk_ranges_file *file, struct tmk_ranges *out,
+                               struct tmk_diag *diag);
 
 #endif

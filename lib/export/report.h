@@ -31,16 +31,16 @@ struct tmk_report_item {
 };
 
 /* One value: its figures, its histogram, what each method would choose. */
-TMK_NODISCARD enum tmk_status tmk_report_value(const struct tmk_report_item *item,
-                                               struct tmk_json_out *out, struct tmk_diag *diag);
+enum tmk_status tmk_report_value(const struct tmk_report_item *item, struct tmk_json_out *out,
+                                 struct tmk_diag *diag);
 
 /* tmk_report_write for those who have attributes and no model. */
 
 /* attributes [n_tensors]: of the node that computes each value, a line each; NULL, of one or all:
  * not known. options->model is not read. */
-TMK_NODISCARD enum tmk_status tmk_report_page(const struct tmk_profile *profile,
-                                              const struct tmk_report_options *options,
-                                              const char *const *attributes, const char *path,
-                                              struct tmk_diag *diag);
+enum tmk_status tmk_report_page(const struct tmk_profile *profile,
+                                const struct tmk_report_options *options,
+                                const char *const *attributes, const char *path,
+                                struct tmk_diag *diag);
 
 #endif

@@ -35,10 +35,9 @@ struct tmk_export_rows {
  * several encodings of a value the one for most readers counts. TMK_NOTFOUND: no row is left. End
  * with tmk_export_rows_finish. What has a row counts as written, unless the writer reports
  * otherwise. */
-TMK_NODISCARD enum tmk_status tmk_export_rows_make(const struct tmk_export_job *job,
-                                                   const struct tmk_export_requirements *wants,
-                                                   struct tmk_export_rows *out,
-                                                   struct tmk_diag *diag);
+enum tmk_status tmk_export_rows_make(const struct tmk_export_job *job,
+                                     const struct tmk_export_requirements *wants,
+                                     struct tmk_export_rows *out, struct tmk_diag *diag);
 void tmk_export_rows_finish(struct tmk_export_rows *rows);
 
 typedef enum tmk_status tmk_export_putter(const struct tmk_export_row *row, struct tmk_text *out,
@@ -54,9 +53,8 @@ struct tmk_export_text {
                            struct tmk_text *out, struct tmk_diag *diag);
 };
 /* Makes the rows, and writes the file to job->path. */
-TMK_NODISCARD enum tmk_status tmk_export_text_write(const struct tmk_export_job *job,
-                                                    const struct tmk_export_text *text,
-                                                    struct tmk_diag *diag);
+enum tmk_status tmk_export_text_write(const struct tmk_export_job *job,
+                                      const struct tmk_export_text *text, struct tmk_diag *diag);
 
 /* The real range for a consumer that makes scales itself: what was chosen, over all channels; that
  * of the codes where that was nothing. low < high, finite, and 0 is between them. */
@@ -80,7 +78,6 @@ const char *tmk_export_unfit_line(const char *name);                     /* cont
 const char *tmk_export_unfit_word(const char *name); /* and blanks, and '#' in front */
 
 /* A JSON string. */
-TMK_NODISCARD enum tmk_status tmk_export_quote(struct tmk_text *out, const char *text,
-                                               struct tmk_diag *diag);
+enum tmk_status tmk_export_quote(struct tmk_text *out, const char *text, struct tmk_diag *diag);
 
 #endif

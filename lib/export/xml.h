@@ -27,8 +27,7 @@ struct tmk_xml {
 struct tmk_xml tmk_xml_begin(const char *text, size_t len);
 /* TMK_NOTFOUND at the end, without a text; TMK_FORMAT with the byte, where it is no XML of this
  * kind. Closing tags are not checked by name. */
-TMK_NODISCARD enum tmk_status tmk_xml_next(struct tmk_xml *xml, struct tmk_xml_tag *tag,
-                                           struct tmk_diag *diag);
+enum tmk_status tmk_xml_next(struct tmk_xml *xml, struct tmk_xml_tag *tag, struct tmk_diag *diag);
 bool tmk_xml_is(const struct tmk_xml_tag *tag, const char *name);
 /* The value of an attribute as it stands in the file: *value and *len; false: there is none. */
 bool tmk_xml_raw(const struct tmk_xml_tag *tag, const char *name, const char **value, size_t *len);

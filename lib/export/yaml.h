@@ -19,9 +19,9 @@ void tmk_yaml_put_float(struct tmk_text *out, float value);
 
 /* Formats in YAML: read with libyaml, or refused in a build without it. As tmk_reader.read. */
 
-TMK_NODISCARD enum tmk_status tmk_read_glow(const struct tmk_ranges_file *file,
-                                            struct tmk_ranges *out, struct tmk_diag *diag);
-TMK_NODISCARD enum tmk_status tmk_read_rknn(const struct tmk_ranges_file *file,
-                                            struct tmk_ranges *out, struct tmk_diag *diag);
+enum tmk_status tmk_read_glow(const struct tmk_ranges_file *file, struct tmk_ranges *out,
+                              struct tmk_diag *diag);
+enum tmk_status tmk_read_rknn(const struct tmk_ranges_file *file, struct tmk_ranges *out,
+                              struct tmk_diag *diag);
 
 #endif

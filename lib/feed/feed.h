@@ -14,7 +14,7 @@ struct tmk_feed;
 
 /* TMK_UNSUPPORTED when the graph has an input that no data are for. To be asked before a feed is
  * opened, by those who know the model's path. */
-TMK_NODISCARD enum tmk_status tmk_feed_takes(const struct tmk_graph *graph, struct tmk_diag *diag);
+enum tmk_status tmk_feed_takes(const struct tmk_graph *graph, struct tmk_diag *diag);
 
 /* Opens the sources and binds them: INPUT=PATH to that input; arrays with the names of inputs to
  * those; one array without a name to the one input that is left; "-" to all that are left. Every
@@ -22,10 +22,9 @@ TMK_NODISCARD enum tmk_status tmk_feed_takes(const struct tmk_graph *graph, stru
  * its first axis (into the input's fixed first dimension, or `batch`); one of one rank more holds
  * one whole input each entry. `threads` at most read ahead. The graph and `data` must outlive the
  * feed. */
-TMK_NODISCARD enum tmk_status tmk_feed_open(const struct tmk_graph *graph,
-                                            const struct tmk_data_options *data, uint32_t threads,
-                                            const struct tmk_notices *notices,
-                                            struct tmk_feed **out, struct tmk_diag *diag);
+enum tmk_status tmk_feed_open(const struct tmk_graph *graph, const struct tmk_data_options *data,
+                              uint32_t threads, const struct tmk_notices *notices,
+                              struct tmk_feed **out, struct tmk_diag *diag);
 void tmk_feed_close(struct tmk_feed **feed);
 
 /* A remark, if anybody wants them. */
@@ -33,8 +32,7 @@ void tmk_feed_remark(const struct tmk_feed *feed, const char *fmt, ...) TMK_PRIN
 
 /* From now on so many samples a batch where the model leaves that free; to be called before any
  * other function. */
-TMK_NODISCARD enum tmk_status tmk_feed_set_batch(struct tmk_feed *feed, uint32_t batch,
-                                                 struct tmk_diag *diag);
+enum tmk_status tmk_feed_set_batch(struct tmk_feed *feed, uint32_t batch, struct tmk_diag *diag);
 /* The dtype and shape of one sample of input i, the first dimension being 1; *out is borrowed and
  * has no data. False when they are not known before it is read, or when a batch is no slice. */
 bool tmk_feed_sample(const struct tmk_feed *feed, uint32_t input, struct tmk_tensor *out);
@@ -50,9 +48,8 @@ struct tmk_work_ranges {
 };
 /* From now on only samples of these ranges run; to be called before the first batch. TMK_ARGUMENT
  * where the data is a stream, which can only be read whole. The context must outlive the feed. */
-TMK_NODISCARD enum tmk_status tmk_feed_set_ranges(struct tmk_feed *feed,
-                                                  const struct tmk_work_ranges *work,
-                                                  struct tmk_diag *diag);
+enum tmk_status tmk_feed_set_ranges(struct tmk_feed *feed, const struct tmk_work_ranges *work,
+                                    struct tmk_diag *diag);
 
 /* The batches of the uncut run (with feedback: its sequences), and the absolute sample where the
  * i-th of them begins: where ranges may begin and end. Of the one behind the last it is the run's
@@ -75,7 +72,7 @@ bool tmk_feed_can_pause(const struct tmk_feed *feed);
 /* The run pauses before the next batch: what lies before it is covered. */
 void tmk_feed_pause(struct tmk_feed *feed);
 /* Ends the pause, and counts anew from here on. */
-TMK_NODISCARD enum tmk_status tmk_feed_resume(struct tmk_feed *feed, struct tmk_diag *diag);
+enum tmk_status tmk_feed_resume(struct tmk_feed *feed, struct tmk_diag *diag);
 
 /* Ends the run instead, for good: as though its limit had been the samples that all counts together
  * were offered, `offered`. */
@@ -116,8 +113,8 @@ bool tmk_feed_has_begun(const struct tmk_feed *feed);
 /* One behind the last sample that was dealt with since counting began; 0: there is none. */
 uint64_t tmk_feed_reached(const struct tmk_feed *feed);
 /* Are all batches of [begin, end) of this stratum? TMK_MISMATCH names one that is not. */
-TMK_NODISCARD enum tmk_status tmk_feed_is_of(const struct tmk_feed *feed, uint64_t begin,
-                                             uint64_t end, uint32_t stratum, struct tmk_diag *diag);
+enum tmk_status tmk_feed_is_of(const struct tmk_feed *feed, uint64_t begin, uint64_t end,
+                               uint32_t stratum, struct tmk_diag *diag);
 
 /* data->recurrence.feedback, by number; valid while the feed is open. Batches inside a sequence
  * continue it, and have no tensors for those inputs. With data->generate, what is fed back from
@@ -139,13 +136,13 @@ struct tmk_feed_hashed {
     void (*publish)(void *context, const char (*hex)[TMK_HASH128_HEX], uint32_t n);
     void *context;
 };
-TMK_NODISCARD enum tmk_status
-tmk_feed_hash(struct tmk_feed *feed, const struct tmk_feed_hashed *then, struct tmk_diag *diag);
+enum tmk_status tmk_feed_hash(struct tmk_feed *feed, const struct tmk_feed_hashed *then,
+                              struct tmk_diag *diag);
 /* Has it failed so far? */
 bool tmk_feed_hash_failed(const struct tmk_feed *feed);
 /* Waits for them. *hex is the feed's; one a source, "" for a stream that has not ended. */
-TMK_NODISCARD enum tmk_status
-tmk_feed_hashes(struct tmk_feed *feed, const char (**hex)[TMK_HASH128_HEX], struct tmk_diag *diag);
+enum tmk_status tmk_feed_hashes(struct tmk_feed *feed, const char (**hex)[TMK_HASH128_HEX],
+                                struct tmk_diag *diag);
 /* What is known of the data without reading all: where this differs the data does. */
 uint64_t tmk_feed_glance(const struct tmk_feed *feed);
 uint32_t tmk_feed_sources(const struct tmk_feed *feed);
@@ -161,10 +158,10 @@ uint64_t tmk_feed_entries(const struct tmk_feed *feed, uint32_t input);
  * one is too little work for it and the model is batch-independent (plan/batch.h). What is chosen
  * follows from the model and the shape of a sample alone, so that every shard, rank and resumed run
  * chooses the same. `why` receives, for people, why it is so many; it may be NULL. */
-TMK_NODISCARD enum tmk_status
-tmk_feed_open_batched(const struct tmk_graph *graph, const struct tmk_data_options *data,
-                      uint32_t threads, const struct tmk_notices *notices, struct tmk_feed **out,
-                      char why[TMK_BATCH_WHY], struct tmk_diag *diag);
+enum tmk_status tmk_feed_open_batched(const struct tmk_graph *graph,
+                                      const struct tmk_data_options *data, uint32_t threads,
+                                      const struct tmk_notices *notices, struct tmk_feed **out,
+                                      char why[TMK_BATCH_WHY], struct tmk_diag *diag);
 
 /* Which samples of a run this process runs. */
 
@@ -174,9 +171,8 @@ struct tmk_shard {
     uint64_t begin, end; /* samples; equal: there are none */
     bool given;
 };
-TMK_NODISCARD enum tmk_status tmk_shard_of(const struct tmk_feed *feed, uint32_t shard,
-                                           uint32_t shards, struct tmk_shard *out,
-                                           struct tmk_diag *diag);
+enum tmk_status tmk_shard_of(const struct tmk_feed *feed, uint32_t shard, uint32_t shards,
+                             struct tmk_shard *out, struct tmk_diag *diag);
 /* *shard must outlive it. */
 struct tmk_work_ranges tmk_shard_ranges(struct tmk_shard *shard);
 

@@ -156,56 +156,51 @@ const int64_t *tmk_feed_dim(const struct tmk_data_options *data, const char *sym
 /* What a source that takes its arrays from its inputs is to feed: --dim applies. */
 struct tmk_source_input tmk_feed_want(const struct tmk_feed *feed, uint32_t input);
 /* Opens the sources and finds each input its array. */
-TMK_NODISCARD enum tmk_status tmk_feed_bind(struct tmk_feed *feed, struct tmk_diag *diag);
+enum tmk_status tmk_feed_bind(struct tmk_feed *feed, struct tmk_diag *diag);
 /* What is fed back, and where sequences begin: before anything is bound. */
-TMK_NODISCARD enum tmk_status tmk_feed_find_recurrence(struct tmk_feed *feed,
-                                                       struct tmk_diag *diag);
+enum tmk_status tmk_feed_find_recurrence(struct tmk_feed *feed, struct tmk_diag *diag);
 /* data->recurrence.feedback's i-th pair, as numbers; TMK_ARGUMENT: one of the two is not there. */
-TMK_NODISCARD enum tmk_status tmk_feed_parse_pair(const struct tmk_feed *feed, size_t i,
-                                                  struct tmk_loop *out, struct tmk_diag *diag);
+enum tmk_status tmk_feed_parse_pair(const struct tmk_feed *feed, size_t i, struct tmk_loop *out,
+                                    struct tmk_diag *diag);
 /* Can the output be the input of the next step, as far as their types say? */
 bool tmk_feed_fits(const struct tmk_feed *feed, const struct tmk_loop *loop);
 /* With data->generate: what the inputs and outputs are to decoding. */
-TMK_NODISCARD enum tmk_status tmk_feed_find_decoding(struct tmk_feed *feed, struct tmk_diag *diag);
+enum tmk_status tmk_feed_find_decoding(struct tmk_feed *feed, struct tmk_diag *diag);
 /* At the end of tmk_feed_cut: cuts the run into sequences, refuses what does not go with them, and
  * reads first states. Without feedback ranges are cut between batches. */
-TMK_NODISCARD enum tmk_status tmk_feed_cut_sequences(struct tmk_feed *feed, struct tmk_diag *diag);
+enum tmk_status tmk_feed_cut_sequences(struct tmk_feed *feed, struct tmk_diag *diag);
 /* Does the batch that begins at `sample` continue the sequence of the one that ran before? */
 bool tmk_feed_continues_sequence(const struct tmk_feed *feed, uint64_t sample);
 /* The inputs that are empty; the batch's other inputs are there. */
-TMK_NODISCARD enum tmk_status tmk_feed_make_empty(const struct tmk_feed *feed,
-                                                  struct tmk_batch *batch, struct tmk_diag *diag);
+enum tmk_status tmk_feed_make_empty(const struct tmk_feed *feed, struct tmk_batch *batch,
+                                    struct tmk_diag *diag);
 /* The states before the first step of a sequence; the batch's other inputs are there. */
-TMK_NODISCARD enum tmk_status tmk_feed_first_states(const struct tmk_feed *feed,
-                                                    struct tmk_batch *batch, struct tmk_diag *diag);
+enum tmk_status tmk_feed_first_states(const struct tmk_feed *feed, struct tmk_batch *batch,
+                                      struct tmk_diag *diag);
 /* Decides on cuts, batches and samples. */
-TMK_NODISCARD enum tmk_status tmk_feed_cut(struct tmk_feed *feed, struct tmk_diag *diag);
+enum tmk_status tmk_feed_cut(struct tmk_feed *feed, struct tmk_diag *diag);
 /* --dim names dimensions that are there. */
-TMK_NODISCARD enum tmk_status tmk_feed_check_dims(const struct tmk_feed *feed,
-                                                  struct tmk_diag *diag);
+enum tmk_status tmk_feed_check_dims(const struct tmk_feed *feed, struct tmk_diag *diag);
 /* Is dimension k of the input's data, which has this shape, of that name? */
 bool tmk_feed_dim_is(const struct tmk_feed *feed, uint32_t input, const struct tmk_shape *shape,
                      int32_t k, const char *symbol);
 /* Free dimensions must be as set by --dim. Equal names of different sizes in a batch are remarked
  * on: exporters call dimensions alike that are not. */
-TMK_NODISCARD enum tmk_status tmk_feed_check_symbols(struct tmk_feed *feed,
-                                                     const struct tmk_tensor *inputs,
-                                                     struct tmk_diag *diag);
+enum tmk_status tmk_feed_check_symbols(struct tmk_feed *feed, const struct tmk_tensor *inputs,
+                                       struct tmk_diag *diag);
 
 /* Moves to the next range, whose first batch is feed->range.next_batch; feed->range.active is false
  * when there is none. */
-TMK_NODISCARD enum tmk_status tmk_feed_next_range(struct tmk_feed *feed, struct tmk_diag *diag);
+enum tmk_status tmk_feed_next_range(struct tmk_feed *feed, struct tmk_diag *diag);
 /* Checks that the labels, if there are any, fit the data: each batch lies in one stratum, and so
  * does each sequence. What is not known of a stream is checked as it comes. */
-TMK_NODISCARD enum tmk_status tmk_feed_check_strata(const struct tmk_feed *feed,
-                                                    struct tmk_diag *diag);
+enum tmk_status tmk_feed_check_strata(const struct tmk_feed *feed, struct tmk_diag *diag);
 /* The samples at hand are [from, until): from here on they are counted in their stratum. What lies
  * between them and those before, which is passed over, is counted with those before. */
-TMK_NODISCARD enum tmk_status tmk_feed_enter(struct tmk_feed *feed, uint64_t from, uint64_t until,
-                                             struct tmk_diag *diag);
+enum tmk_status tmk_feed_enter(struct tmk_feed *feed, uint64_t from, uint64_t until,
+                               struct tmk_diag *diag);
 /* From here on samples are looked at. */
-TMK_NODISCARD enum tmk_status tmk_feed_open_range(struct tmk_feed *feed, uint64_t begin,
-                                                  struct tmk_diag *diag);
+enum tmk_status tmk_feed_open_range(struct tmk_feed *feed, uint64_t begin, struct tmk_diag *diag);
 /* Samples up to `at` are dealt with. */
 void tmk_feed_cover(struct tmk_feed *feed, uint64_t at);
 /* All of the current range are. */
@@ -213,14 +208,13 @@ void tmk_feed_end_range(struct tmk_feed *feed);
 
 /* Reads up to `count` samples from `first` on; out->samples is the count, 0 at the end of the data.
  * A failure is that of sample `first`. */
-TMK_NODISCARD enum tmk_status tmk_feed_read(struct tmk_feed *feed, uint64_t first, uint64_t count,
-                                            struct tmk_batch *out, struct tmk_diag *diag);
+enum tmk_status tmk_feed_read(struct tmk_feed *feed, uint64_t first, uint64_t count,
+                              struct tmk_batch *out, struct tmk_diag *diag);
 /* The first entry of what feeds an input, shaped as the input. */
-TMK_NODISCARD enum tmk_status tmk_feed_read_first(struct tmk_feed *feed, uint32_t input,
-                                                  struct tmk_tensor *out, struct tmk_diag *diag);
+enum tmk_status tmk_feed_read_first(struct tmk_feed *feed, uint32_t input, struct tmk_tensor *out,
+                                    struct tmk_diag *diag);
 /* Is there a sample `at` in the sources that do not know? */
-TMK_NODISCARD enum tmk_status tmk_feed_has_sample(struct tmk_feed *feed, uint64_t at,
-                                                  struct tmk_diag *diag);
+enum tmk_status tmk_feed_has_sample(struct tmk_feed *feed, uint64_t at, struct tmk_diag *diag);
 
 /* Ends the thread that hashes, if there is one. */
 void tmk_feed_hash_end(struct tmk_feed *feed);

@@ -177,35 +177,33 @@ struct tmk_graph {
 
 /* ---- making and unmaking ---- */
 
-TMK_NODISCARD enum tmk_status tmk_graph_create(const char *name, struct tmk_graph **out,
-                                               struct tmk_diag *diag);
+enum tmk_status tmk_graph_create(const char *name, struct tmk_graph **out, struct tmk_diag *diag);
 /* NULL and *graph NULL are allowed; only roots are destroyed, with everything below them. */
 void tmk_graph_destroy(struct tmk_graph **graph);
 /* A graph to be an attribute of a node of `parent` (tmk_node_set_attr makes it so). */
-TMK_NODISCARD enum tmk_status tmk_graph_create_sub(struct tmk_graph *parent, const char *name,
-                                                   struct tmk_graph **out, struct tmk_diag *diag);
+enum tmk_status tmk_graph_create_sub(struct tmk_graph *parent, const char *name,
+                                     struct tmk_graph **out, struct tmk_diag *diag);
 /* A compact copy of a root: same order, IDs, fingerprints and bound rows; bytes of weights are
  * shared. Lazy weights are opened, unless the graph is one to be run. */
-TMK_NODISCARD enum tmk_status tmk_graph_clone(const struct tmk_graph *graph, struct tmk_graph **out,
-                                              struct tmk_diag *diag);
+enum tmk_status tmk_graph_clone(const struct tmk_graph *graph, struct tmk_graph **out,
+                                struct tmk_diag *diag);
 /* A copy to be run. */
-TMK_NODISCARD enum tmk_status tmk_graph_clone_lazy(const struct tmk_graph *graph,
-                                                   struct tmk_graph **out, struct tmk_diag *diag);
+enum tmk_status tmk_graph_clone_lazy(const struct tmk_graph *graph, struct tmk_graph **out,
+                                     struct tmk_diag *diag);
 
 /* Strings, shapes and tensors are copied (tensors by reference). */
-TMK_NODISCARD enum tmk_status tmk_graph_set_opset(struct tmk_graph *graph, const char *domain,
-                                                  int64_t version, struct tmk_diag *diag);
+enum tmk_status tmk_graph_set_opset(struct tmk_graph *graph, const char *domain, int64_t version,
+                                    struct tmk_diag *diag);
 /* 0 when the root imports no such domain. */
 int64_t tmk_graph_opset(const struct tmk_graph *graph, const char *domain);
-TMK_NODISCARD enum tmk_status tmk_graph_add_input(struct tmk_graph *graph, const char *name,
-                                                  const struct tmk_type *type,
-                                                  struct tmk_value **out, struct tmk_diag *diag);
-TMK_NODISCARD enum tmk_status tmk_graph_add_initializer(struct tmk_graph *graph, const char *name,
-                                                        const struct tmk_tensor *data,
-                                                        struct tmk_value **out,
-                                                        struct tmk_diag *diag);
-TMK_NODISCARD enum tmk_status tmk_graph_add_output(struct tmk_graph *graph, struct tmk_value *value,
-                                                   struct tmk_diag *diag);
+enum tmk_status tmk_graph_add_input(struct tmk_graph *graph, const char *name,
+                                    const struct tmk_type *type, struct tmk_value **out,
+                                    struct tmk_diag *diag);
+enum tmk_status tmk_graph_add_initializer(struct tmk_graph *graph, const char *name,
+                                          const struct tmk_tensor *data, struct tmk_value **out,
+                                          struct tmk_diag *diag);
+enum tmk_status tmk_graph_add_output(struct tmk_graph *graph, struct tmk_value *value,
+                                     struct tmk_diag *diag);
 /* A node to be made. */
 struct tmk_node_spec {
     const char *domain, *op, *name;
@@ -217,40 +215,38 @@ struct tmk_node_spec {
 };
 /* Appends a node, or puts it before `before`; the spec is copied. The results' types are unknown
  * until set. `out` may be NULL. */
-TMK_NODISCARD enum tmk_status tmk_graph_add_node(struct tmk_graph *graph, struct tmk_node *before,
-                                                 const struct tmk_node_spec *spec,
-                                                 struct tmk_node **out, struct tmk_diag *diag);
+enum tmk_status tmk_graph_add_node(struct tmk_graph *graph, struct tmk_node *before,
+                                   const struct tmk_node_spec *spec, struct tmk_node **out,
+                                   struct tmk_diag *diag);
 /* Adds or replaces the attribute of this name; contents are copied into the arena, tensors shared,
  * graphs (made by tmk_graph_create_sub of this node's graph) taken. */
-TMK_NODISCARD enum tmk_status tmk_node_set_attr(struct tmk_node *node, const struct tmk_attr *attr,
-                                                struct tmk_diag *diag);
+enum tmk_status tmk_node_set_attr(struct tmk_node *node, const struct tmk_attr *attr,
+                                  struct tmk_diag *diag);
 /* The same of an integer, or of a text. */
-TMK_NODISCARD enum tmk_status tmk_node_set_int(struct tmk_node *node, const char *name,
-                                               int64_t value, struct tmk_diag *diag);
-TMK_NODISCARD enum tmk_status tmk_node_set_text(struct tmk_node *node, const char *name,
-                                                const char *value, struct tmk_diag *diag);
+enum tmk_status tmk_node_set_int(struct tmk_node *node, const char *name, int64_t value,
+                                 struct tmk_diag *diag);
+enum tmk_status tmk_node_set_text(struct tmk_node *node, const char *name, const char *value,
+                                  struct tmk_diag *diag);
 
 /* Gives the node all attributes of another of the same graph or root, but those named in `but`
  * (ends with NULL; may be NULL). Neither has attribute graphs. */
-TMK_NODISCARD enum tmk_status tmk_node_copy_attrs(struct tmk_node *node,
-                                                  const struct tmk_node *from,
-                                                  const char *const *but, struct tmk_diag *diag);
+enum tmk_status tmk_node_copy_attrs(struct tmk_node *node, const struct tmk_node *from,
+                                    const char *const *but, struct tmk_diag *diag);
 
 /* ---- changing ---- */
 
 /* value may be NULL where the input is optional. */
-TMK_NODISCARD enum tmk_status tmk_node_set_input(struct tmk_node *node, uint32_t input,
-                                                 struct tmk_value *value, struct tmk_diag *diag);
+enum tmk_status tmk_node_set_input(struct tmk_node *node, uint32_t input, struct tmk_value *value,
+                                   struct tmk_diag *diag);
 /* Every use of `from` by a node other than `except` (may be NULL) becomes a use of `to`; with
  * `outputs` the graph outputs that are `from`, in this graph and the graphs below it, become `to`
  * as well. */
-TMK_NODISCARD enum tmk_status tmk_value_replace(struct tmk_value *from, struct tmk_value *to,
-                                                const struct tmk_node *except, bool outputs,
-                                                struct tmk_diag *diag);
+enum tmk_status tmk_value_replace(struct tmk_value *from, struct tmk_value *to,
+                                  const struct tmk_node *except, bool outputs,
+                                  struct tmk_diag *diag);
 /* Makes output i of the node, which has none there: a value of this name. */
-TMK_NODISCARD enum tmk_status tmk_node_add_output(struct tmk_node *node, uint32_t output,
-                                                  const char *name, struct tmk_value **out,
-                                                  struct tmk_diag *diag);
+enum tmk_status tmk_node_add_output(struct tmk_node *node, uint32_t output, const char *name,
+                                    struct tmk_value **out, struct tmk_diag *diag);
 /* Takes the node out; its outputs must have no uses left. Memory goes with the graph. */
 void tmk_node_remove(struct tmk_node *node);
 /* Takes an initializer that has no uses left out of its graph, and drops its tensor. As a removed
@@ -262,15 +258,14 @@ void tmk_graph_drop_if_unused(struct tmk_value *value);
  */
 void tmk_value_take_identity(struct tmk_value *to, struct tmk_value *from);
 /* Replaces what is known of the value's type (copied). */
-TMK_NODISCARD enum tmk_status
-tmk_value_set_type(struct tmk_value *value, const struct tmk_type *type, struct tmk_diag *diag);
+enum tmk_status tmk_value_set_type(struct tmk_value *value, const struct tmk_type *type,
+                                   struct tmk_diag *diag);
 /* Gives the value another name (copied). */
-TMK_NODISCARD enum tmk_status tmk_value_rename(struct tmk_value *value, const char *name,
-                                               struct tmk_diag *diag);
+enum tmk_status tmk_value_rename(struct tmk_value *value, const char *name, struct tmk_diag *diag);
 
 /* Puts every node after the producers of its operands, otherwise keeping the order; sub-graphs too.
  * TMK_GRAPH names a node on a cycle. */
-TMK_NODISCARD enum tmk_status tmk_graph_sort(struct tmk_graph *graph, struct tmk_diag *diag);
+enum tmk_status tmk_graph_sort(struct tmk_graph *graph, struct tmk_diag *diag);
 
 /* ---- asking ---- */
 
@@ -321,16 +316,15 @@ struct tmk_by_id {
     struct tmk_value **values; /* [n]; NULL: no live value has this ID */
     size_t n;
 };
-TMK_NODISCARD enum tmk_status tmk_by_id_init(struct tmk_by_id *by_id, const struct tmk_graph *graph,
-                                             struct tmk_diag *diag);
+enum tmk_status tmk_by_id_init(struct tmk_by_id *by_id, const struct tmk_graph *graph,
+                               struct tmk_diag *diag);
 void tmk_by_id_finish(struct tmk_by_id *by_id);
 /* NULL where there is none. */
 struct tmk_value *tmk_by_id_get(const struct tmk_by_id *by_id, uint32_t id);
 
 /* Checks every invariant: use lists, order, single definitions, outer references, attribute graphs.
  * Reports all violations (as many as the diag holds) and answers TMK_GRAPH. */
-TMK_NODISCARD enum tmk_status tmk_graph_verify(const struct tmk_graph *graph,
-                                               struct tmk_diag *diag);
+enum tmk_status tmk_graph_verify(const struct tmk_graph *graph, struct tmk_diag *diag);
 /* Same kind, element type, type in the file, shape and names of dimensions. */
 bool tmk_type_equal(const struct tmk_type *a, const struct tmk_type *b);
 /* Same type, type in the file, shape and bytes (strings are not held, and count as equal). */
@@ -355,7 +349,6 @@ bool tmk_attr_equal(const struct tmk_attr *a, const struct tmk_attr *b);
 /* Gives every live value of a root and its sub-graphs its profile_id, fingerprint, content and
  * ordinal. The graph must be sorted. Done once, at import: an ID never changes. *n_ids (may be
  * NULL) receives their number. */
-TMK_NODISCARD enum tmk_status tmk_graph_identify(struct tmk_graph *graph, uint32_t *n_ids,
-                                                 struct tmk_diag *diag);
+enum tmk_status tmk_graph_identify(struct tmk_graph *graph, uint32_t *n_ids, struct tmk_diag *diag);
 
 #endif

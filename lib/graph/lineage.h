@@ -51,8 +51,8 @@ struct tmk_lineage;
  * values are marked as theirs: a graph has one lineage at a time. End with tmk_lineage_destroy
  * (which may outlive the graph, if only `id ... pass, constant, name ... ordinal` are read then).
  */
-TMK_NODISCARD enum tmk_status tmk_lineage_create(struct tmk_graph *graph, struct tmk_lineage **out,
-                                                 struct tmk_diag *diag);
+enum tmk_status tmk_lineage_create(struct tmk_graph *graph, struct tmk_lineage **out,
+                                   struct tmk_diag *diag);
 void tmk_lineage_destroy(struct tmk_lineage **lineage);
 
 uint32_t tmk_lineage_size(const struct tmk_lineage *lineage);
@@ -68,8 +68,8 @@ const struct tmk_origin *tmk_lineage_next(const struct tmk_lineage *lineage,
  * ID is the value of that ID's entry, which is SAME, and the other way round; entries point to live
  * values of this graph where their fate wants one; CONSTANT entries have numbers; scales and
  * shifts are as many as the channels, where those are known. */
-TMK_NODISCARD enum tmk_status tmk_lineage_audit(const struct tmk_lineage *lineage,
-                                                struct tmk_graph *graph, struct tmk_diag *diag);
+enum tmk_status tmk_lineage_audit(const struct tmk_lineage *lineage, struct tmk_graph *graph,
+                                  struct tmk_diag *diag);
 
 /* Appends what the value stands for as it prints in the IR: "@p42", "@p42*s+b" (affine), "@p42*2"
  * (one scale), "@p7 @=p9" (p9 merged into p7), "@p3:view", "@p5:int8" (quantized), "@~p6" (p6 was
@@ -84,9 +84,9 @@ void tmk_lineage_put(const struct tmk_lineage *lineage, const struct tmk_value *
  * from == to: its own numbers change. Where the two relations together cannot be expressed exactly
  * (a scale along an axis that a reshape dissolves, for example), the entry becomes ABSORBED. `how`
  * is copied. */
-TMK_NODISCARD enum tmk_status tmk_lineage_move(struct tmk_lineage *lineage, struct tmk_value *from,
-                                               struct tmk_value *to, const struct tmk_relation *how,
-                                               const char *pass, struct tmk_diag *diag);
+enum tmk_status tmk_lineage_move(struct tmk_lineage *lineage, struct tmk_value *from,
+                                 struct tmk_value *to, const struct tmk_relation *how,
+                                 const char *pass, struct tmk_diag *diag);
 void tmk_lineage_absorb(struct tmk_lineage *lineage, struct tmk_value *value,
                         struct tmk_value *into, const char *pass);
 /* from's numbers are those of the initializer, whatever the inputs. */

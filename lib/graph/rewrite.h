@@ -37,16 +37,16 @@ struct tmk_rewrite {
 };
 
 /* Zeroed members but graph, lineage, pass, diag; collects the names. Always finish it. */
-TMK_NODISCARD enum tmk_status tmk_rewrite_begin(struct tmk_rewrite *rw);
+enum tmk_status tmk_rewrite_begin(struct tmk_rewrite *rw);
 void tmk_rewrite_finish(struct tmk_rewrite *rw);
 /* The value must keep its numbers and stay. */
-TMK_NODISCARD enum tmk_status tmk_rewrite_pin(struct tmk_rewrite *rw, struct tmk_value *value);
+enum tmk_status tmk_rewrite_pin(struct tmk_rewrite *rw, struct tmk_value *value);
 
 /* Calls fn for every node of the graph, then of its sub-graphs, in order, until it fails. fn may
  * remove and add nodes anywhere: those that are gone, and new ones, are not visited. */
-TMK_NODISCARD enum tmk_status tmk_rewrite_each(struct tmk_rewrite *rw,
-                                               enum tmk_status (*fn)(struct tmk_rewrite *rw,
-                                                                     struct tmk_node *node));
+enum tmk_status tmk_rewrite_each(struct tmk_rewrite *rw,
+                                 enum tmk_status (*fn)(struct tmk_rewrite *rw,
+                                                       struct tmk_node *node));
 
 /* ---- asking ---- */
 
@@ -69,40 +69,37 @@ bool tmk_rewrite_can_replace(const struct tmk_rewrite *rw, const struct tmk_valu
 /* A node with one result before `before` (in its graph; never NULL), with the graph's operator set
  * of the domain (or `version` where that is not 0, and imports it where the graph does not). The
  * node is called `name`, the result something like it. The result's type is unknown until set. */
-TMK_NODISCARD enum tmk_status tmk_rewrite_node(struct tmk_rewrite *rw, struct tmk_node *before,
-                                               const char *domain, const char *op, const char *name,
-                                               int64_t version, struct tmk_value *const *inputs,
-                                               uint32_t n_inputs, struct tmk_node **out);
+enum tmk_status tmk_rewrite_node(struct tmk_rewrite *rw, struct tmk_node *before,
+                                 const char *domain, const char *op, const char *name,
+                                 int64_t version, struct tmk_value *const *inputs,
+                                 uint32_t n_inputs, struct tmk_node **out);
 /* An initializer of the graph called something like `name`; the tensor is shared. */
-TMK_NODISCARD enum tmk_status tmk_rewrite_initializer(struct tmk_rewrite *rw,
-                                                      struct tmk_graph *graph, const char *name,
-                                                      const struct tmk_tensor *tensor,
-                                                      struct tmk_value **out);
+enum tmk_status tmk_rewrite_initializer(struct tmk_rewrite *rw, struct tmk_graph *graph,
+                                        const char *name, const struct tmk_tensor *tensor,
+                                        struct tmk_value **out);
 
 /* ---- verdicts: all are progress ---- */
 
 /* Every use of `from`, outputs too, becomes a use of `to`, whose numbers are how(from's) (NULL:
  * they are equal). A graph output's name goes along. May be called only where can_replace allows.
  * `from` itself stays, without uses, for tmk_rewrite_remove. */
-TMK_NODISCARD enum tmk_status tmk_rewrite_replace(struct tmk_rewrite *rw, struct tmk_value *from,
-                                                  struct tmk_value *to,
-                                                  const struct tmk_relation *how);
+enum tmk_status tmk_rewrite_replace(struct tmk_rewrite *rw, struct tmk_value *from,
+                                    struct tmk_value *to, const struct tmk_relation *how);
 /* The numbers that the value holds are from now on how(those it held): what makes it was changed.
  * Only where may_change allows. */
-TMK_NODISCARD enum tmk_status tmk_rewrite_rescale(struct tmk_rewrite *rw, struct tmk_value *value,
-                                                  const struct tmk_relation *how);
+enum tmk_status tmk_rewrite_rescale(struct tmk_rewrite *rw, struct tmk_value *value,
+                                    const struct tmk_relation *how);
 /* One use of a value becomes a use of `value`, whose numbers are how(the old one's). If the old one
  * has no other use, and it may change, its originals go along; else they stay with it. */
-TMK_NODISCARD enum tmk_status tmk_rewrite_set_input(struct tmk_rewrite *rw, struct tmk_node *node,
-                                                    uint32_t input, struct tmk_value *value,
-                                                    const struct tmk_relation *how);
+enum tmk_status tmk_rewrite_set_input(struct tmk_rewrite *rw, struct tmk_node *node, uint32_t input,
+                                      struct tmk_value *value, const struct tmk_relation *how);
 /* The value is computed inside of the operator that makes `into` from now on. Its uses must be
  * gone, or be those of nodes that the caller removes. */
 void tmk_rewrite_absorb(struct tmk_rewrite *rw, struct tmk_value *value, struct tmk_value *into);
 /* Uses of the value become uses of a new initializer with these numbers (the tensor is shared). Not
  * for graph outputs, whose name an initializer can't take. */
-TMK_NODISCARD enum tmk_status tmk_rewrite_fold(struct tmk_rewrite *rw, struct tmk_value *value,
-                                               const struct tmk_tensor *tensor);
+enum tmk_status tmk_rewrite_fold(struct tmk_rewrite *rw, struct tmk_value *value,
+                                 const struct tmk_tensor *tensor);
 /* Takes out a node whose outputs are not used. Originals that still point to them, or to values of
  * its sub-graphs, are dead. */
 void tmk_rewrite_remove(struct tmk_rewrite *rw, struct tmk_node *node);

@@ -25,8 +25,7 @@
 
 struct tmk_hdf5;
 
-TMK_NODISCARD enum tmk_status tmk_hdf5_open(const char *path, struct tmk_hdf5 **out,
-                                            struct tmk_diag *diag);
+enum tmk_status tmk_hdf5_open(const char *path, struct tmk_hdf5 **out, struct tmk_diag *diag);
 /* NULL is allowed. Waits for the process. */
 void tmk_hdf5_close(struct tmk_hdf5 **file);
 /* The file's own bytes, to see whether they are still there (tmk_infile_check). Borrowed. */
@@ -44,9 +43,8 @@ enum tmk_hdf5_kind {
 
 /* What stands at a path ("/a/b"). *linked (may be NULL): a link on the way is soft or leads into
  * another file. */
-TMK_NODISCARD enum tmk_status tmk_hdf5_look(struct tmk_hdf5 *file, const char *path,
-                                            enum tmk_hdf5_kind *out, bool *linked,
-                                            struct tmk_diag *diag);
+enum tmk_status tmk_hdf5_look(struct tmk_hdf5 *file, const char *path, enum tmk_hdf5_kind *out,
+                              bool *linked, struct tmk_diag *diag);
 
 struct tmk_hdf5_member {
     const char *name;
@@ -54,14 +52,12 @@ struct tmk_hdf5_member {
     bool linked;
 };
 /* A group's members, in order of their names' bytes. One block, to free(). */
-TMK_NODISCARD enum tmk_status tmk_hdf5_list(struct tmk_hdf5 *file, const char *path,
-                                            struct tmk_hdf5_member **out, uint32_t *n,
-                                            struct tmk_diag *diag);
+enum tmk_status tmk_hdf5_list(struct tmk_hdf5 *file, const char *path, struct tmk_hdf5_member **out,
+                              uint32_t *n, struct tmk_diag *diag);
 
 /* An attribute that is one text, cut to fit. false: there is none, or it is something else. */
-TMK_NODISCARD enum tmk_status tmk_hdf5_text(struct tmk_hdf5 *file, const char *path,
-                                            const char *attribute, char *out, size_t size,
-                                            bool *found, struct tmk_diag *diag);
+enum tmk_status tmk_hdf5_text(struct tmk_hdf5 *file, const char *path, const char *attribute,
+                              char *out, size_t size, bool *found, struct tmk_diag *diag);
 
 /* ---- datasets ---- */
 
@@ -120,22 +116,19 @@ struct tmk_hdf5_dataset {
     uint64_t next; /* the entry behind the last that was read */
 };
 
-TMK_NODISCARD enum tmk_status tmk_hdf5_dataset_open(struct tmk_hdf5 *file, const char *path,
-                                                    struct tmk_hdf5_dataset *out,
-                                                    struct tmk_diag *diag);
-TMK_NODISCARD enum tmk_status tmk_hdf5_shut(struct tmk_hdf5 *file, struct tmk_hdf5_dataset *set,
-                                            struct tmk_diag *diag);
+enum tmk_status tmk_hdf5_dataset_open(struct tmk_hdf5 *file, const char *path,
+                                      struct tmk_hdf5_dataset *out, struct tmk_diag *diag);
+enum tmk_status tmk_hdf5_shut(struct tmk_hdf5 *file, struct tmk_hdf5_dataset *set,
+                              struct tmk_diag *diag);
 
 /* The types of a table's columns of these names. out [n]. */
-TMK_NODISCARD enum tmk_status tmk_hdf5_columns(struct tmk_hdf5 *file,
-                                               const struct tmk_hdf5_dataset *set,
-                                               const char *const *names, uint32_t n,
-                                               struct tmk_hdf5_element *out, struct tmk_diag *diag);
+enum tmk_status tmk_hdf5_columns(struct tmk_hdf5 *file, const struct tmk_hdf5_dataset *set,
+                                 const char *const *names, uint32_t n, struct tmk_hdf5_element *out,
+                                 struct tmk_diag *diag);
 
 /* As what elements are read; `chars` are the bytes of CHARS. */
-TMK_NODISCARD enum tmk_status tmk_hdf5_read_as(struct tmk_hdf5 *file, struct tmk_hdf5_dataset *set,
-                                               enum tmk_hdf5_as as, size_t chars,
-                                               struct tmk_diag *diag);
+enum tmk_status tmk_hdf5_read_as(struct tmk_hdf5 *file, struct tmk_hdf5_dataset *set,
+                                 enum tmk_hdf5_as as, size_t chars, struct tmk_diag *diag);
 
 struct tmk_hdf5_field {
     const char *name; /* of the column */
@@ -143,9 +136,9 @@ struct tmk_hdf5_field {
     size_t chars, at; /* where it goes in a row */
 };
 /* Rows of so many bytes; what no field covers is 0. */
-TMK_NODISCARD enum tmk_status tmk_hdf5_rows_as(struct tmk_hdf5 *file, struct tmk_hdf5_dataset *set,
-                                               const struct tmk_hdf5_field *fields, uint32_t n,
-                                               size_t row, struct tmk_diag *diag);
+enum tmk_status tmk_hdf5_rows_as(struct tmk_hdf5 *file, struct tmk_hdf5_dataset *set,
+                                 const struct tmk_hdf5_field *fields, uint32_t n, size_t row,
+                                 struct tmk_diag *diag);
 
 /* Bytes of `count` entries along the first axis, as they are read; a scalar is one entry. false:
  * more than memory can hold. */
@@ -153,8 +146,7 @@ bool tmk_hdf5_size(const struct tmk_hdf5_dataset *set, uint64_t count, size_t *o
 
 /* Entries [first, first + count) into `to`, which holds tmk_hdf5_size. TMK_RANGE where there are
  * not so many. */
-TMK_NODISCARD enum tmk_status tmk_hdf5_read(struct tmk_hdf5 *file, struct tmk_hdf5_dataset *set,
-                                            uint64_t first, uint64_t count, void *to,
-                                            struct tmk_diag *diag);
+enum tmk_status tmk_hdf5_read(struct tmk_hdf5 *file, struct tmk_hdf5_dataset *set, uint64_t first,
+                              uint64_t count, void *to, struct tmk_diag *diag);
 
 #endif

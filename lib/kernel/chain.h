@@ -54,12 +54,10 @@ bool tmk_chain_supports(const struct tmk_node *node, const struct tmk_tensor *co
 
 /* Members in an order in which each can run; each was accepted by tmk_chain_supports. Everything is
  * copied, except nodes, and constants of more than a few elements. */
-TMK_NODISCARD enum tmk_status tmk_chain_create(const struct tmk_shape *space, uint32_t block,
-                                               const struct tmk_chain_operand *operands,
-                                               uint32_t n_operands,
-                                               const struct tmk_chain_member *members,
-                                               uint32_t n_members, struct tmk_chain **out,
-                                               struct tmk_diag *diag);
+enum tmk_status tmk_chain_create(const struct tmk_shape *space, uint32_t block,
+                                 const struct tmk_chain_operand *operands, uint32_t n_operands,
+                                 const struct tmk_chain_member *members, uint32_t n_members,
+                                 struct tmk_chain **out, struct tmk_diag *diag);
 void tmk_chain_destroy(struct tmk_chain **chain);
 /* Bytes of 64-byte aligned scratch memory that a run needs. */
 size_t tmk_chain_scratch(const struct tmk_chain *chain);
@@ -80,17 +78,15 @@ struct tmk_chain_watcher {
 /* Runs in the calling thread. operands[i]: an operand's elements (ignored where constant); results:
  * one a stored member; no overlap but what tmk_chain_may_overwrite allows. watcher NULL: not
  * observed. May be run by many threads at a time, each with scratch of its own. */
-TMK_NODISCARD enum tmk_status tmk_chain_run(const struct tmk_chain *chain,
-                                            const float *const *operands, float *const *results,
-                                            void *scratch, const struct tmk_chain_watcher *watcher,
-                                            struct tmk_diag *diag);
+enum tmk_status tmk_chain_run(const struct tmk_chain *chain, const float *const *operands,
+                              float *const *results, void *scratch,
+                              const struct tmk_chain_watcher *watcher, struct tmk_diag *diag);
 
 /* The same for places [first, first + n) only, which are whole samples (indices of dim 0). */
-TMK_NODISCARD enum tmk_status tmk_chain_run_part(const struct tmk_chain *chain, size_t first,
-                                                 size_t n, const float *const *operands,
-                                                 float *const *results, void *scratch,
-                                                 const struct tmk_chain_watcher *watcher,
-                                                 struct tmk_diag *diag);
+enum tmk_status tmk_chain_run_part(const struct tmk_chain *chain, size_t first, size_t n,
+                                   const float *const *operands, float *const *results,
+                                   void *scratch, const struct tmk_chain_watcher *watcher,
+                                   struct tmk_diag *diag);
 /* Places of the space, and its samples. */
 size_t tmk_chain_count(const struct tmk_chain *chain);
 size_t tmk_chain_samples(const struct tmk_chain *chain);

@@ -67,22 +67,22 @@ extern const struct tmk_family tmk_family_conv, tmk_family_conv_transpose, tmk_f
 /* ---- making ---- */
 
 /* *fits false, and nothing to close, unless the tensors suit oneDNN. */
-TMK_NODISCARD enum tmk_status tmk_dn_open(const struct tmk_request *request,
-                                          struct tmk_dn_request *out, bool *fits);
+enum tmk_status tmk_dn_open(const struct tmk_request *request, struct tmk_dn_request *out,
+                            bool *fits);
 void tmk_dn_close(struct tmk_dn_request *request);
 /* `create` of families that run a primitive: calls make with an engine, unless the tensors do not
  * suit oneDNN. *dn is NULL before, and stays NULL where nothing fits. */
-TMK_NODISCARD enum tmk_status
-tmk_dn_create(const struct tmk_request *request,
-              enum tmk_status (*make)(const struct tmk_dn_request *request, struct tmk_dn **dn),
-              struct tmk_accel **out);
+enum tmk_status tmk_dn_create(const struct tmk_request *request,
+                              enum tmk_status (*make)(const struct tmk_dn_request *request,
+                                                      struct tmk_dn **dn),
+                              struct tmk_accel **out);
 void tmk_dn_destroy(struct tmk_accel *accel);
-TMK_NODISCARD enum tmk_status tmk_dn_load(struct tmk_accel *accel, struct tmk_diag *diag);
+enum tmk_status tmk_dn_load(struct tmk_accel *accel, struct tmk_diag *diag);
 void tmk_dn_unload(struct tmk_accel *accel);
 
 /* TMK_OK for success and where merely no implementation fits (*fits false then); otherwise a
  * failure, with text. */
-TMK_NODISCARD enum tmk_status tmk_dn_fits(dnnl_status_t status, bool *fits, struct tmk_diag *diag);
+enum tmk_status tmk_dn_fits(dnnl_status_t status, bool *fits, struct tmk_diag *diag);
 
 /* True unless the implementation is one of oneDNN's unoptimised ones, slower than the plain
  * kernels. */
@@ -94,9 +94,9 @@ dnnl_status_t tmk_dn_primitive(dnnl_primitive_t *out, const_dnnl_primitive_desc_
 tmk_md tmk_dn_reordered(const struct tmk_argument *argument);
 /* Brings a constant operand into the layout wanted. Its own bytes serve where they lie well.
  * *fits false where there is no reorder for that. */
-TMK_NODISCARD enum tmk_status tmk_dn_settle(const struct tmk_dn_request *request, struct tmk_dn *dn,
-                                            struct tmk_argument *argument,
-                                            const struct tmk_tensor *operand, bool *fits);
+enum tmk_status tmk_dn_settle(const struct tmk_dn_request *request, struct tmk_dn *dn,
+                              struct tmk_argument *argument, const struct tmk_tensor *operand,
+                              bool *fits);
 
 /* Block of a form: 0 row-major, TMK_ANY: what oneDNN likes best, else as many channels. */
 enum { TMK_ANY = -1 };
@@ -108,10 +108,9 @@ dnnl_status_t tmk_layout_form(struct tmk_layout *layout, int rank, const dnnl_di
  * from a descriptor and its arguments (role, operand, first, moves and outside are set). Takes the
  * descriptor and the arguments' layouts over, on failure too. Leaves *out alone when a reorder that
  * is needed does not exist. */
-TMK_NODISCARD enum tmk_status tmk_dn_build(const struct tmk_dn_request *request, size_t size,
-                                           dnnl_primitive_desc_t desc,
-                                           struct tmk_argument *arguments, uint32_t n,
-                                           struct tmk_dn **out);
+enum tmk_status tmk_dn_build(const struct tmk_dn_request *request, size_t size,
+                             dnnl_primitive_desc_t desc, struct tmk_argument *arguments, uint32_t n,
+                             struct tmk_dn **out);
 
 /* ---- windows ---- */
 
@@ -147,27 +146,25 @@ struct tmk_convolution {
 /* What a node is; *fits false where oneDNN has no such thing. */
 typedef enum tmk_status tmk_convolution_read(const struct tmk_request *request,
                                              struct tmk_convolution *out, bool *fits);
-TMK_NODISCARD enum tmk_status tmk_convolution_run(const struct tmk_accel *accel,
-                                                  const struct tmk_tensor *const *in,
-                                                  struct tmk_tensor *const *out, void *scratch,
-                                                  struct tmk_diag *diag);
+enum tmk_status tmk_convolution_run(const struct tmk_accel *accel,
+                                    const struct tmk_tensor *const *in,
+                                    struct tmk_tensor *const *out, void *scratch,
+                                    struct tmk_diag *diag);
 
 bool tmk_all_finite(const float *x, size_t n);
 /* Conv by Winograd's algorithm; leaves *out alone where it does not suit. */
-TMK_NODISCARD enum tmk_status tmk_winograd_create(const struct tmk_request *request,
-                                                  tmk_convolution_read *read,
-                                                  struct tmk_accel **out);
+enum tmk_status tmk_winograd_create(const struct tmk_request *request, tmk_convolution_read *read,
+                                    struct tmk_accel **out);
 /* Conv in any case directly: `create` of its family but for Winograd. */
-TMK_NODISCARD enum tmk_status tmk_conv_create_direct(const struct tmk_request *request,
-                                                     struct tmk_accel **out);
+enum tmk_status tmk_conv_create_direct(const struct tmk_request *request, struct tmk_accel **out);
 
 /* ---- running ---- */
 
 /* A status of something that was run. */
-TMK_NODISCARD enum tmk_status tmk_dn_ran(dnnl_status_t status, struct tmk_diag *diag);
+enum tmk_status tmk_dn_ran(dnnl_status_t status, struct tmk_diag *diag);
 /* When everything else of the accel has been made; before any of it is destroyed. */
-TMK_NODISCARD enum tmk_status tmk_dn_pool_create(const struct tmk_dn *dn, struct tmk_dn_pool **out,
-                                                 struct tmk_diag *diag);
+enum tmk_status tmk_dn_pool_create(const struct tmk_dn *dn, struct tmk_dn_pool **out,
+                                   struct tmk_diag *diag);
 /* NULL is allowed. */
 void tmk_dn_pool_destroy(struct tmk_dn_pool *pool);
 
@@ -175,12 +172,11 @@ void tmk_dn_pool_destroy(struct tmk_dn_pool *pool);
 enum tmk_dn_part { TMK_PART_IN = 1, TMK_PART_PRIMITIVE = 2, TMK_PART_OUT = 4, TMK_PART_ALL = 7 };
 
 /* Runs the primitive once; data[i] are the bytes of argument i (ignored where it is constant). */
-TMK_NODISCARD enum tmk_status tmk_dn_execute(const struct tmk_dn *dn, void *const *data,
-                                             void *scratch, unsigned parts, struct tmk_diag *diag);
+enum tmk_status tmk_dn_execute(const struct tmk_dn *dn, void *const *data, void *scratch,
+                               unsigned parts, struct tmk_diag *diag);
 /* The same on the node's operands, all parts: `run` of families that need no more. */
-TMK_NODISCARD enum tmk_status tmk_dn_run_once(const struct tmk_accel *accel,
-                                              const struct tmk_tensor *const *in,
-                                              struct tmk_tensor *const *out, void *scratch,
-                                              struct tmk_diag *diag);
+enum tmk_status tmk_dn_run_once(const struct tmk_accel *accel, const struct tmk_tensor *const *in,
+                                struct tmk_tensor *const *out, void *scratch,
+                                struct tmk_diag *diag);
 
 #endif

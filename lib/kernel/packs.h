@@ -12,9 +12,8 @@ struct tmk_pack;
 /* The pack of the operand whose elements are at `source`, which lie as `from` says, in the layout
  * `to`; one user more. *made: it is new, and its bytes (64-byte aligned) are to be written, by
  * tmk_pack_write. packs NULL: always a new one. TMK_NOMEM, TMK_LIMIT. */
-TMK_NODISCARD enum tmk_status tmk_pack_get(struct tmk_packs *packs, const void *source, tmk_md from,
-                                           tmk_md to, struct tmk_pack **out, bool *made,
-                                           struct tmk_diag *diag);
+enum tmk_status tmk_pack_get(struct tmk_packs *packs, const void *source, tmk_md from, tmk_md to,
+                             struct tmk_pack **out, bool *made, struct tmk_diag *diag);
 void *tmk_pack_bytes(const struct tmk_pack *pack);
 /* Writes the bytes of a new pack, which it finds zero. Called once, by any thread. */
 struct tmk_pack_writer {
@@ -23,12 +22,12 @@ struct tmk_pack_writer {
     const struct tmk_node *node; /* whose operand it is, for the message when it fails later */
 };
 /* Has the bytes written, now or, while packs are open, before they are closed. */
-TMK_NODISCARD enum tmk_status
-tmk_pack_write(struct tmk_pack *pack, const struct tmk_pack_writer *writer, struct tmk_diag *diag);
+enum tmk_status tmk_pack_write(struct tmk_pack *pack, const struct tmk_pack_writer *writer,
+                               struct tmk_diag *diag);
 /* Of packs that were made empty: gives it bytes, which the writer fills as above, unless another
  * user has loaded it. A pack of its own has bytes from the beginning and keeps them. */
-TMK_NODISCARD enum tmk_status
-tmk_pack_load(struct tmk_pack *pack, const struct tmk_pack_writer *writer, struct tmk_diag *diag);
+enum tmk_status tmk_pack_load(struct tmk_pack *pack, const struct tmk_pack_writer *writer,
+                              struct tmk_diag *diag);
 /* The last of those who loaded it frees the bytes. */
 void tmk_pack_unload(struct tmk_pack *pack);
 /* To be called before a writer's context goes: afterwards it has written. */

@@ -28,20 +28,19 @@ void tmk_link_permute(bool to_last, int32_t rank, int32_t *perm);
 bool tmk_link_is_permuted(const struct tmk_shape *original, const struct tmk_shape *value,
                           bool to_last);
 /* Values with equal numbers: SAME, MERGED, VIEW, or ambiguous. */
-TMK_NODISCARD enum tmk_status tmk_link_choose_equal(const struct tmk_choosing *c);
+enum tmk_status tmk_link_choose_equal(const struct tmk_choosing *c);
 /* Originals that are left: AFFINE. */
-TMK_NODISCARD enum tmk_status tmk_link_choose_affine(const struct tmk_choosing *c);
+enum tmk_status tmk_link_choose_affine(const struct tmk_choosing *c);
 /* Integers that are left, by all their bytes. */
-TMK_NODISCARD enum tmk_status tmk_link_choose_integers(const struct tmk_choosing *c);
+enum tmk_status tmk_link_choose_integers(const struct tmk_choosing *c);
 
 /* Weights that an optimiser changed: reshaped, transposed, or scaled by channel. */
 
 /* Adds signatures of float weights that are not matched, as if they were seen in each batch. */
-TMK_NODISCARD enum tmk_status tmk_link_sample_weights(const struct tmk_linking *l,
-                                                      struct tmk_graph *graph, bool originals,
-                                                      struct tmk_signatures *out);
+enum tmk_status tmk_link_sample_weights(const struct tmk_linking *l, struct tmk_graph *graph,
+                                        bool originals, struct tmk_signatures *out);
 /* Matches float weights that are left. Both graphs are without observers. */
-TMK_NODISCARD enum tmk_status tmk_link_weights(struct tmk_linking *l, struct tmk_graph *original,
-                                               struct tmk_graph *model);
+enum tmk_status tmk_link_weights(struct tmk_linking *l, struct tmk_graph *original,
+                                 struct tmk_graph *model);
 
 #endif

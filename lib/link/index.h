@@ -26,10 +26,8 @@ struct tmk_link_buckets {
 
 /* Of free values; `makers` are keys of the values' makers, not for BY_NAME. TMK_NOMEM; end with
  * tmk_link_buckets_finish in any case. */
-TMK_NODISCARD enum tmk_status tmk_link_buckets_init(struct tmk_link_buckets *s,
-                                                    const struct tmk_linking *l,
-                                                    enum tmk_link_rule rule,
-                                                    const uint64_t *makers);
+enum tmk_status tmk_link_buckets_init(struct tmk_link_buckets *s, const struct tmk_linking *l,
+                                      enum tmk_link_rule rule, const uint64_t *makers);
 void tmk_link_buckets_finish(struct tmk_link_buckets *s);
 /* Where the bucket of a key begins, and how many lie there; 0: there is none. */
 uint32_t tmk_link_bucket(const struct tmk_link_buckets *s, uint64_t key, uint32_t *begin);
@@ -67,7 +65,7 @@ struct tmk_link_index {
 /* All that is free may be matched, and all that is matched have matched operands. From then on
  * nothing may be matched but by tmk_link_index_take. TMK_NOMEM; end with tmk_link_index_finish in
  * any case. */
-TMK_NODISCARD enum tmk_status tmk_link_index_init(struct tmk_link_index *x, struct tmk_linking *l);
+enum tmk_status tmk_link_index_init(struct tmk_link_index *x, struct tmk_linking *l);
 void tmk_link_index_finish(struct tmk_link_index *x);
 
 /* Both are free. */
@@ -77,7 +75,6 @@ void tmk_link_index_take(struct tmk_link_index *x, uint32_t original, uint32_t v
  * TMK_UNLINKED: none. */
 uint32_t tmk_link_index_find(struct tmk_link_index *x, enum tmk_link_rule rule, uint32_t original);
 /* Notes free values that are like an original by its operands, the first `most` of them. */
-TMK_NODISCARD enum tmk_status tmk_link_index_list(struct tmk_link_index *x, uint32_t original,
-                                                  uint32_t most);
+enum tmk_status tmk_link_index_list(struct tmk_link_index *x, uint32_t original, uint32_t most);
 
 #endif

@@ -29,15 +29,14 @@ uint32_t *tmk_linking_none(uint32_t n);
 
 /* Nothing is matched yet. Both profiles must have every value of their models (TMK_MISMATCH) and
  * outlive *l. End with tmk_linking_finish in any case. */
-TMK_NODISCARD enum tmk_status tmk_linking_init(struct tmk_linking *l, const char *method,
-                                               const struct tmk_profile *from,
-                                               const struct tmk_profile *to, struct tmk_diag *diag);
+enum tmk_status tmk_linking_init(struct tmk_linking *l, const char *method,
+                                 const struct tmk_profile *from, const struct tmk_profile *to,
+                                 struct tmk_diag *diag);
 /* Drops what is not in *out of tmk_linking_end. */
 void tmk_linking_finish(struct tmk_linking *l);
 /* Records what became of originals without a match, finalizes the record and passes the link on.
  * `pass` speaks the verdicts ("link:numbers"). */
-TMK_NODISCARD enum tmk_status tmk_linking_end(struct tmk_linking *l, const char *pass,
-                                              struct tmk_link **out);
+enum tmk_status tmk_linking_end(struct tmk_linking *l, const char *pass, struct tmk_link **out);
 
 /* The value has the original's numbers: SAME, or MERGED where it is SAME to another already. */
 void tmk_linking_match(struct tmk_linking *l, uint32_t original, uint32_t value,
@@ -47,8 +46,7 @@ void tmk_linking_match(struct tmk_linking *l, uint32_t original, uint32_t value,
 void tmk_linking_relate(struct tmk_linking *l, uint32_t original, uint32_t value,
                         enum tmk_link_evidence evidence);
 /* Notes a value that would do, too. */
-TMK_NODISCARD enum tmk_status tmk_linking_add_candidate(struct tmk_linking *l, uint32_t original,
-                                                        uint32_t value);
+enum tmk_status tmk_linking_add_candidate(struct tmk_linking *l, uint32_t original, uint32_t value);
 /* Marks values that follow from weights alone, and weights. */
 void tmk_linking_mark_fixed(const struct tmk_profile *profile, bool *fixed);
 /* Are both known, and do they exclude each other? */
@@ -58,25 +56,25 @@ bool tmk_linking_shapes_differ(const struct tmk_profile_tensor *a,
 bool tmk_linking_same_op(const struct tmk_profile_tensor *a, const struct tmk_profile_tensor *b);
 
 /* Fills l->differs: what depends on inputs that get other data in the other file, or on chance. */
-TMK_NODISCARD enum tmk_status tmk_linking_mark_different(struct tmk_linking *l);
+enum tmk_status tmk_linking_mark_different(struct tmk_linking *l);
 /* Takes inputs of one name that are in other places. */
 void tmk_linking_inputs(struct tmk_linking *l);
 /* Undoes matches that do not prove equal numbers: all but CONTENT, and inputs of one name. */
-TMK_NODISCARD enum tmk_status tmk_linking_leave_out(struct tmk_linking *l);
+enum tmk_status tmk_linking_leave_out(struct tmk_linking *l);
 
 #define TMK_LINK_NO_CONTEXT 0
 #define TMK_LINK_MAIN_GRAPH 1
 /* Of each value a hash of the nodes that run the body it is in; TMK_LINK_NO_CONTEXT: not known. To
  * be freed, also on failure (TMK_NOMEM). */
-TMK_NODISCARD enum tmk_status tmk_link_contexts(const struct tmk_profile *profile, uint64_t **out,
-                                                struct tmk_diag *diag);
+enum tmk_status tmk_link_contexts(const struct tmk_profile *profile, uint64_t **out,
+                                  struct tmk_diag *diag);
 
 /* Matches what is computed alike from equal weights and inputs; with `wanted` only originals that
  * are marked there. */
-TMK_NODISCARD enum tmk_status tmk_linking_content(struct tmk_linking *l, const bool *wanted);
+enum tmk_status tmk_linking_content(struct tmk_linking *l, const bool *wanted);
 /* Matches those of the marked originals and values that have one name, one operator, and operands
  * that are all matched. */
-TMK_NODISCARD enum tmk_status tmk_linking_namesakes(struct tmk_linking *l, const bool *originals,
-                                                    const bool *values);
+enum tmk_status tmk_linking_namesakes(struct tmk_linking *l, const bool *originals,
+                                      const bool *values);
 
 #endif

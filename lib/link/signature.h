@@ -37,13 +37,12 @@ struct tmk_signatures {
     uint32_t most;    /* batches that there is space for */
 };
 
-TMK_NODISCARD enum tmk_status tmk_signatures_init(struct tmk_signatures *s, uint32_t n,
-                                                  uint32_t most_batches, struct tmk_diag *diag);
+enum tmk_status tmk_signatures_init(struct tmk_signatures *s, uint32_t n, uint32_t most_batches,
+                                    struct tmk_diag *diag);
 void tmk_signatures_finish(struct tmk_signatures *s);
 /* Batches come in order, from 0 on. A tensor of no elements leaves nothing. */
-TMK_NODISCARD enum tmk_status tmk_signature_add(struct tmk_signatures *s, uint32_t id,
-                                                uint32_t batch, const struct tmk_tensor *tensor,
-                                                struct tmk_diag *diag);
+enum tmk_status tmk_signature_add(struct tmk_signatures *s, uint32_t id, uint32_t batch,
+                                  const struct tmk_tensor *tensor, struct tmk_diag *diag);
 
 /* How the numbers of two signatures are related. Pure. */
 
@@ -72,9 +71,8 @@ struct tmk_link_fit {
  * of the channels there is anything to be seen, or y is x but for a thousandth. Channels of which
  * nothing is to be seen have scale 1, as good as any other if they never vary. On success end with
  * tmk_link_fit_finish. */
-TMK_NODISCARD enum tmk_status tmk_link_fit(const struct tmk_link_matrix *x,
-                                           const struct tmk_link_matrix *y, uint32_t batches,
-                                           struct tmk_link_fit *out, struct tmk_diag *diag);
+enum tmk_status tmk_link_fit(const struct tmk_link_matrix *x, const struct tmk_link_matrix *y,
+                             uint32_t batches, struct tmk_link_fit *out, struct tmk_diag *diag);
 void tmk_link_fit_finish(struct tmk_link_fit *fit);
 
 #endif

@@ -38,9 +38,8 @@ struct tmk_onnx_options {
 /* Imports, inlines, sorts, binds rows (tmk_ops_bind), gives profile IDs (tmk_graph_identify) and
  * verifies. Errors carry the path; TMK_READ, TMK_FORMAT (no ONNX model), TMK_GRAPH (names node and
  * value), TMK_UNSUPPORTED. `options` may be NULL: all off. */
-TMK_NODISCARD enum tmk_status tmk_onnx_load(const char *path,
-                                            const struct tmk_onnx_options *options,
-                                            struct tmk_graph **out, struct tmk_diag *diag);
+enum tmk_status tmk_onnx_load(const char *path, const struct tmk_onnx_options *options,
+                              struct tmk_graph **out, struct tmk_diag *diag);
 
 /* Export. Names of values, and those of nodes, are made unique where they collide; nameless values
  * get names. Observers keep running in any ONNX runtime: the model brings ai.tidemark::EdgeObserver
@@ -50,29 +49,28 @@ TMK_NODISCARD enum tmk_status tmk_onnx_load(const char *path,
  *
  * Where the weights take more than 2,000,000,000 bytes (a protobuf ends at 2 GiB) those of 1 KiB
  * and more go to `path`.data, which is written first. */
-TMK_NODISCARD enum tmk_status tmk_onnx_save(const struct tmk_graph *graph, const char *path,
-                                            struct tmk_diag *diag);
+enum tmk_status tmk_onnx_save(const struct tmk_graph *graph, const char *path,
+                              struct tmk_diag *diag);
 /* tmk_onnx_save with another limit, in bytes. */
-TMK_NODISCARD enum tmk_status tmk_onnx_save_split(const struct tmk_graph *graph, const char *path,
-                                                  size_t limit, struct tmk_diag *diag);
+enum tmk_status tmk_onnx_save_split(const struct tmk_graph *graph, const char *path, size_t limit,
+                                    struct tmk_diag *diag);
 /* So many nodes stand before the graph's own in its file: a Cast for each such input. */
 uint32_t tmk_onnx_leading_casts(const struct tmk_graph *graph);
 /* So many Casts stand behind the node in its file, the last of which has the node's result: a
  * node that rounds to float16 or bfloat16 does so there, too. */
 uint32_t tmk_onnx_casts_behind(const struct tmk_node *node);
 /* Appends the model, weights and all, to `out`. */
-TMK_NODISCARD enum tmk_status tmk_onnx_encode(const struct tmk_graph *graph, struct tmk_text *out,
-                                              struct tmk_diag *diag);
+enum tmk_status tmk_onnx_encode(const struct tmk_graph *graph, struct tmk_text *out,
+                                struct tmk_diag *diag);
 
 /* Reads a TensorProto file (test_data_set_0/input_0.pb); widened as weights are. `name` may be
  * NULL; otherwise *name receives the tensor's name, to be freed, or NULL. End with
  * tmk_tensor_finish. */
-TMK_NODISCARD enum tmk_status tmk_onnx_load_tensor(const char *path, struct tmk_tensor *out,
-                                                   char **name, struct tmk_diag *diag);
+enum tmk_status tmk_onnx_load_tensor(const char *path, struct tmk_tensor *out, char **name,
+                                     struct tmk_diag *diag);
 /* The same for a value of any type: a TensorProto, SequenceProto or OptionalProto file, which by
  * itself does not state its kind. An empty sequence is of the type's elements. */
-TMK_NODISCARD enum tmk_status tmk_onnx_load_value(const char *path, const struct tmk_type *type,
-                                                  struct tmk_tensor *out, char **name,
-                                                  struct tmk_diag *diag);
+enum tmk_status tmk_onnx_load_value(const char *path, const struct tmk_type *type,
+                                    struct tmk_tensor *out, char **name, struct tmk_diag *diag);
 
 #endif

@@ -66,42 +66,34 @@ const char *tmk_onnx_domain(const char *domain);
 /* NULL is "". */
 const char *tmk_onnx_text(const char *text);
 
-TMK_NODISCARD enum tmk_status tmk_onnx_scope_create(struct tmk_onnx_builder *b,
-                                                    struct tmk_graph *graph,
-                                                    struct tmk_onnx_scope **out);
+enum tmk_status tmk_onnx_scope_create(struct tmk_onnx_builder *b, struct tmk_graph *graph,
+                                      struct tmk_onnx_scope **out);
 /* Gives the name its meaning in this scope; TMK_GRAPH when it has one. */
-TMK_NODISCARD enum tmk_status tmk_onnx_define(struct tmk_onnx_builder *b,
-                                              struct tmk_onnx_scope *scope, const char *name,
-                                              struct tmk_onnx_binding binding);
+enum tmk_status tmk_onnx_define(struct tmk_onnx_builder *b, struct tmk_onnx_scope *scope,
+                                const char *name, struct tmk_onnx_binding binding);
 /* Sees through outer scopes and parameters. *out is NULL for an absent optional. */
-TMK_NODISCARD enum tmk_status tmk_onnx_lookup(struct tmk_onnx_builder *b,
-                                              const struct tmk_onnx_scope *scope, const char *name,
-                                              struct tmk_value **out);
+enum tmk_status tmk_onnx_lookup(struct tmk_onnx_builder *b, const struct tmk_onnx_scope *scope,
+                                const char *name, struct tmk_value **out);
 /* Takes from what inlining may still make; free outside of calls. */
-TMK_NODISCARD enum tmk_status tmk_onnx_charge(struct tmk_onnx_builder *b,
-                                              const struct tmk_onnx_scope *scope, size_t bytes);
+enum tmk_status tmk_onnx_charge(struct tmk_onnx_builder *b, const struct tmk_onnx_scope *scope,
+                                size_t bytes);
 /* Reads the types that are declared for results of this scope. */
-TMK_NODISCARD enum tmk_status tmk_onnx_set_types(struct tmk_onnx_builder *b,
-                                                 struct tmk_onnx_scope *scope,
-                                                 TmkPb__ValueInfo *const *infos, size_t n);
+enum tmk_status tmk_onnx_set_types(struct tmk_onnx_builder *b, struct tmk_onnx_scope *scope,
+                                   TmkPb__ValueInfo *const *infos, size_t n);
 /* Fills the scope's graph from the message. */
-TMK_NODISCARD enum tmk_status tmk_onnx_fill_graph(struct tmk_onnx_builder *b,
-                                                  struct tmk_onnx_scope *scope,
-                                                  const TmkPb__Graph *pb);
+enum tmk_status tmk_onnx_fill_graph(struct tmk_onnx_builder *b, struct tmk_onnx_scope *scope,
+                                    const TmkPb__Graph *pb);
 
 /* onnx_nodes.c */
-TMK_NODISCARD enum tmk_status tmk_onnx_index_functions(struct tmk_onnx_builder *b);
-TMK_NODISCARD enum tmk_status tmk_onnx_declare(struct tmk_onnx_builder *b,
-                                               struct tmk_onnx_scope *scope,
-                                               TmkPb__Node *const *nodes, size_t n);
-TMK_NODISCARD enum tmk_status tmk_onnx_resolve(struct tmk_onnx_builder *b,
-                                               struct tmk_onnx_scope *scope);
+enum tmk_status tmk_onnx_index_functions(struct tmk_onnx_builder *b);
+enum tmk_status tmk_onnx_declare(struct tmk_onnx_builder *b, struct tmk_onnx_scope *scope,
+                                 TmkPb__Node *const *nodes, size_t n);
+enum tmk_status tmk_onnx_resolve(struct tmk_onnx_builder *b, struct tmk_onnx_scope *scope);
 
 /* What every reader does with its graph in the end. */
 
 /* Binds rows (tmk_ops_bind), gives profile IDs and verifies. The graph is sorted. keep_unknown:
  * take operators that have no row. */
-TMK_NODISCARD enum tmk_status tmk_model_finish(struct tmk_graph *graph, bool keep_unknown,
-                                               struct tmk_diag *diag);
+enum tmk_status tmk_model_finish(struct tmk_graph *graph, bool keep_unknown, struct tmk_diag *diag);
 
 #endif

@@ -46,35 +46,33 @@ struct tmk_onnx_file {
     bool lazy;                           /* tensors that are read now may be lazy */
 };
 
-TMK_NODISCARD enum tmk_status tmk_onnx_file_init(struct tmk_onnx_file *file, const char *path,
-                                                 struct tmk_diag *diag);
+enum tmk_status tmk_onnx_file_init(struct tmk_onnx_file *file, const char *path,
+                                   struct tmk_diag *diag);
 /* Lets the pages of the files go that were read so far; views of them stay good. */
 void tmk_onnx_file_rest(struct tmk_onnx_file *file);
 void tmk_onnx_file_finish(struct tmk_onnx_file *file);
 /* Sizes of the external data files that were read, together. */
 uint64_t tmk_onnx_external_bytes(const struct tmk_onnx_file *file);
 /* Of all of their bytes, one file after the other; "" where there are none. */
-TMK_NODISCARD enum tmk_status tmk_onnx_external_hash(const struct tmk_onnx_file *file,
-                                                     char hex[TMK_HASH128_HEX],
-                                                     struct tmk_diag *diag);
+enum tmk_status tmk_onnx_external_hash(const struct tmk_onnx_file *file, char hex[TMK_HASH128_HEX],
+                                       struct tmk_diag *diag);
 /* The bytes of an external data file. `location` must lie within the model's folder, links
  * followed: TMK_FORMAT otherwise. The buf lives as long as `file`. */
-TMK_NODISCARD enum tmk_status tmk_onnx_external(struct tmk_onnx_file *file, const char *location,
-                                                struct tmk_buf **out, struct tmk_diag *diag);
+enum tmk_status tmk_onnx_external(struct tmk_onnx_file *file, const char *location,
+                                  struct tmk_buf **out, struct tmk_diag *diag);
 
 /* The tensor of a message made by tmk_wire_outline over file->bytes, in any encoding, widened. */
-TMK_NODISCARD enum tmk_status tmk_onnx_tensor(struct tmk_onnx_file *file, const TmkPb__Tensor *pb,
-                                              struct tmk_tensor *out, struct tmk_diag *diag);
+enum tmk_status tmk_onnx_tensor(struct tmk_onnx_file *file, const TmkPb__Tensor *pb,
+                                struct tmk_tensor *out, struct tmk_diag *diag);
 
 /* The same of a sparse tensor, made dense (onnx_sparse.c). */
-TMK_NODISCARD enum tmk_status tmk_onnx_sparse(struct tmk_onnx_file *file, const TmkPb__Sparse *pb,
-                                              struct tmk_tensor *out, struct tmk_diag *diag);
+enum tmk_status tmk_onnx_sparse(struct tmk_onnx_file *file, const TmkPb__Sparse *pb,
+                                struct tmk_tensor *out, struct tmk_diag *diag);
 
 /* float16, bfloat16 and float64 become float32. */
 enum tmk_dtype tmk_onnx_widened(enum tmk_dtype dtype);
 /* A type, widened. Symbols are borrowed from the message. An absent message: nothing is known. */
-TMK_NODISCARD enum tmk_status tmk_onnx_type(const TmkPb__Type *pb, struct tmk_type *out,
-                                            struct tmk_diag *diag);
+enum tmk_status tmk_onnx_type(const TmkPb__Type *pb, struct tmk_type *out, struct tmk_diag *diag);
 
 /* The exporter's own: a graph as messages, before they become bytes. */
 
@@ -99,9 +97,8 @@ struct tmk_onnx_writer {
 void *tmk_onnx_make(struct tmk_onnx_writer *w, const ProtobufCMessageDescriptor *descriptor);
 
 /* onnx_names.c */
-TMK_NODISCARD enum tmk_status tmk_onnx_name_values(struct tmk_onnx_writer *w,
-                                                   const struct tmk_graph *graph,
-                                                   struct tmk_onnx_names *names);
+enum tmk_status tmk_onnx_name_values(struct tmk_onnx_writer *w, const struct tmk_graph *graph,
+                                     struct tmk_onnx_names *names);
 /* `wanted`, or something like it that is free; taken from now on. NULL when memory ran out. */
 const char *tmk_onnx_free_name(struct tmk_onnx_writer *w, struct tmk_onnx_names *names,
                                const char *wanted);
@@ -109,16 +106,15 @@ const char *tmk_onnx_free_name(struct tmk_onnx_writer *w, struct tmk_onnx_names 
 const char *tmk_onnx_name_of(const struct tmk_onnx_writer *w, const struct tmk_value *value);
 
 /* onnx_values.c: parts that know nothing of graphs. `out` is written only on success. */
-TMK_NODISCARD enum tmk_status tmk_onnx_write_tensor(struct tmk_onnx_writer *w,
-                                                    const struct tmk_tensor *tensor,
-                                                    const char *name, TmkPb__Tensor **out);
+enum tmk_status tmk_onnx_write_tensor(struct tmk_onnx_writer *w, const struct tmk_tensor *tensor,
+                                      const char *name, TmkPb__Tensor **out);
 /* NULL where nothing is known. */
-TMK_NODISCARD enum tmk_status tmk_onnx_write_type(struct tmk_onnx_writer *w,
-                                                  const struct tmk_type *type, TmkPb__Type **out);
-TMK_NODISCARD enum tmk_status tmk_onnx_write_maps(struct tmk_onnx_writer *w,
-                                                  const struct tmk_node *node, TmkPb__Type **out);
+enum tmk_status tmk_onnx_write_type(struct tmk_onnx_writer *w, const struct tmk_type *type,
+                                    TmkPb__Type **out);
+enum tmk_status tmk_onnx_write_maps(struct tmk_onnx_writer *w, const struct tmk_node *node,
+                                    TmkPb__Type **out);
 /* All kinds but graphs. */
-TMK_NODISCARD enum tmk_status
-tmk_onnx_write_attr(struct tmk_onnx_writer *w, const struct tmk_attr *attr, TmkPb__Attribute *out);
+enum tmk_status tmk_onnx_write_attr(struct tmk_onnx_writer *w, const struct tmk_attr *attr,
+                                    TmkPb__Attribute *out);
 
 #endif

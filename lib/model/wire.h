@@ -50,15 +50,14 @@ void tmk_wire_memory_end(struct tmk_wire_memory *memory);
 
 /* Appends to `out` the message that the bytes hold, with places for raw_data. TMK_FORMAT names the
  * byte. */
-TMK_NODISCARD enum tmk_status tmk_wire_outline(const void *bytes, size_t size,
-                                               enum tmk_wire_message message, struct tmk_text *out,
-                                               struct tmk_diag *diag);
+enum tmk_status tmk_wire_outline(const void *bytes, size_t size, enum tmk_wire_message message,
+                                 struct tmk_text *out, struct tmk_diag *diag);
 
 /* Why protobuf-c rejects a message, which it does not report. */
 
 /* TMK_FORMAT: names the first field that is not what the layout says, as in
  * "graph.node[3].attribute[0].ints". `bytes` are an outline (model/wire.h), so well-formed. */
-TMK_NODISCARD enum tmk_status tmk_wire_fault(const ProtobufCMessageDescriptor *layout,
-                                             const void *bytes, size_t size, struct tmk_diag *diag);
+enum tmk_status tmk_wire_fault(const ProtobufCMessageDescriptor *layout, const void *bytes,
+                               size_t size, struct tmk_diag *diag);
 
 #endif

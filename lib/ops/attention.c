@@ -153,11 +153,11 @@ static enum tmk_status infer_attention(struct tmk_infer *infer) {
     struct tmk_shape key = {4, {s.batch, s.kv_heads, s.total, s.size}}, value = key,
                      scores = {4, {s.batch, s.q_heads, s.queries, s.total}};
     value.dim[3] = s.value_size;
-    tmk_infer_set(infer, OUT_Y, TMK_FLOAT32, &y);
-    tmk_infer_set(infer, OUT_KEY, TMK_FLOAT32, &key);
-    tmk_infer_set(infer, OUT_VALUE, TMK_FLOAT32, &value);
-    tmk_infer_set(infer, INNER_SCORES, TMK_FLOAT32, &scores);
-    tmk_infer_set(infer, INNER_PROBABILITIES, TMK_FLOAT32, &scores);
+    tmk_infer_put(infer, OUT_Y, TMK_FLOAT32, &y);
+    tmk_infer_put(infer, OUT_KEY, TMK_FLOAT32, &key);
+    tmk_infer_put(infer, OUT_VALUE, TMK_FLOAT32, &value);
+    tmk_infer_put(infer, INNER_SCORES, TMK_FLOAT32, &scores);
+    tmk_infer_put(infer, INNER_PROBABILITIES, TMK_FLOAT32, &scores);
     return tmk_infer_set(infer, OUT_SCORES, TMK_FLOAT32, &scores);
 }
 

@@ -140,7 +140,7 @@ static enum tmk_status split_infer(struct tmk_infer *infer) {
     struct tmk_shape shape = in->shape;
     for (uint32_t i = 0; i < infer->n_out; i++) {
         shape.dim[split.axis] = split.length[i];
-        tmk_infer_set(infer, i, in->dtype, &shape);
+        tmk_infer_put(infer, i, in->dtype, &shape);
     }
     return TMK_OK;
 }

@@ -21,16 +21,13 @@ struct tmk_attend_heads {
 /* TMK_RANGE for sizes beyond all sense. Checks the mask (may be NULL, int32) and the attention bias
  * (may be NULL). Masks are [B] (ends), [2B] (ends, then beginnings), [B,T], [B,S,T] of zeros where
  * nothing is attended; [B,1] and [1,1] mask nothing. The bias is [B or 1, N or 1, S, T]. */
-TMK_NODISCARD enum tmk_status tmk_attend_check(const struct tmk_attend_sizes *s,
-                                               const struct tmk_tensor *mask,
-                                               const struct tmk_tensor *bias,
-                                               struct tmk_diag *diag);
+enum tmk_status tmk_attend_check(const struct tmk_attend_sizes *s, const struct tmk_tensor *mask,
+                                 const struct tmk_tensor *bias, struct tmk_diag *diag);
 
 /* past and present are tensors of any shape with [B,N,P,size] and [B,N,T,size] elements, or NULL;
  * `heads` is L rows and becomes T rows. Scratch from `run`. */
-TMK_NODISCARD enum tmk_status tmk_attend_join(struct tmk_run *run, const struct tmk_attend_sizes *s,
-                                              int64_t size, const float *past, float *present,
-                                              struct tmk_attend_heads *heads);
+enum tmk_status tmk_attend_join(struct tmk_run *run, const struct tmk_attend_sizes *s, int64_t size,
+                                const float *past, float *present, struct tmk_attend_heads *heads);
 
 struct tmk_attend {
     struct tmk_attend_sizes s;
@@ -41,11 +38,11 @@ struct tmk_attend {
     uint32_t scores, probabilities; /* inner outputs, [B,N,S,T]: Q K^T scale, and the softmax */
 };
 /* The node's attributes: scale, mask_filter_value, unidirectional. Scratch from `run`. */
-TMK_NODISCARD enum tmk_status tmk_attend(struct tmk_run *run, const struct tmk_attend *attend);
+enum tmk_status tmk_attend(struct tmk_run *run, const struct tmk_attend *attend);
 
 /* Shows so many rows of all heads as [batch, rows, heads * size]. */
-TMK_NODISCARD enum tmk_status tmk_attend_show(struct tmk_run *run, uint32_t output,
-                                              const struct tmk_attend_sizes *s, int64_t rows,
-                                              int64_t size, const struct tmk_attend_heads *heads);
+enum tmk_status tmk_attend_show(struct tmk_run *run, uint32_t output,
+                                const struct tmk_attend_sizes *s, int64_t rows, int64_t size,
+                                const struct tmk_attend_heads *heads);
 
 #endif

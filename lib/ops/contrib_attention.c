@@ -68,12 +68,12 @@ enum tmk_status tmk_project_infer(struct tmk_infer *infer, const struct tmk_proj
                         "'present' cannot hold heads of %lld and of %lld elements",
                         (long long)p->s.size, (long long)p->s.value_size);
     const struct tmk_shape scores = {4, {p->s.batch, p->s.heads, p->s.queries, p->s.total}};
-    tmk_infer_set(infer, 0, TMK_FLOAT32, &y);
-    tmk_infer_set(infer, TMK_PROJECT_SCORES, TMK_FLOAT32, &scores);
-    tmk_infer_set(infer, TMK_PROJECT_PROBABILITIES, TMK_FLOAT32, &scores);
+    tmk_infer_put(infer, 0, TMK_FLOAT32, &y);
+    tmk_infer_put(infer, TMK_PROJECT_SCORES, TMK_FLOAT32, &scores);
+    tmk_infer_put(infer, TMK_PROJECT_PROBABILITIES, TMK_FLOAT32, &scores);
     for (uint32_t i = 0; i < 3; i++) {
         const struct tmk_shape part = {3, {p->s.batch, p->s.queries, p->part[i]}};
-        tmk_infer_set(infer, TMK_PROJECT_QUERY + i, TMK_FLOAT32, &part);
+        tmk_infer_put(infer, TMK_PROJECT_QUERY + i, TMK_FLOAT32, &part);
     }
     return tmk_infer_set(infer, 1, TMK_FLOAT32, &present);
 }
@@ -292,17 +292,17 @@ enum tmk_status tmk_infer_multihead(struct tmk_infer *infer) {
                      key = {4, {s->batch, s->heads, s->total, s->size}}, value = key,
                      products = {4, {s->batch, s->heads, s->queries, s->total}};
     value.dim[3] = s->value_size;
-    tmk_infer_set(infer, TMK_MH_Y, TMK_FLOAT32, &y);
-    tmk_infer_set(infer, TMK_MH_KEY, TMK_FLOAT32, &key);
-    tmk_infer_set(infer, TMK_MH_VALUE, TMK_FLOAT32, &value);
+    tmk_infer_put(infer, TMK_MH_Y, TMK_FLOAT32, &y);
+    tmk_infer_put(infer, TMK_MH_KEY, TMK_FLOAT32, &key);
+    tmk_infer_put(infer, TMK_MH_VALUE, TMK_FLOAT32, &value);
     y.dim[2] = s->heads * s->size;
-    tmk_infer_set(infer, TMK_MH_INNER_QUERY, TMK_FLOAT32, &y);
+    tmk_infer_put(infer, TMK_MH_INNER_QUERY, TMK_FLOAT32, &y);
     y.dim[1] = s->keys;
-    tmk_infer_set(infer, TMK_MH_INNER_KEY, TMK_FLOAT32, &y);
+    tmk_infer_put(infer, TMK_MH_INNER_KEY, TMK_FLOAT32, &y);
     y.dim[2] = s->heads * s->value_size;
-    tmk_infer_set(infer, TMK_MH_INNER_VALUE, TMK_FLOAT32, &y);
-    tmk_infer_set(infer, TMK_MH_INNER_SCORES, TMK_FLOAT32, &products);
-    tmk_infer_set(infer, TMK_MH_INNER_PROBABILITIES, TMK_FLOAT32, &products);
+    tmk_infer_put(infer, TMK_MH_INNER_VALUE, TMK_FLOAT32, &y);
+    tmk_infer_put(infer, TMK_MH_INNER_SCORES, TMK_FLOAT32, &products);
+    tmk_infer_put(infer, TMK_MH_INNER_PROBABILITIES, TMK_FLOAT32, &products);
     return tmk_infer_set(infer, TMK_MH_PRODUCTS, TMK_FLOAT32, &products);
 }
 

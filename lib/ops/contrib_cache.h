@@ -8,10 +8,9 @@
 
 /* TMK_UNSUPPORTED, TMK_GRAPH, TMK_TYPE or TMK_SHAPE unless attributes and scales of the node name
  * one kind of codes for `groups` heads of `size` elements. *bits: 8 or 4; 0 for floats. */
-TMK_NODISCARD enum tmk_status tmk_cache_bits(const struct tmk_node *node,
-                                             const struct tmk_tensor *key_scale,
-                                             const struct tmk_tensor *value_scale, int64_t groups,
-                                             int64_t size, int *bits, struct tmk_diag *diag);
+enum tmk_status tmk_cache_bits(const struct tmk_node *node, const struct tmk_tensor *key_scale,
+                               const struct tmk_tensor *value_scale, int64_t groups, int64_t size,
+                               int *bits, struct tmk_diag *diag);
 enum tmk_dtype tmk_cache_dtype(int bits);
 /* Elements of a row of `size` in a tensor of the cache. */
 static inline int64_t tmk_cache_width(int bits, int64_t size) {

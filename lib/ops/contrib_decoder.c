@@ -112,7 +112,7 @@ static enum tmk_status infer_decoder(struct tmk_infer *infer) {
             infer->out[i] = results[i];
     }
     for (uint32_t i = TMK_MH_KEY; i <= TMK_MH_VALUE && !past.is_cross; i++)
-        tmk_infer_set(infer, i, TMK_FLOAT32, &infer->in[IN_PAST_KEY + i - TMK_MH_KEY]->shape);
+        tmk_infer_put(infer, i, TMK_FLOAT32, &infer->in[IN_PAST_KEY + i - TMK_MH_KEY]->shape);
     return TMK_OK;
 }
 

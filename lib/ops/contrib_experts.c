@@ -171,10 +171,10 @@ static enum tmk_status infer_experts(struct tmk_infer *infer) {
         e.act == ACT_SWIGLU)
         return tmk_fail(diag, TMK_GRAPH, "fc3 and 'swiglu_fusion' do not go together");
     struct tmk_shape chosen = {3, {(int64_t)e.tokens, (int64_t)e.chosen, (int64_t)e.hidden}};
-    tmk_infer_set(infer, INNER_INPUT, TMK_FLOAT32, &chosen);
-    tmk_infer_set(infer, INNER_OUTPUT, TMK_FLOAT32, &chosen);
+    tmk_infer_put(infer, INNER_INPUT, TMK_FLOAT32, &chosen);
+    tmk_infer_put(infer, INNER_OUTPUT, TMK_FLOAT32, &chosen);
     chosen.dim[2] = e.hidden ? (int64_t)e.inner : 0;
-    tmk_infer_set(infer, INNER_HIDDEN, TMK_FLOAT32, &chosen);
+    tmk_infer_put(infer, INNER_HIDDEN, TMK_FLOAT32, &chosen);
     return tmk_infer_same(infer);
 }
 

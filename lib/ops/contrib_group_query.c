@@ -201,21 +201,21 @@ enum tmk_status tmk_infer_group_query(struct tmk_infer *infer) {
                            cache = {4,
                                     {s.batch, s.groups, s.cache, tmk_cache_width(s.bits, s.size)}};
     const enum tmk_dtype cached = tmk_cache_dtype(s.bits);
-    tmk_infer_set(infer, OUT_Y, TMK_FLOAT32, &y);
+    tmk_infer_put(infer, OUT_Y, TMK_FLOAT32, &y);
     const struct tmk_shape part = {3, {s.batch, s.queries, s.groups * s.size}},
                            query = {4, {s.batch, s.heads, s.queries, s.size}},
                            key = {4, {s.batch, s.groups, s.queries, s.size}},
                            scores = {4, {s.batch, s.heads, s.queries, s.size ? s.total : 0}};
-    tmk_infer_set(infer, INNER_QUERY, TMK_FLOAT32, &y);
-    tmk_infer_set(infer, INNER_KEY, TMK_FLOAT32, &part);
-    tmk_infer_set(infer, INNER_VALUE, TMK_FLOAT32, &part);
-    tmk_infer_set(infer, INNER_QUERY_ROTATED, TMK_FLOAT32, &query);
-    tmk_infer_set(infer, INNER_KEY_ROTATED, TMK_FLOAT32, &key);
+    tmk_infer_put(infer, INNER_QUERY, TMK_FLOAT32, &y);
+    tmk_infer_put(infer, INNER_KEY, TMK_FLOAT32, &part);
+    tmk_infer_put(infer, INNER_VALUE, TMK_FLOAT32, &part);
+    tmk_infer_put(infer, INNER_QUERY_ROTATED, TMK_FLOAT32, &query);
+    tmk_infer_put(infer, INNER_KEY_ROTATED, TMK_FLOAT32, &key);
     if (s.known) {
-        tmk_infer_set(infer, INNER_SCORES, TMK_FLOAT32, &scores);
-        tmk_infer_set(infer, INNER_PROBABILITIES, TMK_FLOAT32, &scores);
-        tmk_infer_set(infer, OUT_KEY, cached, &cache);
-        tmk_infer_set(infer, OUT_VALUE, cached, &cache);
+        tmk_infer_put(infer, INNER_SCORES, TMK_FLOAT32, &scores);
+        tmk_infer_put(infer, INNER_PROBABILITIES, TMK_FLOAT32, &scores);
+        tmk_infer_put(infer, OUT_KEY, cached, &cache);
+        tmk_infer_put(infer, OUT_VALUE, cached, &cache);
     }
     return TMK_OK;
 }

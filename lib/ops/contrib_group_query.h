@@ -29,8 +29,8 @@ enum {
     "query:3 key:4 value:5 query_rotated:6 key_rotated:7 scores:8 probabilities:9"
 
 /* infer, run and has_inner of the row. Attributes are read from the node. */
-TMK_NODISCARD enum tmk_status tmk_infer_group_query(struct tmk_infer *infer);
-TMK_NODISCARD enum tmk_status tmk_run_group_query(struct tmk_run *run);
+enum tmk_status tmk_infer_group_query(struct tmk_infer *infer);
+enum tmk_status tmk_run_group_query(struct tmk_run *run);
 bool tmk_group_query_has_inner(const struct tmk_node *node, uint32_t output);
 
 #endif

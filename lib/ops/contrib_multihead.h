@@ -32,7 +32,7 @@ enum {
 #define TMK_MULTIHEAD_INNER "query:4 key:5 value:6 scores:7 probabilities:8"
 
 /* infer and run of the row. Attributes are read from the node. */
-TMK_NODISCARD enum tmk_status tmk_infer_multihead(struct tmk_infer *infer);
-TMK_NODISCARD enum tmk_status tmk_run_multihead(struct tmk_run *run);
+enum tmk_status tmk_infer_multihead(struct tmk_infer *infer);
+enum tmk_status tmk_run_multihead(struct tmk_run *run);
 
 #endif

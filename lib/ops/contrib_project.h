@@ -17,20 +17,18 @@ struct tmk_project {
 
 /* Attributes and shapes of x [B,S,D], weights [D,width], bias [width] and past [2,B,N,P,size] (the
  * last two may be NULL); bias and past must be float32. */
-TMK_NODISCARD enum tmk_status
-tmk_project_sizes(const struct tmk_node *node, const struct tmk_tensor *x,
-                  const struct tmk_tensor *weights, const struct tmk_tensor *bias,
-                  const struct tmk_tensor *past, struct tmk_project *out, struct tmk_diag *diag);
+enum tmk_status tmk_project_sizes(const struct tmk_node *node, const struct tmk_tensor *x,
+                                  const struct tmk_tensor *weights, const struct tmk_tensor *bias,
+                                  const struct tmk_tensor *past, struct tmk_project *out,
+                                  struct tmk_diag *diag);
 /* Sets output [B,S,part 2], present [2,B,N,T,size] and the inner outputs. */
-TMK_NODISCARD enum tmk_status tmk_project_infer(struct tmk_infer *infer,
-                                                const struct tmk_project *p);
+enum tmk_status tmk_project_infer(struct tmk_infer *infer, const struct tmk_project *p);
 
 struct tmk_project_inputs {
     const struct tmk_tensor *mask, *past, *attention_bias; /* checked, or NULL */
 };
 /* Makes both outputs from qkv [B,S,width]. */
-TMK_NODISCARD enum tmk_status tmk_project_run(struct tmk_run *run, const struct tmk_project *p,
-                                              const struct tmk_project_inputs *in,
-                                              const float *qkv);
+enum tmk_status tmk_project_run(struct tmk_run *run, const struct tmk_project *p,
+                                const struct tmk_project_inputs *in, const float *qkv);
 
 #endif

@@ -16,8 +16,8 @@ struct tmk_q8 {
 
 /* TMK_GRAPH, TMK_TYPE or TMK_SHAPE unless input i, there, is int8 or uint8 and inputs i + 1 and
  * i + 2 are its scale and zero point, of one element each. */
-TMK_NODISCARD static inline enum tmk_status tmk_q8_check(const struct tmk_infer *infer, uint32_t i,
-                                                         const char *what) {
+static inline enum tmk_status tmk_q8_check(const struct tmk_infer *infer, uint32_t i,
+                                           const char *what) {
     const struct tmk_tensor *zero = tmk_infer_in(infer, i + 2);
     TMK_TRY(tmk_want_quantized(infer->in[i], zero, what, infer->diag));
     TMK_TRY(tmk_contrib_need(infer, i + 1, "a scale"));
@@ -26,9 +26,8 @@ TMK_NODISCARD static inline enum tmk_status tmk_q8_check(const struct tmk_infer 
 }
 
 /* The same for a result of type `dtype` whose scale is input i and its zero point input i + 1. */
-TMK_NODISCARD static inline enum tmk_status tmk_q8_check_result(const struct tmk_infer *infer,
-                                                                uint32_t i, enum tmk_dtype dtype,
-                                                                const char *what) {
+static inline enum tmk_status tmk_q8_check_result(const struct tmk_infer *infer, uint32_t i,
+                                                  enum tmk_dtype dtype, const char *what) {
     const struct tmk_tensor *zero = tmk_infer_in(infer, i + 1);
     TMK_TRY(tmk_contrib_need(infer, i, what));
     TMK_TRY(tmk_want_scalar(infer->in[i], TMK_FLOAT32, "a scale", infer->diag));

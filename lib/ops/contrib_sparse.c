@@ -89,7 +89,7 @@ static enum tmk_status infer_sparse(struct tmk_infer *infer) {
     dense.n_in = TMK_GQ_INPUTS;
     TMK_TRY(tmk_infer_group_query(&dense));
     TMK_TRY(check_total(infer->in, infer->diag));
-    tmk_infer_set(infer, OUT_KEY, TMK_FLOAT32, &infer->in[IN_PAST_KEY]->shape);
+    tmk_infer_put(infer, OUT_KEY, TMK_FLOAT32, &infer->in[IN_PAST_KEY]->shape);
     return tmk_infer_set(infer, OUT_VALUE, TMK_FLOAT32, &infer->in[IN_PAST_VALUE]->shape);
 }
 

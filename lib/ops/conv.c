@@ -424,7 +424,7 @@ static enum tmk_status infer_causal(struct tmk_infer *infer) {
     state.dim[c.last ? 1 : 2] = (int64_t)kept_of(&c);
     TMK_TRY(tmk_conv_check_bias(tmk_infer_in(infer, IN_BIAS), (int64_t)c.channels, diag));
     TMK_TRY(tmk_want_shape(tmk_infer_in(infer, IN_PAST), TMK_FLOAT32, "past_state", &state, diag));
-    tmk_infer_set(infer, OUT_Y, TMK_FLOAT32, x);
+    tmk_infer_put(infer, OUT_Y, TMK_FLOAT32, x);
     return tmk_infer_set(infer, OUT_PRESENT, TMK_FLOAT32, &state);
 }
 

@@ -21,15 +21,15 @@ struct tmk_conv {
 };
 
 /* infer and run of Conv, for operators whose first three inputs and whose attributes are Conv's. */
-TMK_NODISCARD enum tmk_status tmk_infer_conv(struct tmk_infer *infer);
-TMK_NODISCARD enum tmk_status tmk_run_conv(struct tmk_run *run);
+enum tmk_status tmk_infer_conv(struct tmk_infer *infer);
+enum tmk_status tmk_run_conv(struct tmk_run *run);
 
 /* The same of QLinearConv; x, weights and y are [.., channels, places...]. */
-TMK_NODISCARD enum tmk_status tmk_infer_qlinear_conv(struct tmk_infer *infer);
-TMK_NODISCARD enum tmk_status tmk_run_qlinear_conv(struct tmk_run *run);
+enum tmk_status tmk_infer_qlinear_conv(struct tmk_infer *infer);
+enum tmk_status tmk_run_qlinear_conv(struct tmk_run *run);
 
 /* TMK_SHAPE unless the bias (may be NULL) is [channels]. */
-TMK_NODISCARD enum tmk_status tmk_conv_check_bias(const struct tmk_tensor *bias, int64_t channels,
-                                                  struct tmk_diag *diag);
+enum tmk_status tmk_conv_check_bias(const struct tmk_tensor *bias, int64_t channels,
+                                    struct tmk_diag *diag);
 
 #endif

@@ -14,7 +14,7 @@ double tmk_op_cost(const struct tmk_node *node, const struct tmk_tensor *const *
 
 /* TMK_LIMIT, with a text that does not name the node, where `sum`, which includes `own` operations
  * of the node at hand, exceeds the limit. */
-TMK_NODISCARD enum tmk_status tmk_cost_check(double own, double sum, struct tmk_diag *diag);
+enum tmk_status tmk_cost_check(double own, double sum, struct tmk_diag *diag);
 
 /* ---- for rows: what an operator takes beyond its elements ---- */
 

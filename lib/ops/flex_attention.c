@@ -42,8 +42,8 @@ static enum tmk_status infer_flex(struct tmk_infer *infer) {
     TMK_TRY(read_flex(infer->in, &f, infer->diag));
     const struct tmk_shape scores = shape_of_scores(&f),
                            y = {4, {f.batch, f.q_heads, f.queries, f.value_size}};
-    tmk_infer_set(infer, INNER_SCORES, TMK_FLOAT32, &scores);
-    tmk_infer_set(infer, INNER_PROBABILITIES, TMK_FLOAT32, &scores);
+    tmk_infer_put(infer, INNER_SCORES, TMK_FLOAT32, &scores);
+    tmk_infer_put(infer, INNER_PROBABILITIES, TMK_FLOAT32, &scores);
     return tmk_infer_set(infer, OUT_Y, TMK_FLOAT32, &y);
 }
 

@@ -176,7 +176,7 @@ static enum tmk_status infer_net(struct tmk_infer *infer) {
     struct tmk_shape y = d.lead;
     y.dim[y.rank++] = (int64_t)r->heads;
     y.dim[y.rank++] = (int64_t)r->values;
-    tmk_infer_set(infer, 0, TMK_FLOAT32, &y);
+    tmk_infer_put(infer, 0, TMK_FLOAT32, &y);
     return tmk_infer_set(
         infer, 1, TMK_FLOAT32,
         &(struct tmk_shape){

@@ -9,11 +9,16 @@
 #include "ops/ops.h"
 #include "tensor/shape.h"
 
-/* What infer finds of output i. Returns TMK_OK, so that infer may end with it. */
-static inline enum tmk_status tmk_infer_set(struct tmk_infer *infer, uint32_t i,
-                                            enum tmk_dtype dtype, const struct tmk_shape *shape) {
+/* What infer finds of output i. */
+static inline void tmk_infer_put(struct tmk_infer *infer, uint32_t i, enum tmk_dtype dtype,
+                                 const struct tmk_shape *shape) {
     if (i < infer->n_out)
         infer->out[i] = (struct tmk_infer_result){true, dtype, *shape};
+}
+/* The same; TMK_OK, so that infer may end with it. */
+static inline enum tmk_status tmk_infer_set(struct tmk_infer *infer, uint32_t i,
+                                            enum tmk_dtype dtype, const struct tmk_shape *shape) {
+    tmk_infer_put(infer, i, dtype, shape);
     return TMK_OK;
 }
 

@@ -46,8 +46,8 @@ static enum tmk_status infer_layer_norm(struct tmk_infer *infer) {
     struct tmk_shape moments = *x;
     for (int32_t i = axis; i < x->rank; i++)
         moments.dim[i] = 1;
-    tmk_infer_set(infer, 0, TMK_FLOAT32, x);
-    tmk_infer_set(infer, 1, TMK_FLOAT32, &moments);
+    tmk_infer_put(infer, 0, TMK_FLOAT32, x);
+    tmk_infer_put(infer, 1, TMK_FLOAT32, &moments);
     return tmk_infer_set(infer, 2, TMK_FLOAT32, &moments);
 }
 
@@ -185,9 +185,9 @@ static enum tmk_status infer_skip(struct tmk_infer *infer) {
         TMK_TRY(tmk_want_shape(tmk_infer_in(infer, 3), TMK_FLOAT32, "beta", &width, infer->diag));
     TMK_TRY(tmk_want_shape(tmk_infer_in(infer, bias), TMK_FLOAT32, "bias", &width, infer->diag));
     struct tmk_shape moments = moments_of(x);
-    tmk_infer_set(infer, OUT_Y, TMK_FLOAT32, x);
-    tmk_infer_set(infer, OUT_MEAN, TMK_FLOAT32, &moments);
-    tmk_infer_set(infer, OUT_INVERSE, TMK_FLOAT32, &moments);
+    tmk_infer_put(infer, OUT_Y, TMK_FLOAT32, x);
+    tmk_infer_put(infer, OUT_MEAN, TMK_FLOAT32, &moments);
+    tmk_infer_put(infer, OUT_INVERSE, TMK_FLOAT32, &moments);
     return tmk_infer_set(infer, OUT_SUM, TMK_FLOAT32, x);
 }
 
@@ -350,8 +350,8 @@ static enum tmk_status infer_embed(struct tmk_infer *infer) {
                                i == IN_GAMMA ? "gamma" : "beta", &(struct tmk_shape){1, {width}},
                                infer->diag));
     struct tmk_shape y = {3, {ids->dim[0], ids->dim[1], width}}, lengths = {1, {ids->dim[0]}};
-    tmk_infer_set(infer, OUT_EMBEDDED, TMK_FLOAT32, &y);
-    tmk_infer_set(infer, OUT_MASK_INDEX, TMK_INT32, &lengths);
+    tmk_infer_put(infer, OUT_EMBEDDED, TMK_FLOAT32, &y);
+    tmk_infer_put(infer, OUT_MASK_INDEX, TMK_INT32, &lengths);
     return tmk_infer_set(infer, OUT_EMBEDDING_SUM, TMK_FLOAT32, &y);
 }
 

@@ -119,7 +119,7 @@ static enum tmk_status infer_attention(struct tmk_infer *infer) {
     const size_t readers = r.query_heads > r.heads ? r.query_heads : r.heads;
     if (!tmk_mul_i64((int64_t)readers, (int64_t)r.values, &width))
         return tmk_fail(infer->diag, TMK_RANGE, "the output is too large");
-    tmk_infer_set(infer, 0, TMK_FLOAT32,
+    tmk_infer_put(infer, 0, TMK_FLOAT32,
                   &(struct tmk_shape){3, {(int64_t)r.batch, (int64_t)r.tokens, width}});
     return tmk_infer_set(infer, 1, TMK_FLOAT32, &state);
 }
@@ -229,7 +229,7 @@ static enum tmk_status infer_gate(struct tmk_infer *infer) {
     TMK_TRY(tmk_want_shape(b, TMK_FLOAT32, "b", &a->shape, infer->diag));
     if (infer->node->n_outputs > 1 && infer->node->outputs[1])
         TMK_TRY(tmk_contrib_need(infer, GATE_B, "b"));
-    tmk_infer_set(infer, 0, TMK_FLOAT32, &a->shape);
+    tmk_infer_put(infer, 0, TMK_FLOAT32, &a->shape);
     return tmk_infer_set(infer, 1, TMK_FLOAT32, &a->shape);
 }
 

@@ -18,9 +18,8 @@ struct tmk_linear_inputs {
 };
 
 /* r->rule, delta and gated. TMK_RANGE: there is no such rule. */
-TMK_NODISCARD enum tmk_status tmk_read_update_rule(const struct tmk_node *node,
-                                                   struct tmk_recurrent_heads *r,
-                                                   struct tmk_diag *diag);
+enum tmk_status tmk_read_update_rule(const struct tmk_node *node, struct tmk_recurrent_heads *r,
+                                     struct tmk_diag *diag);
 
 /* log(1 + e^x) */
 double tmk_softplus(double x);

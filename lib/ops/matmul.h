@@ -20,17 +20,17 @@ struct tmk_matmul {
 
 /* TMK_SHAPE when the shapes do not fit. A 1-D operand is a row (A) or a column (B) whose axis is
  * missing in `y`. */
-TMK_NODISCARD enum tmk_status tmk_matmul_shape(const struct tmk_shape *a, const struct tmk_shape *b,
-                                               struct tmk_matmul *out, struct tmk_shape *y,
-                                               struct tmk_diag *diag);
+enum tmk_status tmk_matmul_shape(const struct tmk_shape *a, const struct tmk_shape *b,
+                                 struct tmk_matmul *out, struct tmk_shape *y,
+                                 struct tmk_diag *diag);
 /* How many products. */
 size_t tmk_matmul_count(const struct tmk_matmul *matmul);
 /* Which matrices of A and of B the product number `batch` takes. */
 void tmk_matmul_at(const struct tmk_matmul *matmul, size_t batch, size_t *a, size_t *b);
 
 /* infer and run of Gemm, for operators whose inputs and attributes are Gemm's. */
-TMK_NODISCARD enum tmk_status tmk_infer_gemm(struct tmk_infer *infer);
-TMK_NODISCARD enum tmk_status tmk_run_gemm(struct tmk_run *run);
+enum tmk_status tmk_infer_gemm(struct tmk_infer *infer);
+enum tmk_status tmk_run_gemm(struct tmk_run *run);
 
 /* Matrix products in float32, with one fixed order of summation.
  *
@@ -77,10 +77,9 @@ enum tmk_grain { TMK_GRAIN_TENSOR, TMK_GRAIN_LINE, TMK_GRAIN_MATRIX_LINE };
 
 /* TMK_SHAPE unless `part` (may be NULL: TENSOR) is one of these of the operand whose axis `summed`
  * is summed. */
-TMK_NODISCARD enum tmk_status tmk_grain_find(const struct tmk_tensor *part,
-                                             const struct tmk_shape *operand, int32_t summed,
-                                             const char *what, enum tmk_grain *out,
-                                             struct tmk_diag *diag);
+enum tmk_status tmk_grain_find(const struct tmk_tensor *part, const struct tmk_shape *operand,
+                               int32_t summed, const char *what, enum tmk_grain *out,
+                               struct tmk_diag *diag);
 /* Where the entry of a line of a matrix stands. */
 size_t tmk_grain_at(enum tmk_grain grain, size_t matrix, size_t lines, size_t line);
 
@@ -92,14 +91,12 @@ struct tmk_integer_operands {
 };
 
 /* TMK_TYPE or TMK_SHAPE when they do not fit. */
-TMK_NODISCARD enum tmk_status
-tmk_integer_find(const struct tmk_tensor *a, const struct tmk_tensor *a_zero,
-                 const struct tmk_tensor *b, const struct tmk_tensor *b_zero,
-                 struct tmk_integer_operands *out, struct tmk_diag *diag);
+enum tmk_status tmk_integer_find(const struct tmk_tensor *a, const struct tmk_tensor *a_zero,
+                                 const struct tmk_tensor *b, const struct tmk_tensor *b_zero,
+                                 struct tmk_integer_operands *out, struct tmk_diag *diag);
 /* Scratch for both widened matrices: m * k and k * n. */
-TMK_NODISCARD enum tmk_status tmk_integer_scratch(struct tmk_run *run,
-                                                  const struct tmk_matmul *matmul, int32_t **left,
-                                                  int32_t **right);
+enum tmk_status tmk_integer_scratch(struct tmk_run *run, const struct tmk_matmul *matmul,
+                                    int32_t **left, int32_t **right);
 /* sums [m, n] = the product of matrices number `at` of A and `bt` of B. */
 void tmk_integer_product(const struct tmk_integer_operands *o, size_t at, size_t bt, int32_t *left,
                          int32_t *right, int32_t *sums);

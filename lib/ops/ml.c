@@ -260,7 +260,7 @@ enum tmk_status tmk_ml_infer_classes(struct tmk_infer *infer, const struct tmk_m
             infer->diag, TMK_UNSUPPORTED,
             "classes are strings, which are not supported; with integers as classes, or "
             "without the output of the class, the model runs");
-    tmk_infer_set(infer, 0, TMK_INT64, &y);
+    tmk_infer_put(infer, 0, TMK_INT64, &y);
     return tmk_infer_set(infer, 1, TMK_FLOAT32, &z);
 }
 

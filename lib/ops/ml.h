@@ -18,8 +18,8 @@ enum tmk_ml_transform {
     TMK_ML_PROBIT,
     TMK_ML_TRANSFORMS
 };
-TMK_NODISCARD enum tmk_status
-tmk_ml_transform_of(const struct tmk_node *node, enum tmk_ml_transform *out, struct tmk_diag *diag);
+enum tmk_status tmk_ml_transform_of(const struct tmk_node *node, enum tmk_ml_transform *out,
+                                    struct tmk_diag *diag);
 /* The score of the other class, which one score of two classes leaves out. */
 enum tmk_ml_other { TMK_ML_NO_OTHER, TMK_ML_COMPLEMENT, TMK_ML_NEGATION };
 /* Transforms n scores in place; a single one becomes two, the other class first. */
@@ -32,9 +32,9 @@ struct tmk_ml_rows {
     int64_t n, features;
     const float *x; /* by tmk_ml_read */
 };
-TMK_NODISCARD enum tmk_status tmk_ml_rows_of(const struct tmk_tensor *x, struct tmk_ml_rows *out,
-                                             struct tmk_diag *diag);
-TMK_NODISCARD enum tmk_status tmk_ml_read(struct tmk_run *run, struct tmk_ml_rows *out);
+enum tmk_status tmk_ml_rows_of(const struct tmk_tensor *x, struct tmk_ml_rows *out,
+                               struct tmk_diag *diag);
+enum tmk_status tmk_ml_read(struct tmk_run *run, struct tmk_ml_rows *out);
 
 /* A classifier's classes. */
 struct tmk_ml_labels {
@@ -43,7 +43,6 @@ struct tmk_ml_labels {
 };
 struct tmk_ml_labels tmk_ml_labels_of(const struct tmk_node *node, const char *ints);
 /* Y [N], int64, and Z [N,scores]. TMK_UNSUPPORTED when Y is wanted and labels are strings. */
-TMK_NODISCARD enum tmk_status tmk_ml_infer_classes(struct tmk_infer *infer,
-                                                   const struct tmk_ml_labels *labels, int64_t rows,
-                                                   int64_t scores);
+enum tmk_status tmk_ml_infer_classes(struct tmk_infer *infer, const struct tmk_ml_labels *labels,
+                                     int64_t rows, int64_t scores);
 #endif

@@ -54,13 +54,12 @@ struct tmk_forest {
 
 /* From a node's attributes, checked. `kind`: how those of its weights begin; NULL: TreeEnsemble. On
  * success end with tmk_forest_drop. */
-TMK_NODISCARD enum tmk_status tmk_forest_plant(const struct tmk_node *node, const char *kind,
-                                               size_t targets, struct tmk_forest *out,
-                                               struct tmk_diag *diag);
+enum tmk_status tmk_forest_plant(const struct tmk_node *node, const char *kind, size_t targets,
+                                 struct tmk_forest *out, struct tmk_diag *diag);
 void tmk_forest_drop(struct tmk_forest *f);
 /* TMK_RANGE unless every branch asks for one of so many features. */
-TMK_NODISCARD enum tmk_status tmk_forest_check(const struct tmk_forest *f, int64_t features,
-                                               struct tmk_diag *diag);
+enum tmk_status tmk_forest_check(const struct tmk_forest *f, int64_t features,
+                                 struct tmk_diag *diag);
 /* What the trees give one row: [targets] scores, and whether there are any. */
 void tmk_forest_climb(const struct tmk_forest *f, const float *x, double *scores, bool *has);
 

@@ -243,8 +243,8 @@ static enum tmk_status infer_batch_norm(struct tmk_infer *infer) {
             return tmk_fail(infer->diag, TMK_UNSUPPORTED,
                             "output %u is made in training only; this node is run for inference",
                             i);
-    tmk_infer_set(infer, 0, TMK_FLOAT32, x);
-    tmk_infer_set(infer, 1, TMK_FLOAT32, &wanted);
+    tmk_infer_put(infer, 0, TMK_FLOAT32, x);
+    tmk_infer_put(infer, 1, TMK_FLOAT32, &wanted);
     return tmk_infer_set(infer, 2, TMK_FLOAT32, &wanted);
 }
 

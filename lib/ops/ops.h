@@ -166,7 +166,7 @@ const struct tmk_op *const *tmk_op_list(void);
 /* Sets every node's row, in sub-graphs too, and checks counts of inputs and outputs and kinds of
  * attributes. Unknown operators are TMK_UNSUPPORTED with one line that names all of them with their
  * nodes. */
-TMK_NODISCARD enum tmk_status tmk_ops_bind(struct tmk_graph *graph, struct tmk_diag *diag);
+enum tmk_status tmk_ops_bind(struct tmk_graph *graph, struct tmk_diag *diag);
 
 /* Gives the results whose types are not declared, and that are no tensors by the operators that
  * make them, their kind; in sub-graphs too. The graph is bound and sorted. */
@@ -192,18 +192,16 @@ int32_t tmk_op_weight_axis(const struct tmk_node *node);
 
 /* infer with checks around it: operands are of a kind that the row takes (TMK_TYPE), every inferred
  * shape is a valid one (counts don't overflow). */
-TMK_NODISCARD enum tmk_status tmk_op_infer(const struct tmk_node *node,
-                                           const struct tmk_tensor *const *in,
-                                           struct tmk_infer_result *out, struct tmk_diag *diag);
+enum tmk_status tmk_op_infer(const struct tmk_node *node, const struct tmk_tensor *const *in,
+                             struct tmk_infer_result *out, struct tmk_diag *diag);
 /* Runs the row's kernel, unless it is known that no wanted output has elements and that it checks
  * none. */
-TMK_NODISCARD enum tmk_status tmk_run_kernel(struct tmk_run *run);
+enum tmk_status tmk_run_kernel(struct tmk_run *run);
 /* Infers, allocates the wanted outputs on the heap, runs the plain kernel. out[i] is overwritten
  * for every output of the node (finish each); absent outputs become "no tensor". The reference for
  * every other way to run a node, and the fold rule. */
-TMK_NODISCARD enum tmk_status tmk_op_run(const struct tmk_node *node,
-                                         const struct tmk_tensor *const *in, struct tmk_tensor *out,
-                                         struct tmk_diag *diag);
+enum tmk_status tmk_op_run(const struct tmk_node *node, const struct tmk_tensor *const *in,
+                           struct tmk_tensor *out, struct tmk_diag *diag);
 
 /* The axis of output 0 on which a node's channels lie, given its operands' axes (-1: none). */
 int32_t tmk_op_channel_axis(const struct tmk_node *node, int32_t input_axis,

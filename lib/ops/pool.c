@@ -85,7 +85,7 @@ static enum tmk_status infer_pool(struct tmk_infer *infer, bool (*takes)(enum tm
     if (!takes(x->dtype))
         return tmk_fail(infer->diag, TMK_TYPE, "the input is of type %s", tmk_dtype_name(x->dtype));
     TMK_TRY(tmk_pool_shape(infer->node, &x->shape, &shape, infer->diag));
-    tmk_infer_set(infer, 0, x->dtype, &shape);
+    tmk_infer_put(infer, 0, x->dtype, &shape);
     return indices ? tmk_infer_set(infer, 1, TMK_INT64, &shape) : TMK_OK;
 }
 

@@ -7,14 +7,14 @@
 #include "ops/ops.h"
 
 /* The result's shape for an input [N, C, ...]. */
-TMK_NODISCARD enum tmk_status tmk_pool_shape(const struct tmk_node *node, const struct tmk_shape *x,
-                                             struct tmk_shape *out, struct tmk_diag *diag);
+enum tmk_status tmk_pool_shape(const struct tmk_node *node, const struct tmk_shape *x,
+                               struct tmk_shape *out, struct tmk_diag *diag);
 /* y, not empty, = the mean or the maximum under each window of x, of that shape. Scratch from
  * `run`. */
-TMK_NODISCARD enum tmk_status tmk_pool_average(struct tmk_run *run, const struct tmk_shape *shape,
-                                               const float *x, float *y);
+enum tmk_status tmk_pool_average(struct tmk_run *run, const struct tmk_shape *shape, const float *x,
+                                 float *y);
 /* Of int8 or uint8. */
-TMK_NODISCARD enum tmk_status tmk_pool_max(struct tmk_run *run, const struct tmk_shape *shape,
-                                           bool is_signed, const void *x, void *y);
+enum tmk_status tmk_pool_max(struct tmk_run *run, const struct tmk_shape *shape, bool is_signed,
+                             const void *x, void *y);
 
 #endif

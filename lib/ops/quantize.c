@@ -337,8 +337,8 @@ static enum tmk_status run_dequantize(struct tmk_run *run) {
 static enum tmk_status infer_dynamic(struct tmk_infer *infer) {
     struct tmk_shape scalar = {0};
     TMK_TRY(tmk_want_dtype(infer->in[0], TMK_FLOAT32, "input 0", infer->diag));
-    tmk_infer_set(infer, 0, TMK_UINT8, &infer->in[0]->shape);
-    tmk_infer_set(infer, 1, TMK_FLOAT32, &scalar);
+    tmk_infer_put(infer, 0, TMK_UINT8, &infer->in[0]->shape);
+    tmk_infer_put(infer, 1, TMK_FLOAT32, &scalar);
     return tmk_infer_set(infer, 2, TMK_UINT8, &scalar);
 }
 

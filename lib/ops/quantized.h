@@ -6,9 +6,8 @@
 #include "ops/ops.h"
 
 /* TMK_TYPE unless the tensor is int8 or uint8 and its zero point (may be NULL) of the same type. */
-TMK_NODISCARD enum tmk_status tmk_want_quantized(const struct tmk_tensor *tensor,
-                                                 const struct tmk_tensor *zero, const char *what,
-                                                 struct tmk_diag *diag);
+enum tmk_status tmk_want_quantized(const struct tmk_tensor *tensor, const struct tmk_tensor *zero,
+                                   const char *what, struct tmk_diag *diag);
 
 /* Integers of at most 32 bits, not uint32: what the three functions below read and write. */
 bool tmk_is_quantized(enum tmk_dtype dtype);

@@ -256,7 +256,7 @@ static enum tmk_status infer_dropout(struct tmk_infer *infer) {
         TMK_TRY(tmk_want_scalar(tmk_infer_in(infer, i), i == 1 ? TMK_FLOAT32 : TMK_BOOL, names[i],
                                 infer->diag));
     TMK_TRY(check_mode(tmk_infer_in(infer, 1), tmk_infer_in(infer, 2), infer->diag));
-    tmk_infer_set(infer, 0, x->dtype, &x->shape);
+    tmk_infer_put(infer, 0, x->dtype, &x->shape);
     return tmk_infer_set(infer, 1, mask_type(infer->node, x->dtype), &x->shape);
 }
 

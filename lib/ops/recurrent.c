@@ -182,8 +182,8 @@ static enum tmk_status recurrent_infer(struct tmk_infer *infer) {
     struct tmk_shape last = {3, {state[0], state[1], h}}, y = {4, {t, d, b, h}};
     if (s.batch_first)
         y = (struct tmk_shape){4, {b, t, d, h}};
-    tmk_infer_set(infer, 0, TMK_FLOAT32, &y);
-    tmk_infer_set(infer, 1, TMK_FLOAT32, &last);
+    tmk_infer_put(infer, 0, TMK_FLOAT32, &y);
+    tmk_infer_put(infer, 1, TMK_FLOAT32, &last);
     return tmk_infer_set(infer, 2, TMK_FLOAT32, &last);
 }
 

@@ -28,11 +28,11 @@ struct tmk_activation {
 
 /* The functions of every direction: attribute 'activations', or `defaults`, of which there are `n`
  * a direction. Alphas and betas go to those that take one, in order. */
-TMK_NODISCARD enum tmk_status
-tmk_recurrent_functions(const struct tmk_node *node, const enum tmk_activation_kind *defaults,
-                        size_t n, size_t directions,
-                        struct tmk_activation out[2][TMK_RECURRENT_FUNCTIONS],
-                        struct tmk_diag *diag);
+enum tmk_status tmk_recurrent_functions(const struct tmk_node *node,
+                                        const enum tmk_activation_kind *defaults, size_t n,
+                                        size_t directions,
+                                        struct tmk_activation out[2][TMK_RECURRENT_FUNCTIONS],
+                                        struct tmk_diag *diag);
 /* v = f(v), n elements. */
 void tmk_recurrent_activate(const struct tmk_activation *f, size_t n, float *v);
 

@@ -365,7 +365,7 @@ static enum tmk_status infer_topk(struct tmk_infer *infer) {
                       infer->diag));
     if (!known)
         return TMK_OK;
-    tmk_infer_set(infer, 0, infer->in[0]->dtype, &shape);
+    tmk_infer_put(infer, 0, infer->in[0]->dtype, &shape);
     return tmk_infer_set(infer, 1, TMK_INT64, &shape);
 }
 

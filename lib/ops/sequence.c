@@ -151,7 +151,7 @@ static enum tmk_status at_run(struct tmk_run *run) {
 
 static enum tmk_status length_infer(struct tmk_infer *infer) {
     const struct tmk_shape scalar = {0};
-    tmk_infer_set(infer, 0, TMK_INT64, &scalar);
+    tmk_infer_put(infer, 0, TMK_INT64, &scalar);
     return one_sequence_infer(infer);
 }
 

@@ -20,7 +20,7 @@
  * what depends on elements, and bodies of loops as far as they depend on what is carried, stay
  * unknown: the only failure is TMK_NOMEM. The graph is sorted, and bound as far as its operators
  * are known; its values are numbered anew. */
-TMK_NODISCARD enum tmk_status tmk_fill_types(struct tmk_graph *graph, struct tmk_diag *diag);
+enum tmk_status tmk_fill_types(struct tmk_graph *graph, struct tmk_diag *diag);
 
 /* What holds for every run. */
 struct tmk_certain {
@@ -31,8 +31,8 @@ struct tmk_certain {
 };
 /* Follows the same computations from weights and from inputs whose shapes are declared in full,
  * taking nothing else on trust. As above; end with tmk_certain_finish. */
-TMK_NODISCARD enum tmk_status tmk_certain_create(struct tmk_graph *graph, struct tmk_certain *out,
-                                                 struct tmk_diag *diag);
+enum tmk_status tmk_certain_create(struct tmk_graph *graph, struct tmk_certain *out,
+                                   struct tmk_diag *diag);
 void tmk_certain_finish(struct tmk_certain *certain);
 
 #endif

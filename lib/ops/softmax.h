@@ -13,7 +13,7 @@ struct tmk_extents {
 /* y = softmax(x) over n >= 1 elements; y may be x. */
 void tmk_softmax_row(size_t n, const float *x, float *y);
 /* The same along n of [outer, n, inner], none of them 0; y may be x. Scratch from `run`. */
-TMK_NODISCARD enum tmk_status tmk_softmax(struct tmk_run *run, const struct tmk_extents *e,
-                                          const float *x, float *y);
+enum tmk_status tmk_softmax(struct tmk_run *run, const struct tmk_extents *e, const float *x,
+                            float *y);
 
 #endif

@@ -18,8 +18,8 @@ enum tmk_status tmk_infer_nothing(struct tmk_infer *infer);
 
 /* A tensor, or whatever it is, that stays good on its own: shares counted bytes and lists, copies
  * borrowed bytes. */
-TMK_NODISCARD enum tmk_status tmk_tensor_keep(struct tmk_tensor *out, const struct tmk_tensor *from,
-                                              struct tmk_diag *diag);
+enum tmk_status tmk_tensor_keep(struct tmk_tensor *out, const struct tmk_tensor *from,
+                                struct tmk_diag *diag);
 
 /* What a graph makes for one output time after time, to be stacked: tensors of one type and shape.
  * Zero-initialised: there was none. */
@@ -30,11 +30,11 @@ struct tmk_items {
 };
 /* One more; the first decides on type and shape. TMK_SHAPE, TMK_TYPE when the tensor is unlike
  * those before, or is none. */
-TMK_NODISCARD enum tmk_status tmk_items_add(struct tmk_items *items,
-                                            const struct tmk_tensor *tensor, struct tmk_diag *diag);
+enum tmk_status tmk_items_add(struct tmk_items *items, const struct tmk_tensor *tensor,
+                              struct tmk_diag *diag);
 /* Where there was none they are of this type; unknown dimensions are 0. */
-TMK_NODISCARD enum tmk_status tmk_items_end(struct tmk_items *items, const struct tmk_type *type,
-                                            struct tmk_diag *diag);
+enum tmk_status tmk_items_end(struct tmk_items *items, const struct tmk_type *type,
+                              struct tmk_diag *diag);
 
 /* Tensors of one type and shape, one behind the other. Zero-initialised is empty. */
 struct tmk_stack {
@@ -44,13 +44,12 @@ struct tmk_stack {
 };
 
 /* As tmk_items_add. */
-TMK_NODISCARD enum tmk_status
-tmk_stack_push(struct tmk_stack *stack, const struct tmk_tensor *tensor, struct tmk_diag *diag);
+enum tmk_status tmk_stack_push(struct tmk_stack *stack, const struct tmk_tensor *tensor,
+                               struct tmk_diag *diag);
 /* Makes output i of the stacked tensors, along a new axis (negative counts from the end), the last
  * one first when `reversed`. An empty stack makes a tensor of no slices: tmk_items_end. */
-TMK_NODISCARD enum tmk_status tmk_stack_finish_into(struct tmk_stack *stack, struct tmk_run *run,
-                                                    uint32_t i, const struct tmk_type *type,
-                                                    int64_t axis, bool reversed);
+enum tmk_status tmk_stack_finish_into(struct tmk_stack *stack, struct tmk_run *run, uint32_t i,
+                                      const struct tmk_type *type, int64_t axis, bool reversed);
 
 /* A graph that runs time after time. Its inputs and last outputs are owned (tmk_repeat_end). */
 struct tmk_repeat {
@@ -61,8 +60,7 @@ struct tmk_repeat {
     uint32_t n_inputs, n_stacks;
 };
 struct tmk_repeat tmk_repeat_of(struct tmk_run *run);
-TMK_NODISCARD enum tmk_status tmk_repeat_begin(struct tmk_repeat *repeat, uint32_t n_inputs,
-                                               uint32_t n_stacks);
+enum tmk_status tmk_repeat_begin(struct tmk_repeat *repeat, uint32_t n_inputs, uint32_t n_stacks);
 /* The n tensors made from `from` on become inputs from `to` on. */
 void tmk_repeat_carry(struct tmk_repeat *repeat, uint32_t to, uint32_t from, uint32_t n);
 /* Drops what the graph made and nothing has taken. */

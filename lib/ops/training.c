@@ -34,7 +34,7 @@ static enum tmk_status infer_loss(struct tmk_infer *infer) {
             return tmk_fail(diag, TMK_SHAPE, "weights of shape %s are not one a class of %s",
                             TMK_SHAPE_TEXT(&weight->shape), TMK_SHAPE_TEXT(&x->shape));
     }
-    tmk_infer_set(infer, 0, TMK_FLOAT32,
+    tmk_infer_put(infer, 0, TMK_FLOAT32,
                   reduction == REDUCE_NONE ? &target->shape : &(struct tmk_shape){0});
     return tmk_infer_set(infer, 1, TMK_FLOAT32, &x->shape);
 }
@@ -161,7 +161,7 @@ static enum tmk_status infer_step(struct tmk_infer *infer) {
                             i);
     }
     for (uint32_t i = 0; i < infer->n_out; i++)
-        tmk_infer_set(infer, i, TMK_FLOAT32, &infer->in[2 + i % n]->shape);
+        tmk_infer_put(infer, i, TMK_FLOAT32, &infer->in[2 + i % n]->shape);
     return TMK_OK;
 }
 

@@ -32,17 +32,16 @@ struct tmk_window {
 /* x is [N, C, in...], w is [M, C / group, kernel...]: TMK_SHAPE unless the ranks and `kernel_shape`
  * agree, `group` divides M and C, and the window fits into the padded input; TMK_RANGE for
  * attribute values that make no sense. */
-TMK_NODISCARD enum tmk_status tmk_window_conv(const struct tmk_node *node,
-                                              const struct tmk_shape *x, const struct tmk_shape *w,
-                                              struct tmk_window *out, struct tmk_diag *diag);
+enum tmk_status tmk_window_conv(const struct tmk_node *node, const struct tmk_shape *x,
+                                const struct tmk_shape *w, struct tmk_window *out,
+                                struct tmk_diag *diag);
 /* The same for w [C, M / group, kernel...], `output_padding` and `output_shape`. */
-TMK_NODISCARD enum tmk_status
-tmk_window_conv_transpose(const struct tmk_node *node, const struct tmk_shape *x,
-                          const struct tmk_shape *w, struct tmk_window *out, struct tmk_diag *diag);
+enum tmk_status tmk_window_conv_transpose(const struct tmk_node *node, const struct tmk_shape *x,
+                                          const struct tmk_shape *w, struct tmk_window *out,
+                                          struct tmk_diag *diag);
 /* x is [N, C, in...]; `kernel_shape` is a must. TMK_RANGE too for padding as wide as the window. */
-TMK_NODISCARD enum tmk_status tmk_window_pool(const struct tmk_node *node,
-                                              const struct tmk_shape *x, struct tmk_window *out,
-                                              struct tmk_diag *diag);
+enum tmk_status tmk_window_pool(const struct tmk_node *node, const struct tmk_shape *x,
+                                struct tmk_window *out, struct tmk_diag *diag);
 
 /* [batch, channels, out...] */
 void tmk_window_shape(const struct tmk_window *window, int64_t batch, int64_t channels,

@@ -47,9 +47,9 @@ struct tmk_instrument_options {
  * result is NAME/observed. An output that is an input or an initializer of the same graph stays as
  * it is, next to its observer. Values of sequence and optional type get no observer. TMK_NOTFOUND
  * when a pattern names no value. *n_observers may be NULL. A second run adds nothing. */
-TMK_NODISCARD enum tmk_status tmk_instrument(struct tmk_graph *graph,
-                                             const struct tmk_instrument_options *options,
-                                             uint32_t *n_observers, struct tmk_diag *diag);
+enum tmk_status tmk_instrument(struct tmk_graph *graph,
+                               const struct tmk_instrument_options *options, uint32_t *n_observers,
+                               struct tmk_diag *diag);
 
 /* One observer for a value whose ID may differ from the observed one. */
 struct tmk_observer_place {
@@ -60,23 +60,22 @@ struct tmk_observer_place {
 };
 /* Puts these observers on their values as tmk_instrument does, each with its ID, kind and, where
  * there is one, `relation`. A value may have several. */
-TMK_NODISCARD enum tmk_status tmk_observe_values(struct tmk_graph *graph,
-                                                 const struct tmk_observer_place *observations,
-                                                 size_t n, struct tmk_diag *diag);
+enum tmk_status tmk_observe_values(struct tmk_graph *graph,
+                                   const struct tmk_observer_place *observations, size_t n,
+                                   struct tmk_diag *diag);
 
 /* Takes every observer out again and gives the values their names back, so that an instrumented
  * file becomes the graph it was made from. The caller identifies the graph anew. *n_removed may be
  * NULL. */
-TMK_NODISCARD enum tmk_status tmk_strip_observers(struct tmk_graph *graph, uint32_t *n_removed,
-                                                  struct tmk_diag *diag);
+enum tmk_status tmk_strip_observers(struct tmk_graph *graph, uint32_t *n_removed,
+                                    struct tmk_diag *diag);
 
 /* Puts `ai.tidemark::RoundTo` behind every input and result of the graph, its sub-graphs included,
  * that is float16 or bfloat16 in the file that it was imported from (tmk_type.origin, or by the
  * operands where the file does not declare it), and sends all uses through it, those by observers
  * too. Operators that only move elements get none. The graph is sorted and bound; its values are
  * numbered anew, and types that it lacks are filled in. *n: how many were put in. TMK_NOMEM. */
-TMK_NODISCARD enum tmk_status tmk_round_half(struct tmk_graph *graph, uint32_t *n,
-                                             struct tmk_diag *diag);
+enum tmk_status tmk_round_half(struct tmk_graph *graph, uint32_t *n, struct tmk_diag *diag);
 
 /* Values inside operators, as edges that can be observed. */
 
@@ -85,6 +84,6 @@ TMK_NODISCARD enum tmk_status tmk_round_half(struct tmk_graph *graph, uint32_t *
  * own, and longer where a value has that. Its ID follows those of the graph's own values, in the
  * order of the nodes' first outputs; fingerprint and content are those of that output and WHAT.
  * Such a graph can be run, and is no model to be written. */
-TMK_NODISCARD enum tmk_status tmk_show_inner(struct tmk_graph *graph, struct tmk_diag *diag);
+enum tmk_status tmk_show_inner(struct tmk_graph *graph, struct tmk_diag *diag);
 
 #endif

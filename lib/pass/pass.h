@@ -42,9 +42,9 @@ struct tmk_pass_options {
  * bound; TMK_UNSUPPORTED names those that can't be. options may be NULL. *progress (may be NULL):
  * any pass changed anything. On failure the graph and the lineage are of no use but to be
  * destroyed. */
-TMK_NODISCARD enum tmk_status tmk_passes_run(struct tmk_graph *graph, struct tmk_lineage *lineage,
-                                             const struct tmk_pass *const *passes, size_t n,
-                                             const struct tmk_pass_options *options, bool *progress,
-                                             struct tmk_diag *diag);
+enum tmk_status tmk_passes_run(struct tmk_graph *graph, struct tmk_lineage *lineage,
+                               const struct tmk_pass *const *passes, size_t n,
+                               const struct tmk_pass_options *options, bool *progress,
+                               struct tmk_diag *diag);
 
 #endif

@@ -74,7 +74,7 @@ bool tmk_propose_result(struct tmk_proposal *p, struct tmk_value *value,
 bool tmk_propose_readers(struct tmk_proposal *p, struct tmk_value *value,
                          const struct tmk_scale *scale);
 /* Makes all of it so. */
-TMK_NODISCARD enum tmk_status tmk_proposal_apply(struct tmk_proposal *p);
+enum tmk_status tmk_proposal_apply(struct tmk_proposal *p);
 void tmk_proposal_finish(struct tmk_proposal *p);
 
 #endif

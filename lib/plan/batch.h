@@ -31,10 +31,10 @@ struct tmk_batch_independence {
  * graph input, in order, of its dtype and the shape of one sample, the first dimension being 1
  * (data NULL). It depends on the graph and on these shapes, on nothing else. A graph that cannot be
  * typed with them is not independent. TMK_NOMEM. Thread-safe. */
-TMK_NODISCARD enum tmk_status tmk_plan_batch_independence(const struct tmk_graph *graph,
-                                                          const struct tmk_tensor *sample,
-                                                          struct tmk_batch_independence *out,
-                                                          struct tmk_diag *diag);
+enum tmk_status tmk_plan_batch_independence(const struct tmk_graph *graph,
+                                            const struct tmk_tensor *sample,
+                                            struct tmk_batch_independence *out,
+                                            struct tmk_diag *diag);
 
 enum { TMK_MAX_A_CALL = 32 };
 

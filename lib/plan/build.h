@@ -70,9 +70,8 @@ int32_t tmk_weight_axis(const struct tmk_value *weight);
  * nothing is known any more. */
 
 /* Fills plan->positions, by slot, of a typed plan. */
-TMK_NODISCARD enum tmk_status tmk_plan_positions(struct tmk_plan *plan,
-                                                 const struct tmk_position_seeds *seeds,
-                                                 struct tmk_diag *diag);
+enum tmk_status tmk_plan_positions(struct tmk_plan *plan, const struct tmk_position_seeds *seeds,
+                                   struct tmk_diag *diag);
 
 /* The same for values, by their indices: fills those of results from those that are known. */
 void tmk_positions_follow(const struct tmk_plan *plan, struct tmk_positions *values);

@@ -113,7 +113,7 @@ struct tmk_plan {
     size_t arena_bytes, scratch_bytes;
     struct tmk_positions *positions; /* by slot, with options->seeds: see plan/build.h */
     uint32_t n_positions;            /* slots behind these: nothing is known */
-    double operations; /* of a run, without steps that are dynamic and graphs inside nodes */
+    double operations;      /* of a run, without steps that are dynamic and graphs inside nodes */
     bool gives_tables_back; /* large ones in mapped files leave memory while rows are gathered */
 };
 
@@ -135,10 +135,9 @@ struct tmk_plan_options {
 /* Plans a bound, sorted and numbered graph for inputs of these kinds, dtypes and shapes (data and
  * list NULL: not known; graph inputs in order). options NULL: none. Errors name the node. The graph
  * is only read. */
-TMK_NODISCARD enum tmk_status tmk_plan_create(const struct tmk_graph *graph,
-                                              const struct tmk_tensor *inputs,
-                                              const struct tmk_plan_options *options,
-                                              struct tmk_plan **out, struct tmk_diag *diag);
+enum tmk_status tmk_plan_create(const struct tmk_graph *graph, const struct tmk_tensor *inputs,
+                                const struct tmk_plan_options *options, struct tmk_plan **out,
+                                struct tmk_diag *diag);
 void tmk_plan_destroy(struct tmk_plan **plan);
 
 /* ---- slots ---- */
@@ -153,9 +152,8 @@ struct tmk_observer {
 
 /* All EdgeObserver nodes, sub-graphs included, in order of appearance; a position is a slot. *out
  * is malloc'ed. */
-TMK_NODISCARD enum tmk_status tmk_observer_slots(const struct tmk_graph *graph,
-                                                 struct tmk_observer **out, uint32_t *n,
-                                                 struct tmk_diag *diag);
+enum tmk_status tmk_observer_slots(const struct tmk_graph *graph, struct tmk_observer **out,
+                                   uint32_t *n, struct tmk_diag *diag);
 
 /* ---- the memory planner, plain data ---- */
 
@@ -169,7 +167,7 @@ struct tmk_block {
 /* Places blocks so that no two that are alive at the same time overlap: largest first, each in the
  * lowest gap that holds it. Returns TMK_RANGE on overflow. *arena_bytes is the end of the highest
  * block. Deterministic. */
-TMK_NODISCARD enum tmk_status tmk_place_blocks(struct tmk_block *blocks, size_t n,
-                                               size_t *arena_bytes, struct tmk_diag *diag);
+enum tmk_status tmk_place_blocks(struct tmk_block *blocks, size_t n, size_t *arena_bytes,
+                                 struct tmk_diag *diag);
 
 #endif

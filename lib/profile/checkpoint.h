@@ -16,36 +16,33 @@
 #include "base/text.h"
 
 /* Appends the checkpoint of a consistent profile (else TMK_MISMATCH). */
-TMK_NODISCARD enum tmk_status tmk_checkpoint_encode(const struct tmk_profile *profile,
-                                                    struct tmk_text *out, struct tmk_diag *diag);
+enum tmk_status tmk_checkpoint_encode(const struct tmk_profile *profile, struct tmk_text *out,
+                                      struct tmk_diag *diag);
 /* A profile with the header and, in each record, the ID, fingerprint, kind, status and all that
  * running produced; it is consistent. TMK_FORMAT for anything that encoding does not write (cut
  * short, damaged, no checkpoint), TMK_UNSUPPORTED for another version. End with
  * tmk_profile_destroy. */
-TMK_NODISCARD enum tmk_status tmk_checkpoint_decode(const void *bytes, size_t len,
-                                                    struct tmk_profile **out,
-                                                    struct tmk_diag *diag);
+enum tmk_status tmk_checkpoint_decode(const void *bytes, size_t len, struct tmk_profile **out,
+                                      struct tmk_diag *diag);
 
 /* The same between the processes of one run, which trust these bytes: consistency and checksum are
  * not checked again, which takes most of the time; the profile of them all should be. */
-TMK_NODISCARD enum tmk_status tmk_checkpoint_pack(const struct tmk_profile *profile,
-                                                  struct tmk_text *out, struct tmk_diag *diag);
-TMK_NODISCARD enum tmk_status tmk_checkpoint_unpack(const void *bytes, size_t len,
-                                                    struct tmk_profile **out,
-                                                    struct tmk_diag *diag);
+enum tmk_status tmk_checkpoint_pack(const struct tmk_profile *profile, struct tmk_text *out,
+                                    struct tmk_diag *diag);
+enum tmk_status tmk_checkpoint_unpack(const void *bytes, size_t len, struct tmk_profile **out,
+                                      struct tmk_diag *diag);
 
 /* The same for n >= 1 profiles, one behind the other, to and from a file, which is written whole or
  * not at all; those that are NULL are left out. Errors name the file. Free *out, and its *n
  * profiles with tmk_profile_destroy. */
-TMK_NODISCARD enum tmk_status tmk_checkpoint_write(struct tmk_profile *const *profiles, size_t n,
-                                                   const char *path, struct tmk_diag *diag);
-TMK_NODISCARD enum tmk_status tmk_checkpoint_read(const char *path, struct tmk_profile ***out,
-                                                  size_t *n, struct tmk_diag *diag);
+enum tmk_status tmk_checkpoint_write(struct tmk_profile *const *profiles, size_t n,
+                                     const char *path, struct tmk_diag *diag);
+enum tmk_status tmk_checkpoint_read(const char *path, struct tmk_profile ***out, size_t *n,
+                                    struct tmk_diag *diag);
 
 /* Adds what was done before to the profile of what was done since: tmk_profile_merge with a decoded
  * checkpoint, of whose values only what a checkpoint holds is compared. */
-TMK_NODISCARD enum tmk_status tmk_checkpoint_add(struct tmk_profile *profile,
-                                                 const struct tmk_profile *checkpoint,
-                                                 struct tmk_diag *diag);
+enum tmk_status tmk_checkpoint_add(struct tmk_profile *profile,
+                                   const struct tmk_profile *checkpoint, struct tmk_diag *diag);
 
 #endif

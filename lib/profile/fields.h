@@ -143,40 +143,35 @@ struct tmk_field_reader {
 void tmk_fields_put(struct tmk_json_out *to, const struct tmk_fields *fields, const void *record,
                     uint32_t index);
 /* The same as text: each member behind a separator but for the first. */
-TMK_NODISCARD enum tmk_status tmk_fields_text(const struct tmk_fields *fields, const void *record,
-                                              const char *separator, struct tmk_text *out,
-                                              struct tmk_diag *diag);
+enum tmk_status tmk_fields_text(const struct tmk_fields *fields, const void *record,
+                                const char *separator, struct tmk_text *out, struct tmk_diag *diag);
 /* One record of a list as an object. */
-TMK_NODISCARD enum tmk_status tmk_fields_object_text(const struct tmk_fields *fields,
-                                                     const void *record, uint32_t index,
-                                                     struct tmk_text *out, struct tmk_diag *diag);
+enum tmk_status tmk_fields_object_text(const struct tmk_fields *fields, const void *record,
+                                       uint32_t index, struct tmk_text *out, struct tmk_diag *diag);
 /* A codec's member by itself, as JSON. */
-TMK_NODISCARD enum tmk_status tmk_field_codec_text(const struct tmk_field_codec *codec,
-                                                   const void *record, struct tmk_text *out,
-                                                   struct tmk_diag *diag);
+enum tmk_status tmk_field_codec_text(const struct tmk_field_codec *codec, const void *record,
+                                     struct tmk_text *out, struct tmk_diag *diag);
 /* A file's kind and version (leading fields) first, then no unknown or repeated keys, then the
  * other fields. A record that failed may be filled in part. */
-TMK_NODISCARD enum tmk_status tmk_fields_get(struct tmk_field_reader *r,
-                                             const struct tmk_fields *fields, const cJSON *object,
-                                             void *record);
+enum tmk_status tmk_fields_get(struct tmk_field_reader *r, const struct tmk_fields *fields,
+                               const cJSON *object, void *record);
 /* One field of it. */
-TMK_NODISCARD enum tmk_status tmk_field_get(struct tmk_field_reader *r, const struct tmk_field *f,
-                                            const cJSON *object, void *record);
+enum tmk_status tmk_field_get(struct tmk_field_reader *r, const struct tmk_field *f,
+                              const cJSON *object, void *record);
 /* Is it a key of a field that is read and written here? */
 bool tmk_fields_has(const struct tmk_fields *fields, const char *key);
 
 /* ---- parts that HDF5 shares ---- */
 
 /* A copy in the reader's arena; TMK_FORMAT unless it is UTF-8. */
-TMK_NODISCARD enum tmk_status tmk_field_keep(struct tmk_field_reader *r, const char *text,
-                                             const char **out);
+enum tmk_status tmk_field_keep(struct tmk_field_reader *r, const char *text, const char **out);
 /* The number of a NAME or DTYPE as text, and back: TMK_FORMAT: there is none. */
 const char *tmk_field_name(const struct tmk_field *field, const void *record);
-TMK_NODISCARD enum tmk_status tmk_field_by_name(const struct tmk_field *field, const char *name,
-                                                void *record, struct tmk_diag *diag);
+enum tmk_status tmk_field_by_name(const struct tmk_field *field, const char *name, void *record,
+                                  struct tmk_diag *diag);
 /* TMK_MISMATCH unless every text of the record, its objects and lists is UTF-8. */
-TMK_NODISCARD enum tmk_status tmk_fields_check_texts(const struct tmk_fields *fields,
-                                                     const void *record, struct tmk_diag *diag);
+enum tmk_status tmk_fields_check_texts(const struct tmk_fields *fields, const void *record,
+                                       struct tmk_diag *diag);
 
 void tmk_field_put_ids(struct tmk_json_out *to, const char *key, const uint32_t *ids, uint32_t n);
 

@@ -18,8 +18,7 @@ struct tmk_profile_bins {
     uint16_t *bin; /* [TMK_PROFILE_MAX_BINS], as the others */
     uint64_t *count, *low, *squares;
 };
-TMK_NODISCARD enum tmk_status tmk_profile_bins_init(struct tmk_profile_bins *bins,
-                                                    struct tmk_diag *diag);
+enum tmk_status tmk_profile_bins_init(struct tmk_profile_bins *bins, struct tmk_diag *diag);
 void tmk_profile_bins_finish(struct tmk_profile_bins *bins);
 
 /* How a value's numbers are kept, as files spell it: "none", "integer", "range" or "histogram". */
@@ -34,41 +33,36 @@ extern const struct tmk_field_codec tmk_profile_coverage_codec, tmk_profile_topk
  * all of. */
 struct tmk_field_reader tmk_profile_reader(struct tmk_profile *profile, struct tmk_diag *diag);
 /* Appends the header's members, `"format":"...","version":...`, with `separator` between them. */
-TMK_NODISCARD enum tmk_status tmk_profile_header_text(const struct tmk_profile *profile,
-                                                      const char *separator, struct tmk_text *out,
-                                                      struct tmk_diag *diag);
+enum tmk_status tmk_profile_header_text(const struct tmk_profile *profile, const char *separator,
+                                        struct tmk_text *out, struct tmk_diag *diag);
 /* Fills the profile's header from an object with these members; "tensors" may be there too.
  * TMK_UNSUPPORTED for a newer major version. */
-TMK_NODISCARD enum tmk_status tmk_profile_get_header(struct tmk_profile *profile,
-                                                     const cJSON *header, struct tmk_diag *diag);
+enum tmk_status tmk_profile_get_header(struct tmk_profile *profile, const cJSON *header,
+                                       struct tmk_diag *diag);
 
 /* A shape: names where `symbol` has them; null for a dimension that is not known. */
 void tmk_profile_put_dims(struct tmk_json_out *to, const char *key, const struct tmk_shape *shape,
                           const char *const *symbol); /* [rank], or NULL */
 /* unknown: null is a dimension that is not known. symbol (may be NULL; then no names are taken):
  * [TMK_MAX_RANK]. */
-TMK_NODISCARD enum tmk_status tmk_profile_get_dims(struct tmk_field_reader *r, const cJSON *item,
-                                                   bool unknown, struct tmk_shape *shape,
-                                                   const char **symbol);
+enum tmk_status tmk_profile_get_dims(struct tmk_field_reader *r, const cJSON *item, bool unknown,
+                                     struct tmk_shape *shape, const char **symbol);
 
 /* Are the sample ranges consistent with the sample counts? TMK_MISMATCH. */
-TMK_NODISCARD enum tmk_status tmk_profile_validate_coverage(const struct tmk_profile *profile,
-                                                            struct tmk_diag *diag);
+enum tmk_status tmk_profile_validate_coverage(const struct tmk_profile *profile,
+                                              struct tmk_diag *diag);
 /* What both cover together, into an array to free. TMK_MISMATCH names samples that are in both. */
-TMK_NODISCARD enum tmk_status tmk_profile_join_ranges(const struct tmk_profile *a,
-                                                      const struct tmk_profile *b,
-                                                      struct tmk_profile_range **out, uint32_t *n,
-                                                      struct tmk_diag *diag);
+enum tmk_status tmk_profile_join_ranges(const struct tmk_profile *a, const struct tmk_profile *b,
+                                        struct tmk_profile_range **out, uint32_t *n,
+                                        struct tmk_diag *diag);
 /* Are the headers of one run: producer, model, data, settings, samples in all? TMK_MISMATCH names
  * what differs, "in the first" and "in the second". */
-TMK_NODISCARD enum tmk_status tmk_profile_same_run(const struct tmk_profile *a,
-                                                   const struct tmk_profile *b,
-                                                   struct tmk_diag *diag);
+enum tmk_status tmk_profile_same_run(const struct tmk_profile *a, const struct tmk_profile *b,
+                                     struct tmk_diag *diag);
 
 /* tmk_profile_add_tensor for those who read a file: an ID out of place is TMK_FORMAT. */
-TMK_NODISCARD enum tmk_status tmk_profile_add_read(struct tmk_profile *profile, uint32_t id,
-                                                   struct tmk_profile_tensor **out,
-                                                   struct tmk_diag *diag);
+enum tmk_status tmk_profile_add_read(struct tmk_profile *profile, uint32_t id,
+                                     struct tmk_profile_tensor **out, struct tmk_diag *diag);
 
 /* Makes space for one more of n elements in an array that only grows through here: it doubles at
  * powers of two. False when memory ran out; the array is then as it was. */
@@ -76,16 +70,16 @@ TMK_NODISCARD enum tmk_status tmk_profile_add_read(struct tmk_profile *profile, 
 bool tmk_profile_grow(void *array, uint32_t n, size_t size); /* array: its address */
 
 /* TMK_UNSUPPORTED in a build without HDF5. */
-TMK_NODISCARD enum tmk_status tmk_profile_write_hdf5(const struct tmk_profile *profile,
-                                                     struct tmk_outfile *out,
-                                                     struct tmk_diag *diag);
-/* Before the first of the calls that write HDF5. TMK_UNSUPPORTED in a build without it, or where the
- * library is gone; `path` is for the message. May be called by any thread, any number of times. */
-TMK_NODISCARD enum tmk_status tmk_profile_load_hdf5(const char *path, struct tmk_diag *diag);
+enum tmk_status tmk_profile_write_hdf5(const struct tmk_profile *profile, struct tmk_outfile *out,
+                                       struct tmk_diag *diag);
+/* Before the first of the calls that write HDF5. TMK_UNSUPPORTED in a build without it, or where
+ * the library is gone; `path` is for the message. May be called by any thread, any number of times.
+ */
+enum tmk_status tmk_profile_load_hdf5(const char *path, struct tmk_diag *diag);
 /* Has that been called, so that such a file is likely to be written? */
 bool tmk_profile_hdf5_is_loaded(void);
-TMK_NODISCARD enum tmk_status tmk_profile_read_hdf5(const char *path, struct tmk_profile *profile,
-                                                    struct tmk_diag *diag);
+enum tmk_status tmk_profile_read_hdf5(const char *path, struct tmk_profile *profile,
+                                      struct tmk_diag *diag);
 
 /* The setting that names the stratum that all samples of a profile are of. Profiles of different
  * strata may be merged; what comes out has no such setting. */
@@ -132,7 +126,6 @@ enum tmk_profile_level tmk_profile_level_of(const struct tmk_profile_tensor *t);
 void tmk_profile_row_of(const struct tmk_profile_tensor *t, struct tmk_profile_bins *bins,
                         struct tmk_profile_row *out);
 /* The value's statistics from what was read of them; frees `channels`. */
-TMK_NODISCARD enum tmk_status tmk_profile_row_restore(struct tmk_profile_row *row,
-                                                      struct tmk_diag *diag);
+enum tmk_status tmk_profile_row_restore(struct tmk_profile_row *row, struct tmk_diag *diag);
 
 #endif

@@ -20,19 +20,18 @@ struct tmk_h5_reader {
 };
 
 /* Opens the file of a reader with nothing but a diag. */
-TMK_NODISCARD enum tmk_status tmk_h5_begin_file(struct tmk_h5_reader *r, const char *path);
+enum tmk_status tmk_h5_begin_file(struct tmk_h5_reader *r, const char *path);
 void tmk_h5_end_file(struct tmk_h5_reader *r);
 
-TMK_NODISCARD enum tmk_status tmk_h5_has(struct tmk_h5_reader *r, const char *path, bool *out);
+enum tmk_status tmk_h5_has(struct tmk_h5_reader *r, const char *path, bool *out);
 /* The JSON that the scalar dataset of text holds. End with cJSON_Delete. */
-TMK_NODISCARD enum tmk_status tmk_h5_read_header(struct tmk_h5_reader *r, cJSON **out);
+enum tmk_status tmk_h5_read_header(struct tmk_h5_reader *r, cJSON **out);
 /* A dataset of the rank asked for, whose declared size its stored bytes can have. */
-TMK_NODISCARD enum tmk_status tmk_h5_open_dataset(struct tmk_h5_reader *r, const char *path,
-                                                  int rank, struct tmk_hdf5_dataset *out);
+enum tmk_status tmk_h5_open_dataset(struct tmk_h5_reader *r, const char *path, int rank,
+                                    struct tmk_hdf5_dataset *out);
 /* The same, of numbers, with the type that they are read as. */
-TMK_NODISCARD enum tmk_status tmk_h5_open_numbers(struct tmk_h5_reader *r, const char *path,
-                                                  int rank, enum tmk_hdf5_as as,
-                                                  struct tmk_hdf5_dataset *out);
+enum tmk_status tmk_h5_open_numbers(struct tmk_h5_reader *r, const char *path, int rank,
+                                    enum tmk_hdf5_as as, struct tmk_hdf5_dataset *out);
 
 /* A one-dimensional dataset that is read front to back in parts. */
 struct tmk_h5_in {
@@ -42,16 +41,16 @@ struct tmk_h5_in {
     unsigned char *block; /* entries [start, end), read ahead */
     uint64_t start, end;
 };
-TMK_NODISCARD enum tmk_status tmk_h5_open_column(struct tmk_h5_reader *r, const char *path,
-                                                 enum tmk_hdf5_as as, struct tmk_h5_in *out);
+enum tmk_status tmk_h5_open_column(struct tmk_h5_reader *r, const char *path, enum tmk_hdf5_as as,
+                                   struct tmk_h5_in *out);
 /* Those of a group, which are of one size. What a file of an earlier version lacks has no block.
  * out [n]. */
-TMK_NODISCARD enum tmk_status tmk_h5_open_columns(struct tmk_h5_reader *r, const char *group,
-                                                  const struct tmk_h5_flat *flat, size_t n,
-                                                  struct tmk_h5_in *out);
+enum tmk_status tmk_h5_open_columns(struct tmk_h5_reader *r, const char *group,
+                                    const struct tmk_h5_flat *flat, size_t n,
+                                    struct tmk_h5_in *out);
 /* The next n elements. */
-TMK_NODISCARD enum tmk_status tmk_h5_take(struct tmk_h5_reader *r, struct tmk_h5_in *from,
-                                          void *values, uint64_t n);
+enum tmk_status tmk_h5_take(struct tmk_h5_reader *r, struct tmk_h5_in *from, void *values,
+                            uint64_t n);
 
 /* What reads the rows of a table: `loaded` returns whether all of the record could be filled, and
  * is then OK; else its error is to be returned, once what the record owns has an owner. */
@@ -59,8 +58,8 @@ typedef enum tmk_status tmk_h5_row_reader(struct tmk_h5_reader *r, enum tmk_stat
                                           void *record, void *context);
 /* Calls fn with the record of each row of a table of the root, in order, until one fails. The
  * record is valid until fn returns; texts, lists and so on are by the reader's `fields`. */
-TMK_NODISCARD enum tmk_status tmk_h5_each_row(struct tmk_h5_reader *r, const char *name,
-                                              const struct tmk_h5_table *table,
-                                              tmk_h5_row_reader *fn, void *context);
+enum tmk_status tmk_h5_each_row(struct tmk_h5_reader *r, const char *name,
+                                const struct tmk_h5_table *table, tmk_h5_row_reader *fn,
+                                void *context);
 
 #endif

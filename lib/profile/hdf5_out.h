@@ -50,10 +50,9 @@ struct tmk_h5_image {
 hid_t tmk_h5_image_open(struct tmk_h5 *h, struct tmk_h5_image *image);
 /* Closes the file (may be negative) and the session, and appends its bytes where all went well so
  * far: `status`, and HDF5 itself. Everything else that was kept has been released. */
-TMK_NODISCARD enum tmk_status tmk_h5_image_finish(struct tmk_h5 *h, hid_t file,
-                                                  struct tmk_h5_image *image,
-                                                  enum tmk_status status, struct tmk_outfile *out,
-                                                  struct tmk_diag *diag);
+enum tmk_status tmk_h5_image_finish(struct tmk_h5 *h, hid_t file, struct tmk_h5_image *image,
+                                    enum tmk_status status, struct tmk_outfile *out,
+                                    struct tmk_diag *diag);
 
 /* ---- attributes, datasets and groups ---- */
 
@@ -97,9 +96,9 @@ struct tmk_h5_rows {
     bool (*next)(const void *source, struct tmk_h5_cursor *cursor, void *record);
 };
 /* A compound dataset of them, described. *dataset (may be NULL) is kept. */
-TMK_NODISCARD enum tmk_status tmk_h5_new_table(struct tmk_h5 *h, hid_t parent, const char *name,
-                                               const char *about, const struct tmk_h5_rows *rows,
-                                               hid_t *dataset, struct tmk_diag *diag);
+enum tmk_status tmk_h5_new_table(struct tmk_h5 *h, hid_t parent, const char *name,
+                                 const char *about, const struct tmk_h5_rows *rows, hid_t *dataset,
+                                 struct tmk_diag *diag);
 
 /* The scalar dataset "header": a text of JSON. */
 void tmk_h5_new_header(struct tmk_h5 *h, hid_t file, const struct tmk_text *json);

@@ -56,18 +56,16 @@ struct tmk_h5_layout {
 /* No texts yet. Columns that older versions lack come last. */
 void tmk_h5_layout_init(struct tmk_h5_layout *layout, const struct tmk_h5_table *table);
 /* Makes space for this record's texts. TMK_NOMEM. */
-TMK_NODISCARD enum tmk_status tmk_h5_layout_measure(struct tmk_h5_layout *layout,
-                                                    const void *record, struct tmk_diag *diag);
+enum tmk_status tmk_h5_layout_measure(struct tmk_h5_layout *layout, const void *record,
+                                      struct tmk_diag *diag);
 /* Places the columns, once the sizes of texts are known; false on overflow. */
 bool tmk_h5_layout_place(struct tmk_h5_layout *layout);
 /* A record to row bytes at `to`. TMK_NOMEM. */
-TMK_NODISCARD enum tmk_status tmk_h5_layout_store(const struct tmk_h5_layout *layout,
-                                                  const void *record, unsigned char *to,
-                                                  struct tmk_diag *diag);
+enum tmk_status tmk_h5_layout_store(const struct tmk_h5_layout *layout, const void *record,
+                                    unsigned char *to, struct tmk_diag *diag);
 /* Row bytes, whose texts are terminated in place, to a zeroed record. TMK_FORMAT. */
-TMK_NODISCARD enum tmk_status tmk_h5_layout_load(const struct tmk_h5_layout *layout,
-                                                 struct tmk_field_reader *r, unsigned char *row,
-                                                 void *record);
+enum tmk_status tmk_h5_layout_load(const struct tmk_h5_layout *layout, struct tmk_field_reader *r,
+                                   unsigned char *row, void *record);
 
 /* ---- the tables and flat columns of a profile ---- */
 

@@ -21,17 +21,14 @@ void tmk_lineage_text(const struct tmk_lineage_record *record, struct tmk_text *
 
 /* The formats: writers append to an outfile that has begun. Readers make *out, which is
  * finalized. */
-TMK_NODISCARD enum tmk_status tmk_lineage_write_json(const struct tmk_lineage_record *record,
-                                                     struct tmk_outfile *out,
-                                                     struct tmk_diag *diag);
-TMK_NODISCARD enum tmk_status tmk_lineage_read_json(const char *text, size_t len,
-                                                    struct tmk_lineage_record **out,
-                                                    struct tmk_diag *diag);
+enum tmk_status tmk_lineage_write_json(const struct tmk_lineage_record *record,
+                                       struct tmk_outfile *out, struct tmk_diag *diag);
+enum tmk_status tmk_lineage_read_json(const char *text, size_t len, struct tmk_lineage_record **out,
+                                      struct tmk_diag *diag);
 /* TMK_UNSUPPORTED in a build without HDF5. */
-TMK_NODISCARD enum tmk_status tmk_lineage_write_hdf5(const struct tmk_lineage_record *record,
-                                                     struct tmk_outfile *out,
-                                                     struct tmk_diag *diag);
-TMK_NODISCARD enum tmk_status
-tmk_lineage_read_hdf5(const char *path, struct tmk_lineage_record **out, struct tmk_diag *diag);
+enum tmk_status tmk_lineage_write_hdf5(const struct tmk_lineage_record *record,
+                                       struct tmk_outfile *out, struct tmk_diag *diag);
+enum tmk_status tmk_lineage_read_hdf5(const char *path, struct tmk_lineage_record **out,
+                                      struct tmk_diag *diag);
 
 #endif

@@ -10,11 +10,11 @@
 enum { TMK_METER_MIN_SAMPLES = 8 };
 
 /* Without snapshots. */
-TMK_NODISCARD enum tmk_status tmk_meter_create(struct tmk_meter **out, struct tmk_diag *diag);
+enum tmk_status tmk_meter_create(struct tmk_meter **out, struct tmk_diag *diag);
 /* Notes the thresholds of all values; the profile is of the run so far, has the values that it had
  * at the snapshots before, and more samples offered. */
-TMK_NODISCARD enum tmk_status
-tmk_meter_take(struct tmk_meter *meter, const struct tmk_profile *profile, struct tmk_diag *diag);
+enum tmk_status tmk_meter_take(struct tmk_meter *meter, const struct tmk_profile *profile,
+                               struct tmk_diag *diag);
 /* After how many samples the next one is due. */
 uint64_t tmk_meter_next(const struct tmk_meter *meter);
 /* Did no threshold move by more than this share since the snapshot before the last? */

@@ -170,26 +170,24 @@ struct tmk_relay_module {
 /* Parses text (`len` bytes, hostile). Failures are TMK_FORMAT "name:line:column: what". Nesting is
  * limited; memory is at most a small multiple of the text. The graph executor's JSON
  * and tvm.ir.save_json's are read too. End with tmk_relay_module_destroy. */
-TMK_NODISCARD enum tmk_status tmk_relay_parse(const char *text, size_t len, const char *name,
-                                              struct tmk_relay_module **out, struct tmk_diag *diag);
+enum tmk_status tmk_relay_parse(const char *text, size_t len, const char *name,
+                                struct tmk_relay_module **out, struct tmk_diag *diag);
 /* An empty module of version 0.0.5, to be filled. */
-TMK_NODISCARD enum tmk_status tmk_relay_module_create(struct tmk_relay_module **out,
-                                                      struct tmk_diag *diag);
+enum tmk_status tmk_relay_module_create(struct tmk_relay_module **out, struct tmk_diag *diag);
 void tmk_relay_module_destroy(struct tmk_relay_module **module);
 /* Shares the tensor. `dtype` is kept as it is. */
-TMK_NODISCARD enum tmk_status tmk_relay_add_constant(struct tmk_relay_module *module,
-                                                     const struct tmk_tensor *data,
-                                                     const char *dtype, struct tmk_diag *diag);
+enum tmk_status tmk_relay_add_constant(struct tmk_relay_module *module,
+                                       const struct tmk_tensor *data, const char *dtype,
+                                       struct tmk_diag *diag);
 /* The scalar of an expression: `value` is one element of `dtype`. Kept by the module. */
-TMK_NODISCARD enum tmk_status tmk_relay_scalar(struct tmk_relay_module *module,
-                                               enum tmk_dtype dtype, const void *value,
-                                               struct tmk_tensor *out, struct tmk_diag *diag);
+enum tmk_status tmk_relay_scalar(struct tmk_relay_module *module, enum tmk_dtype dtype,
+                                 const void *value, struct tmk_tensor *out, struct tmk_diag *diag);
 /* TVM's name of an element type ("uint1" is bool too); TMK_UNDEFINED: Tidemark has no such type. */
 enum tmk_dtype tmk_relay_dtype(const char *name);
 /* Appends the module as astext() would write it, in its own version's spelling (0.0.5 where it has
  * none), with the metadata section. Deterministic. */
-TMK_NODISCARD enum tmk_status tmk_relay_print(const struct tmk_relay_module *module,
-                                              struct tmk_text *out, struct tmk_diag *diag);
+enum tmk_status tmk_relay_print(const struct tmk_relay_module *module, struct tmk_text *out,
+                                struct tmk_diag *diag);
 /* NULL equals NULL only. */
 bool tmk_relay_type_equal(const struct tmk_relay_type *a, const struct tmk_relay_type *b);
 /* The function of that name, or NULL. */
@@ -217,24 +215,19 @@ struct tmk_relay_params {
     struct tmk_relay_param *items; /* in the order of the file; their tensors finished by destroy */
     uint32_t n, size;
 };
-TMK_NODISCARD enum tmk_status tmk_relay_params_create(struct tmk_relay_params **out,
-                                                      struct tmk_diag *diag);
+enum tmk_status tmk_relay_params_create(struct tmk_relay_params **out, struct tmk_diag *diag);
 /* Appends a tensor, which it shares. TMK_TYPE where TVM has no such element type. The caller sees
  * to it that no two have one name. */
-TMK_NODISCARD enum tmk_status tmk_relay_params_add(struct tmk_relay_params *params,
-                                                   const char *name,
-                                                   const struct tmk_tensor *tensor,
-                                                   struct tmk_diag *diag);
+enum tmk_status tmk_relay_params_add(struct tmk_relay_params *params, const char *name,
+                                     const struct tmk_tensor *tensor, struct tmk_diag *diag);
 /* relay.save_param_dict's bytes: hostile; TMK_FORMAT "name: byte N: what". */
-TMK_NODISCARD enum tmk_status tmk_relay_params_read(const char *path, struct tmk_relay_params **out,
-                                                    struct tmk_diag *diag);
-TMK_NODISCARD enum tmk_status tmk_relay_params_parse(const void *bytes, size_t len,
-                                                     const char *name,
-                                                     struct tmk_relay_params **out,
-                                                     struct tmk_diag *diag);
+enum tmk_status tmk_relay_params_read(const char *path, struct tmk_relay_params **out,
+                                      struct tmk_diag *diag);
+enum tmk_status tmk_relay_params_parse(const void *bytes, size_t len, const char *name,
+                                       struct tmk_relay_params **out, struct tmk_diag *diag);
 /* The same bytes again for what was read. */
-TMK_NODISCARD enum tmk_status tmk_relay_params_print(const struct tmk_relay_params *params,
-                                                     struct tmk_text *out, struct tmk_diag *diag);
+enum tmk_status tmk_relay_params_print(const struct tmk_relay_params *params, struct tmk_text *out,
+                                       struct tmk_diag *diag);
 void tmk_relay_params_destroy(struct tmk_relay_params **params);
 /* By exact name, then by the name with the "v" that TVM puts before names that begin with no
  * letter; NULL. */

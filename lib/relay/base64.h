@@ -7,8 +7,8 @@
 #include "base/text.h"
 
 /* The bytes of `len` letters; TMK_FORMAT has the letter that is wrong, counted from 0. */
-TMK_NODISCARD enum tmk_status tmk_base64_decode(const char *text, size_t len, struct tmk_buf **out,
-                                                size_t *used, struct tmk_diag *diag);
+enum tmk_status tmk_base64_decode(const char *text, size_t len, struct tmk_buf **out, size_t *used,
+                                  struct tmk_diag *diag);
 void tmk_base64_print(struct tmk_text *out, const void *bytes, size_t len);
 
 #endif

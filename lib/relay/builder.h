@@ -27,9 +27,8 @@ struct tmk_relay_builder {
 };
 void tmk_rb_finish(struct tmk_relay_builder *b);
 /* The bindings become the module's function "main", with this result; unused ones are left out. */
-TMK_NODISCARD enum tmk_status tmk_rb_main(struct tmk_relay_builder *b,
-                                          struct tmk_relay_expr *result,
-                                          struct tmk_relay_type *type, struct tmk_diag *diag);
+enum tmk_status tmk_rb_main(struct tmk_relay_builder *b, struct tmk_relay_expr *result,
+                            struct tmk_relay_type *type, struct tmk_diag *diag);
 
 /* Puts a binding behind those that were made, or nothing for NULL; and all of them into a body. */
 void tmk_rb_append(struct tmk_relay_builder *b, struct tmk_relay_binding *binding);

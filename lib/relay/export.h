@@ -53,17 +53,15 @@ void tmk_relay_keep(struct tmk_relay_coding *c, const char *name);
 /* Puts annotation.quantize_info behind every edge of @main that the encodings know. `module` is of
  * the job's graph (its expressions know their values). `coding` (NULL: not wanted): weights and
  * biases as codes, with its `to` as their params. */
-TMK_NODISCARD enum tmk_status tmk_relay_annotate(const struct tmk_export_job *job,
-                                                 struct tmk_relay_module *module,
-                                                 struct tmk_relay_coding *coding,
-                                                 struct tmk_relay_edges *edges,
-                                                 struct tmk_diag *diag);
+enum tmk_status tmk_relay_annotate(const struct tmk_export_job *job,
+                                   struct tmk_relay_module *module, struct tmk_relay_coding *coding,
+                                   struct tmk_relay_edges *edges, struct tmk_diag *diag);
 
 /* Gives the codes of weights and biases the names of the originals, where these are free. */
-TMK_NODISCARD enum tmk_status tmk_relay_keep_names(const struct tmk_graph *graph,
-                                                   const struct tmk_encodings *encodings,
-                                                   const struct tmk_quantized_graph *quantized,
-                                                   struct tmk_diag *diag);
+enum tmk_status tmk_relay_keep_names(const struct tmk_graph *graph,
+                                     const struct tmk_encodings *encodings,
+                                     const struct tmk_quantized_graph *quantized,
+                                     struct tmk_diag *diag);
 
 /* The name of a bias's parameter in the original, also where that is given axes first. */
 const char *tmk_relay_bias_name(const struct tmk_graph *graph, const struct tmk_encoding *e);
@@ -72,15 +70,14 @@ const char *tmk_relay_bias_name(const struct tmk_graph *graph, const struct tmk_
  * ran out. */
 char *tmk_relay_sibling(const char *path, const char *ending);
 /* OUT.edges.json: everything of the edges. */
-TMK_NODISCARD enum tmk_status tmk_relay_edges_text(const struct tmk_export_job *job,
-                                                   const struct tmk_relay_edges *edges,
-                                                   const char *form, struct tmk_text *out,
-                                                   struct tmk_diag *diag);
+enum tmk_status tmk_relay_edges_text(const struct tmk_export_job *job,
+                                     const struct tmk_relay_edges *edges, const char *form,
+                                     struct tmk_text *out, struct tmk_diag *diag);
 /* OUT.params.json: what each entry of the params file is. `quantized` (may be NULL) is the integer
  * form that they are of, with the names of the originals. */
-TMK_NODISCARD enum tmk_status tmk_relay_companion_text(const struct tmk_export_job *job,
-                                                       const struct tmk_relay_params *params,
-                                                       const struct tmk_quantized_graph *quantized,
-                                                       struct tmk_text *out, struct tmk_diag *diag);
+enum tmk_status tmk_relay_companion_text(const struct tmk_export_job *job,
+                                         const struct tmk_relay_params *params,
+                                         const struct tmk_quantized_graph *quantized,
+                                         struct tmk_text *out, struct tmk_diag *diag);
 
 #endif

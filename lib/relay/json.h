@@ -19,31 +19,27 @@ struct tmk_relay_json {
 
 /* ---- json_nodes.c ---- */
 
-TMK_NODISCARD enum tmk_status tmk_relay_json_string(struct tmk_relay_json *from, const char *text,
-                                                    const char **out);
+enum tmk_status tmk_relay_json_string(struct tmk_relay_json *from, const char *text,
+                                      const char **out);
 /* A text that an attribute is, or whose node it names. */
-TMK_NODISCARD enum tmk_status tmk_relay_json_name(struct tmk_relay_json *from,
-                                                  const struct tmk_relay_node *node,
-                                                  const char *key, const char **out);
+enum tmk_status tmk_relay_json_name(struct tmk_relay_json *from, const struct tmk_relay_node *node,
+                                    const char *key, const char **out);
 /* The type of node `index`. *out NULL: there is none. */
-TMK_NODISCARD enum tmk_status tmk_relay_json_type(struct tmk_relay_json *from, int64_t index,
-                                                  struct tmk_relay_type **out);
+enum tmk_status tmk_relay_json_type(struct tmk_relay_json *from, int64_t index,
+                                    struct tmk_relay_type **out);
 /* Where the node stood in the source, "file:line:column"; untouched where that is not known. */
-TMK_NODISCARD enum tmk_status tmk_relay_json_span(struct tmk_relay_json *from,
-                                                  const struct tmk_relay_node *node,
-                                                  const char **out);
+enum tmk_status tmk_relay_json_span(struct tmk_relay_json *from, const struct tmk_relay_node *node,
+                                    const char **out);
 /* The attributes of a call of the operator `op`; node 0 has none. */
-TMK_NODISCARD enum tmk_status tmk_relay_json_attrs(struct tmk_relay_json *from, int64_t index,
-                                                   const char *op, struct tmk_relay_attr **out,
-                                                   uint32_t *n);
+enum tmk_status tmk_relay_json_attrs(struct tmk_relay_json *from, int64_t index, const char *op,
+                                     struct tmk_relay_attr **out, uint32_t *n);
 /* Those of a function; untouched where it has none. */
-TMK_NODISCARD enum tmk_status tmk_relay_json_dict(struct tmk_relay_json *from, int64_t index,
-                                                  struct tmk_relay_attr **out, uint32_t *n);
+enum tmk_status tmk_relay_json_dict(struct tmk_relay_json *from, int64_t index,
+                                    struct tmk_relay_attr **out, uint32_t *n);
 
 /* ---- json.c ---- */
 
 /* The module that the JSON is; `in` is a reader at its beginning. */
-TMK_NODISCARD enum tmk_status tmk_relay_parse_json(struct tmk_relay_reader *in, const char *json,
-                                                   size_t len);
+enum tmk_status tmk_relay_parse_json(struct tmk_relay_reader *in, const char *json, size_t len);
 
 #endif

@@ -76,9 +76,8 @@ bool tmk_relay_op_attr_is(const struct tmk_relay_op *op, const char *name,
                           enum tmk_relay_attr_kind kind);
 /* TMK_UNSUPPORTED names every operator without a row that the function and those that it calls use,
  * with places. */
-TMK_NODISCARD enum tmk_status tmk_relay_known(const struct tmk_relay_module *module,
-                                              const struct tmk_relay_function *fn,
-                                              struct tmk_diag *diag);
+enum tmk_status tmk_relay_known(const struct tmk_relay_module *module,
+                                const struct tmk_relay_function *fn, struct tmk_diag *diag);
 
 /* ---- a module on its way ---- */
 
@@ -126,15 +125,14 @@ const char *tmk_rl_unique(struct tmk_relay_lowering *l, const char *want);
 /* A printed string in the scratch arena; NULL: no memory. */
 #define tmk_rl_text(lowering, ...) tmk_arena_printf(&(lowering)->scratch, __VA_ARGS__)
 /* Own names of the results of a node: `name` itself, or of a tuple "NAME.0", ... */
-TMK_NODISCARD enum tmk_status tmk_rl_result_names(struct tmk_relay_lowering *l, const char *name,
-                                                  bool tuple, uint32_t n, const char **names);
+enum tmk_status tmk_rl_result_names(struct tmk_relay_lowering *l, const char *name, bool tuple,
+                                    uint32_t n, const char **names);
 /* A type, widened; unknown where it is no tensor. */
-TMK_NODISCARD enum tmk_status tmk_rl_type(const struct tmk_relay_type *from, struct tmk_type *out,
-                                          struct tmk_diag *diag);
+enum tmk_status tmk_rl_type(const struct tmk_relay_type *from, struct tmk_type *out,
+                            struct tmk_diag *diag);
 /* An initializer of the root, widened. */
-TMK_NODISCARD enum tmk_status tmk_rl_initializer(struct tmk_relay_lowering *l, const char *name,
-                                                 const struct tmk_tensor *data,
-                                                 struct tmk_value **out);
+enum tmk_status tmk_rl_initializer(struct tmk_relay_lowering *l, const char *name,
+                                   const struct tmk_tensor *data, struct tmk_value **out);
 
 /* ---- failures ---- */
 
@@ -188,7 +186,7 @@ int32_t tmk_rl_axis(struct tmk_relay_call *call, int64_t axis, int32_t rank);
 enum tmk_dtype tmk_rl_dtype_attr(struct tmk_relay_call *call, const char *name,
                                  enum tmk_dtype otherwise);
 /* Every attribute of the call is one of the row's, which an annotation may have any of. */
-TMK_NODISCARD enum tmk_status tmk_rl_check_attrs(struct tmk_relay_call *call);
+enum tmk_status tmk_rl_check_attrs(struct tmk_relay_call *call);
 
 /* ---- making nodes ---- */
 

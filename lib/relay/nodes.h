@@ -47,21 +47,20 @@ struct tmk_relay_nodes {
 
 /* Finds the nodes. `nodes` has `in`, `json`, `len` and `what`; end with tmk_relay_nodes_finish, on
  * failure too. */
-TMK_NODISCARD enum tmk_status tmk_relay_nodes_open(struct tmk_relay_nodes *nodes);
+enum tmk_status tmk_relay_nodes_open(struct tmk_relay_nodes *nodes);
 void tmk_relay_nodes_finish(struct tmk_relay_nodes *nodes);
 struct tmk_relay_place tmk_relay_nodes_place(const struct tmk_relay_nodes *nodes, const char *at);
 /* Node `index`, owned by the nodes. */
-TMK_NODISCARD enum tmk_status tmk_relay_node(struct tmk_relay_nodes *nodes, int64_t index,
-                                             const struct tmk_relay_node **out);
+enum tmk_status tmk_relay_node(struct tmk_relay_nodes *nodes, int64_t index,
+                               const struct tmk_relay_node **out);
 /* The attribute of that name; NULL: there is none. */
 const char *tmk_relay_node_attr(const struct tmk_relay_node *node, const char *key);
 /* The node that an attribute names; 0: none. */
 int64_t tmk_relay_node_ref(const struct tmk_relay_node *node, const char *key);
 /* Entry `array` of b64ndarrays, owned by the nodes; `node` is what refers to it. */
-TMK_NODISCARD enum tmk_status tmk_relay_nodes_tensor(struct tmk_relay_nodes *nodes, int64_t node,
-                                                     const char *array,
-                                                     const struct tmk_tensor **out,
-                                                     const char **dtype);
+enum tmk_status tmk_relay_nodes_tensor(struct tmk_relay_nodes *nodes, int64_t node,
+                                       const char *array, const struct tmk_tensor **out,
+                                       const char **dtype);
 /* TMK_FORMAT at node `index`, which there is. */
 #define tmk_relay_node_fail(nodes, index, ...)                                                     \
     tmk_relay_fail((nodes)->in, tmk_relay_nodes_place((nodes), (nodes)->items.items[index].at),    \

@@ -69,20 +69,19 @@ struct tmk_relay_reader {
 /* ---- lex.c ---- */
 
 /* Reads the next token. */
-TMK_NODISCARD enum tmk_status tmk_relay_next(struct tmk_relay_reader *in);
+enum tmk_status tmk_relay_next(struct tmk_relay_reader *in);
 /* Reads the token anew from `at`, which is on the line of the one that is not consumed yet. */
-TMK_NODISCARD enum tmk_status tmk_relay_again(struct tmk_relay_reader *in, const char *at);
+enum tmk_status tmk_relay_again(struct tmk_relay_reader *in, const char *at);
 /* Consumes the sign; an error has what was expected. */
-TMK_NODISCARD enum tmk_status tmk_relay_need(struct tmk_relay_reader *in, int kind,
-                                             const char *what);
+enum tmk_status tmk_relay_need(struct tmk_relay_reader *in, int kind, const char *what);
 /* Consumes the sign where it stands; *out: whether it did. */
-TMK_NODISCARD enum tmk_status tmk_relay_take(struct tmk_relay_reader *in, int kind, bool *out);
+enum tmk_status tmk_relay_take(struct tmk_relay_reader *in, int kind, bool *out);
 bool tmk_relay_is(const struct tmk_relay_reader *in, const char *word);
 /* Does '=', and not "==", follow the token? */
 bool tmk_relay_before_equals(const struct tmk_relay_reader *in);
 /* Consumes brackets with all that they hold; their inside is *begin to *end. */
-TMK_NODISCARD enum tmk_status tmk_relay_balanced(struct tmk_relay_reader *in, const char **begin,
-                                                 const char **end);
+enum tmk_status tmk_relay_balanced(struct tmk_relay_reader *in, const char **begin,
+                                   const char **end);
 /* TMK_FORMAT at a place. Macros, so that compilers see which status it is. */
 void tmk_relay_report(struct tmk_relay_reader *in, struct tmk_relay_place place, const char *fmt,
                       ...) TMK_PRINTF(3, 4);
@@ -94,36 +93,33 @@ void tmk_relay_report_expected(struct tmk_relay_reader *in, const char *what);
 /* ---- parse.c: what the parts need of each other ---- */
 
 /* Counts a level or a part; fails beyond the limits. Leave a level by `depth--`. */
-TMK_NODISCARD enum tmk_status tmk_relay_enter(struct tmk_relay_reader *in);
-TMK_NODISCARD enum tmk_status tmk_relay_part(struct tmk_relay_reader *in);
-TMK_NODISCARD enum tmk_status tmk_relay_push(struct tmk_relay_reader *in,
-                                             struct tmk_relay_stack *stack, const void *element);
+enum tmk_status tmk_relay_enter(struct tmk_relay_reader *in);
+enum tmk_status tmk_relay_part(struct tmk_relay_reader *in);
+enum tmk_status tmk_relay_push(struct tmk_relay_reader *in, struct tmk_relay_stack *stack,
+                               const void *element);
 /* Moves what stands above `base` into the arena. */
-TMK_NODISCARD enum tmk_status tmk_relay_pop(struct tmk_relay_reader *in,
-                                            struct tmk_relay_stack *stack, size_t base, void *array,
-                                            uint32_t *n);
-TMK_NODISCARD enum tmk_status tmk_relay_word(struct tmk_relay_reader *in, const char *at,
-                                             size_t len, struct tmk_relay_word **out);
+enum tmk_status tmk_relay_pop(struct tmk_relay_reader *in, struct tmk_relay_stack *stack,
+                              size_t base, void *array, uint32_t *n);
+enum tmk_status tmk_relay_word(struct tmk_relay_reader *in, const char *at, size_t len,
+                               struct tmk_relay_word **out);
 /* The same, as a text that lives as long as the module. */
-TMK_NODISCARD enum tmk_status tmk_relay_name(struct tmk_relay_reader *in, const char *at,
-                                             size_t len, const char **out);
-TMK_NODISCARD enum tmk_status tmk_relay_copy(struct tmk_relay_reader *in, const char *at,
-                                             size_t len, const char **out);
+enum tmk_status tmk_relay_name(struct tmk_relay_reader *in, const char *at, size_t len,
+                               const char **out);
+enum tmk_status tmk_relay_copy(struct tmk_relay_reader *in, const char *at, size_t len,
+                               const char **out);
 /* The parameters and body of a function behind its name or `fn`. */
-TMK_NODISCARD enum tmk_status tmk_relay_parse_function(struct tmk_relay_reader *in,
-                                                       struct tmk_relay_function *fn,
-                                                       uint32_t *height);
+enum tmk_status tmk_relay_parse_function(struct tmk_relay_reader *in, struct tmk_relay_function *fn,
+                                         uint32_t *height);
 /* Bindings and the result, up to the bracket behind them. */
-TMK_NODISCARD enum tmk_status tmk_relay_parse_body(struct tmk_relay_reader *in,
-                                                   struct tmk_relay_body *body, uint32_t *height);
+enum tmk_status tmk_relay_parse_body(struct tmk_relay_reader *in, struct tmk_relay_body *body,
+                                     uint32_t *height);
 /* The same in braces. */
-TMK_NODISCARD enum tmk_status tmk_relay_parse_block(struct tmk_relay_reader *in,
-                                                    struct tmk_relay_body *body, uint32_t *height);
+enum tmk_status tmk_relay_parse_block(struct tmk_relay_reader *in, struct tmk_relay_body *body,
+                                      uint32_t *height);
 
 /* ---- types.c ---- */
 
-TMK_NODISCARD enum tmk_status tmk_relay_parse_type(struct tmk_relay_reader *in,
-                                                   struct tmk_relay_type **out);
+enum tmk_status tmk_relay_parse_type(struct tmk_relay_reader *in, struct tmk_relay_type **out);
 
 /* ---- remarks.c ---- */
 
@@ -134,8 +130,8 @@ struct tmk_relay_remarks {
     const char *span, *remark;
 };
 /* Takes the comments before the token; where `types` is false, all are remarks. */
-TMK_NODISCARD enum tmk_status tmk_relay_take_remarks(struct tmk_relay_reader *in, bool types,
-                                                     struct tmk_relay_remarks *remarks);
+enum tmk_status tmk_relay_take_remarks(struct tmk_relay_reader *in, bool types,
+                                       struct tmk_relay_remarks *remarks);
 
 /* ---- values.c ---- */
 
@@ -150,16 +146,15 @@ struct tmk_relay_number {
 };
 /* Is the token the beginning of a number? */
 bool tmk_relay_at_number(const struct tmk_relay_reader *in);
-TMK_NODISCARD enum tmk_status tmk_relay_parse_number(struct tmk_relay_reader *in,
-                                                     struct tmk_relay_number *out);
+enum tmk_status tmk_relay_parse_number(struct tmk_relay_reader *in, struct tmk_relay_number *out);
 /* The scalar of that number; `type` (NULL: none) is from a comment. */
-TMK_NODISCARD enum tmk_status tmk_relay_number_data(struct tmk_relay_reader *in,
-                                                    const struct tmk_relay_number *number,
-                                                    struct tmk_relay_place place,
-                                                    const struct tmk_relay_type *type,
-                                                    struct tmk_relay_expr *expr);
+enum tmk_status tmk_relay_number_data(struct tmk_relay_reader *in,
+                                      const struct tmk_relay_number *number,
+                                      struct tmk_relay_place place,
+                                      const struct tmk_relay_type *type,
+                                      struct tmk_relay_expr *expr);
 /* `name = value`, pushed onto `attrs`; with a name given, the value alone. */
-TMK_NODISCARD enum tmk_status tmk_relay_parse_attr(struct tmk_relay_reader *in, const char *name);
+enum tmk_status tmk_relay_parse_attr(struct tmk_relay_reader *in, const char *name);
 
 /* ---- exprs.c ---- */
 
@@ -167,25 +162,20 @@ TMK_NODISCARD enum tmk_status tmk_relay_parse_attr(struct tmk_relay_reader *in, 
  */
 #define TMK_RELAY_NEW(in, to)                                                                      \
     TMK_TRY_ALLOC((to) = tmk_arena_alloc(&(in)->module->arena, sizeof *(to)), (in)->diag)
-TMK_NODISCARD enum tmk_status tmk_relay_new_expr(struct tmk_relay_reader *in,
-                                                 enum tmk_relay_expr_kind kind,
-                                                 struct tmk_relay_place place,
-                                                 struct tmk_relay_expr **out);
-TMK_NODISCARD enum tmk_status tmk_relay_parse_expr(struct tmk_relay_reader *in,
-                                                   struct tmk_relay_expr **out);
+enum tmk_status tmk_relay_new_expr(struct tmk_relay_reader *in, enum tmk_relay_expr_kind kind,
+                                   struct tmk_relay_place place, struct tmk_relay_expr **out);
+enum tmk_status tmk_relay_parse_expr(struct tmk_relay_reader *in, struct tmk_relay_expr **out);
 
 /* ---- nodes.c ---- */
 
 /* The JSON behind the functions; sets the module's constants. */
-TMK_NODISCARD enum tmk_status tmk_relay_parse_section(struct tmk_relay_reader *in, const char *json,
-                                                      size_t len);
+enum tmk_status tmk_relay_parse_section(struct tmk_relay_reader *in, const char *json, size_t len);
 /* ---- graph_json.c ---- */
 
 /* The graph executor's JSON, for tmk_relay_parse: hostile. Nodes without inputs are parameters of
  * @main; kernels are calls whose span is the kernel's name. Those that are not plain operators are
  * TMK_UNSUPPORTED, all in one line; else failures are TMK_FORMAT "name: node N: what". */
-TMK_NODISCARD enum tmk_status tmk_relay_parse_graph(const char *text, size_t len, const char *name,
-                                                    struct tmk_relay_module **out,
-                                                    struct tmk_diag *diag);
+enum tmk_status tmk_relay_parse_graph(const char *text, size_t len, const char *name,
+                                      struct tmk_relay_module **out, struct tmk_diag *diag);
 
 #endif

@@ -16,8 +16,7 @@ struct tmk_relay_bytes {
 };
 
 /* The next `size` (1 to 8) bytes as a number; TMK_FORMAT when they are not there. */
-TMK_NODISCARD enum tmk_status tmk_relay_field(struct tmk_relay_bytes *from, size_t size,
-                                              uint64_t *out);
+enum tmk_status tmk_relay_field(struct tmk_relay_bytes *from, size_t size, uint64_t *out);
 /* TMK_FORMAT "name: byte N: what". A macro, so that compilers see which status it is. */
 void tmk_relay_bytes_report(const struct tmk_relay_bytes *from, size_t at, const char *fmt, ...)
     TMK_PRINTF(3, 4);
@@ -25,15 +24,12 @@ void tmk_relay_bytes_report(const struct tmk_relay_bytes *from, size_t at, const
 
 /* Everything of `out` but its name. Its tensor has memory of its own; `bytes` are the tensor's, or
  * a copy in the arena for element types that Tidemark does not have. */
-TMK_NODISCARD enum tmk_status tmk_relay_record_read(struct tmk_relay_bytes *from,
-                                                    struct tmk_arena *arena,
-                                                    struct tmk_relay_param *out);
+enum tmk_status tmk_relay_record_read(struct tmk_relay_bytes *from, struct tmk_arena *arena,
+                                      struct tmk_relay_param *out);
 /* Everything of `out` but its name, for a tensor, which it shares. TMK_TYPE where TVM has no such
  * element type. */
-TMK_NODISCARD enum tmk_status tmk_relay_record_make(const struct tmk_tensor *tensor,
-                                                    struct tmk_arena *arena,
-                                                    struct tmk_relay_param *out,
-                                                    struct tmk_diag *diag);
+enum tmk_status tmk_relay_record_make(const struct tmk_tensor *tensor, struct tmk_arena *arena,
+                                      struct tmk_relay_param *out, struct tmk_diag *diag);
 void tmk_relay_field_print(struct tmk_text *out, size_t size, uint64_t value);
 void tmk_relay_record_print(struct tmk_text *out, const struct tmk_relay_param *param);
 

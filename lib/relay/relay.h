@@ -17,39 +17,34 @@ struct tmk_relay_written {
 };
 
 /* Reads the text, and the params (NULL: none), and lowers @main. */
-TMK_NODISCARD enum tmk_status tmk_relay_load(const char *path, const char *params_path,
-                                             bool keep_unknown, struct tmk_graph **out,
-                                             struct tmk_diag *diag);
+enum tmk_status tmk_relay_load(const char *path, const char *params_path, bool keep_unknown,
+                               struct tmk_graph **out, struct tmk_diag *diag);
 /* The same, with the module and the params that it was made from (*params NULL: none); end with
  * their destroys, also after a failure. */
-TMK_NODISCARD enum tmk_status tmk_relay_open(const char *path, const char *params_path,
-                                             bool keep_unknown, struct tmk_relay_module **module,
-                                             struct tmk_relay_params **params,
-                                             struct tmk_graph **out, struct tmk_diag *diag);
+enum tmk_status tmk_relay_open(const char *path, const char *params_path, bool keep_unknown,
+                               struct tmk_relay_module **module, struct tmk_relay_params **params,
+                               struct tmk_graph **out, struct tmk_diag *diag);
 /* Parameters of @main that `params` has are initializers, others are inputs. Sets `value` of the
  * module's expressions, good while the graph lives. Operators that it does not know are
  * TMK_UNSUPPORTED with one line that names all of them, with places. */
-TMK_NODISCARD enum tmk_status tmk_relay_lower(struct tmk_relay_module *module,
-                                              const struct tmk_relay_params *params,
-                                              bool keep_unknown, struct tmk_graph **out,
-                                              struct tmk_diag *diag);
+enum tmk_status tmk_relay_lower(struct tmk_relay_module *module,
+                                const struct tmk_relay_params *params, bool keep_unknown,
+                                struct tmk_graph **out, struct tmk_diag *diag);
 /* Writes a graph as Relay 0.0.5, every ONNX operator by Relay's of the same meaning, weights as
  * parameters next to it (`params_path`), or in the metadata section where that is NULL. Operators
  * that Relay cannot express are TMK_UNSUPPORTED, all in one line. `written` (may be NULL) receives
  * what tmk_relay_match takes; it borrows the graph. End with tmk_relay_written_finish, also after a
  * failure. */
-TMK_NODISCARD enum tmk_status tmk_relay_save(const struct tmk_graph *graph, const char *path,
-                                             const char *params_path,
-                                             struct tmk_relay_written *written,
-                                             struct tmk_diag *diag);
+enum tmk_status tmk_relay_save(const struct tmk_graph *graph, const char *path,
+                               const char *params_path, struct tmk_relay_written *written,
+                               struct tmk_diag *diag);
 /* Finds the values of a written graph in the graph that its file reads as. `read` is the file's
  * module after tmk_relay_lower made `file` of it; out: value of the written graph -> value of
  * `file`, which has the same numbers in the same shape. Values without an entry have no expression
  * in the file. TMK_GRAPH: `read` is another module than the one written. */
-TMK_NODISCARD enum tmk_status tmk_relay_match(const struct tmk_relay_written *written,
-                                              const struct tmk_relay_module *read,
-                                              const struct tmk_graph *file, struct tmk_ptrmap *out,
-                                              struct tmk_diag *diag);
+enum tmk_status tmk_relay_match(const struct tmk_relay_written *written,
+                                const struct tmk_relay_module *read, const struct tmk_graph *file,
+                                struct tmk_ptrmap *out, struct tmk_diag *diag);
 void tmk_relay_written_finish(struct tmk_relay_written *written);
 /* How a graph is written as Relay; zero-initialised is the default. */
 struct tmk_relay_export_options {
@@ -59,10 +54,9 @@ struct tmk_relay_export_options {
 };
 /* The same as a module, for exporters that add to it; NULL: the default. `value` of expressions
  * that make a value of the graph is that value. */
-TMK_NODISCARD enum tmk_status tmk_relay_export(const struct tmk_graph *graph,
-                                               const struct tmk_relay_export_options *options,
-                                               struct tmk_relay_module **module,
-                                               struct tmk_relay_params **params,
-                                               struct tmk_diag *diag);
+enum tmk_status tmk_relay_export(const struct tmk_graph *graph,
+                                 const struct tmk_relay_export_options *options,
+                                 struct tmk_relay_module **module, struct tmk_relay_params **params,
+                                 struct tmk_diag *diag);
 
 #endif

@@ -46,28 +46,26 @@ struct tmk_helper {
 
 /* Starts the program and waits until it has confined itself. `file` is the descriptor that it
  * reads; -1: none. End with tmk_helper_end. TMK_MACHINE where it cannot be started. */
-TMK_NODISCARD enum tmk_status tmk_helper_begin(const struct tmk_helper_kind *kind, int file,
-                                               size_t shared, uint64_t memory,
-                                               struct tmk_helper *out, struct tmk_diag *diag);
+enum tmk_status tmk_helper_begin(const struct tmk_helper_kind *kind, int file, size_t shared,
+                                 uint64_t memory, struct tmk_helper *out, struct tmk_diag *diag);
 /* Harmless on one that never began (zeroed, fd -1). Waits for the process. */
 void tmk_helper_end(struct tmk_helper *helper);
 
 /* Sends a message of a header and `len` further bytes, for which the process may take so many
  * seconds of processor time. */
-TMK_NODISCARD enum tmk_status tmk_helper_send(struct tmk_helper *helper, const void *ask,
-                                              size_t size, const void *more, size_t len,
-                                              uint64_t seconds, struct tmk_diag *diag);
+enum tmk_status tmk_helper_send(struct tmk_helper *helper, const void *ask, size_t size,
+                                const void *more, size_t len, uint64_t seconds,
+                                struct tmk_diag *diag);
 /* Waits for the answer to the oldest message that has none: of the same op, and of exactly `len`
  * further bytes where its outcome is 0. A process that does not come on for a minute is given up:
  * TMK_READ. */
-TMK_NODISCARD enum tmk_status tmk_helper_receive(struct tmk_helper *helper, uint32_t op,
-                                                 struct tmk_helper_answer *answer, void *more,
-                                                 size_t len, struct tmk_diag *diag);
+enum tmk_status tmk_helper_receive(struct tmk_helper *helper, uint32_t op,
+                                   struct tmk_helper_answer *answer, void *more, size_t len,
+                                   struct tmk_diag *diag);
 
 /* Where the program is: in the folder that TIDEMARK_LIBEXEC names; else where it was built or
  * installed, seen from the file that has this code, and then only one that belongs to root or to
  * the owner of that file, and that others may not write. TMK_MACHINE. */
-TMK_NODISCARD enum tmk_status tmk_helper_find(const char *program, char path[PATH_MAX],
-                                              struct tmk_diag *diag);
+enum tmk_status tmk_helper_find(const char *program, char path[PATH_MAX], struct tmk_diag *diag);
 
 #endif

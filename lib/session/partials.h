@@ -18,37 +18,33 @@ struct tmk_partials {
 };
 
 /* `options` must outlive it. */
-TMK_NODISCARD enum tmk_status tmk_partials_init(struct tmk_partials *partials,
-                                                const struct tmk_run_options *options,
-                                                struct tmk_diag *diag);
+enum tmk_status tmk_partials_init(struct tmk_partials *partials,
+                                  const struct tmk_run_options *options, struct tmk_diag *diag);
 void tmk_partials_finish(struct tmk_partials *partials);
 
 /* The setting of a stratum's profile; NULL: all samples are of one. */
 const char *tmk_partials_label(const struct tmk_partials *partials, uint32_t stratum);
 /* The sum describes the data as `last` does, which is the profile of a later segment, as some of it
  * is known in the end alone: of a stream how long it was. */
-TMK_NODISCARD enum tmk_status tmk_partials_follow(struct tmk_partials *partials, uint32_t stratum,
-                                                  const struct tmk_profile *last,
-                                                  struct tmk_diag *diag);
+enum tmk_status tmk_partials_follow(struct tmk_partials *partials, uint32_t stratum,
+                                    const struct tmk_profile *last, struct tmk_diag *diag);
 /* Adds the profile of a segment, which is the sum's from now on, or gone. */
-TMK_NODISCARD enum tmk_status tmk_partials_add(struct tmk_partials *partials, uint32_t stratum,
-                                               struct tmk_profile *segment, struct tmk_diag *diag);
+enum tmk_status tmk_partials_add(struct tmk_partials *partials, uint32_t stratum,
+                                 struct tmk_profile *segment, struct tmk_diag *diag);
 /* Samples that ran. */
 uint64_t tmk_partials_run(const struct tmk_partials *partials);
 
 /* To the checkpoint, and back. TMK_MISMATCH: it is of other strata. */
-TMK_NODISCARD enum tmk_status tmk_partials_write(const struct tmk_partials *partials,
-                                                 struct tmk_diag *diag);
-TMK_NODISCARD enum tmk_status tmk_partials_read(struct tmk_partials *partials,
-                                                struct tmk_diag *diag);
+enum tmk_status tmk_partials_write(const struct tmk_partials *partials, struct tmk_diag *diag);
+enum tmk_status tmk_partials_read(struct tmk_partials *partials, struct tmk_diag *diag);
 /* A profile without values that covers what the checkpoint does. */
-TMK_NODISCARD enum tmk_status tmk_partials_covered(const struct tmk_partials *partials,
-                                                   struct tmk_profile **out, struct tmk_diag *diag);
+enum tmk_status tmk_partials_covered(const struct tmk_partials *partials, struct tmk_profile **out,
+                                     struct tmk_diag *diag);
 
 /* A stratum is complete: hands its profile out, and adds it to *whole (NULL before the first),
  * where it ends. */
-TMK_NODISCARD enum tmk_status tmk_partials_close(struct tmk_partials *partials, uint32_t stratum,
-                                                 struct tmk_profile **whole, struct tmk_diag *diag);
+enum tmk_status tmk_partials_close(struct tmk_partials *partials, uint32_t stratum,
+                                   struct tmk_profile **whole, struct tmk_diag *diag);
 
 /* The tensors of one value from all batches, one behind the other. */
 
@@ -63,12 +59,11 @@ struct tmk_gathered {
 };
 /* Appends a copy. join: batches are slices of the data, and are joined along their first axis.
  * TMK_SHAPE: the batches differ in more than that. */
-TMK_NODISCARD enum tmk_status tmk_gathered_append(struct tmk_gathered *gathered,
-                                                  const struct tmk_tensor *tensor, bool join,
-                                                  struct tmk_diag *diag);
+enum tmk_status tmk_gathered_append(struct tmk_gathered *gathered, const struct tmk_tensor *tensor,
+                                    bool join, struct tmk_diag *diag);
 /* All of them, borrowed; without join a new first axis counts the batches. */
-TMK_NODISCARD enum tmk_status tmk_gathered_tensor(const struct tmk_gathered *gathered, bool join,
-                                                  struct tmk_tensor *out, struct tmk_diag *diag);
+enum tmk_status tmk_gathered_tensor(const struct tmk_gathered *gathered, bool join,
+                                    struct tmk_tensor *out, struct tmk_diag *diag);
 void tmk_gathered_finish(struct tmk_gathered *gathered);
 
 #endif

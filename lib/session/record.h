@@ -26,10 +26,8 @@ struct tmk_observed {
 
 /* Adds one record for every value of the original graph, in ID order, with the account of its
  * observer, if it has one. Statistics move from the accounts into the records. */
-TMK_NODISCARD enum tmk_status tmk_record_values(struct tmk_profile *profile,
-                                                struct tmk_graph *original,
-                                                const struct tmk_observed *observed,
-                                                struct tmk_diag *diag);
+enum tmk_status tmk_record_values(struct tmk_profile *profile, struct tmk_graph *original,
+                                  const struct tmk_observed *observed, struct tmk_diag *diag);
 
 /* A segment of a run, before or after it ran. */
 struct tmk_segment {
@@ -45,8 +43,8 @@ struct tmk_segment {
 
 /* A profile without values, of a stratum's samples; `label` is that stratum's, NULL: there are
  * none. Free it with tmk_profile_destroy. */
-TMK_NODISCARD enum tmk_status tmk_segment_describe(const struct tmk_segment *segment,
-                                                   uint32_t stratum, const char *label,
-                                                   struct tmk_profile **out, struct tmk_diag *diag);
+enum tmk_status tmk_segment_describe(const struct tmk_segment *segment, uint32_t stratum,
+                                     const char *label, struct tmk_profile **out,
+                                     struct tmk_diag *diag);
 
 #endif

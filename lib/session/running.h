@@ -51,34 +51,29 @@ struct tmk_running {
 };
 
 /* The graph that runs, and what its observers do; observe NULL: there are none. */
-TMK_NODISCARD enum tmk_status tmk_running_graph(struct tmk_running *run,
-                                                const struct tmk_model *model,
-                                                const struct tmk_observe *observe,
-                                                struct tmk_diag *diag);
+enum tmk_status tmk_running_graph(struct tmk_running *run, const struct tmk_model *model,
+                                  const struct tmk_observe *observe, struct tmk_diag *diag);
 /* Lets the graph run in blocks where options->limits ask for it or nothing else fits, unless a team
  * runs it or outputs are fed back: TMK_UNSUPPORTED where they ask for it. Of run->graph. */
-TMK_NODISCARD enum tmk_status tmk_running_may_divide(struct tmk_running *run,
-                                                     struct tmk_diag *diag);
+enum tmk_status tmk_running_may_divide(struct tmk_running *run, struct tmk_diag *diag);
 /* Opens the data for `graph` (run->graph, or the first of others with the same inputs, numbered),
  * and chooses the number of workers and the batch within the limits. `graph` must outlive *run. */
-TMK_NODISCARD enum tmk_status
-tmk_running_open(struct tmk_running *run, const struct tmk_graph *graph, struct tmk_diag *diag);
+enum tmk_status tmk_running_open(struct tmk_running *run, const struct tmk_graph *graph,
+                                 struct tmk_diag *diag);
 /* Of what is open; `run` must outlive what they are given to. The control stops the run where
  * options->events.stop returns true. */
 struct tmk_exec_options tmk_running_exec_options(struct tmk_running *run);
 /* TMK_INTERRUPTED where events->stop answers true. */
-TMK_NODISCARD enum tmk_status tmk_running_goes_on(const struct tmk_run_events *events,
-                                                  struct tmk_diag *diag);
+enum tmk_status tmk_running_goes_on(const struct tmk_run_events *events, struct tmk_diag *diag);
 /* Does the caller ask to stop, by the struct tmk_run_events? By the calling thread, between runs:
  * signals are handled first, as in a run. */
 bool tmk_running_stops(void *events);
 struct tmk_memory_request tmk_running_memory(const struct tmk_running *run,
                                              const struct tmk_graph *graph);
 /* Runs graphs over all of the data, and notes that in result and report. */
-TMK_NODISCARD enum tmk_status tmk_running_execute(struct tmk_running *run,
-                                                  struct tmk_graph *const *graphs,
-                                                  uint32_t n_graphs, const struct tmk_sink *sink,
-                                                  struct tmk_diag *diag);
+enum tmk_status tmk_running_execute(struct tmk_running *run, struct tmk_graph *const *graphs,
+                                    uint32_t n_graphs, const struct tmk_sink *sink,
+                                    struct tmk_diag *diag);
 /* Adds what ran, and took so many seconds, to the report. */
 void tmk_running_note(struct tmk_running *run, double seconds);
 void tmk_running_finish(struct tmk_running *run);
@@ -89,9 +84,8 @@ uint32_t tmk_running_threads(const struct tmk_run_limits *limits);
 double tmk_running_now(void);
 
 /* As settings of a profile. */
-TMK_NODISCARD enum tmk_status tmk_excluded_describe(const struct tmk_excluded *excluded,
-                                                    struct tmk_profile *profile,
-                                                    struct tmk_diag *diag);
+enum tmk_status tmk_excluded_describe(const struct tmk_excluded *excluded,
+                                      struct tmk_profile *profile, struct tmk_diag *diag);
 
 /* The memory that a run will take, estimated before it begins. */
 
@@ -109,8 +103,7 @@ struct tmk_memory_request {
 /* Is the source, a path or NAME=PATH as data.sources of the options has it, standard input? */
 bool tmk_data_is_stream(const char *source);
 /* TMK_ARGUMENT where one of the sources is: for what runs the same samples again. */
-TMK_NODISCARD enum tmk_status tmk_data_can_repeat(const struct tmk_data_options *data,
-                                                  struct tmk_diag *diag);
+enum tmk_status tmk_data_can_repeat(const struct tmk_data_options *data, struct tmk_diag *diag);
 
 /* Opens the data, plans the largest of its first batches and adds up. What statistics take is an
  * estimate, from what they were measured to take: how many bins are used is known only once the
@@ -118,8 +111,8 @@ TMK_NODISCARD enum tmk_status tmk_data_can_repeat(const struct tmk_data_options 
  * batches half as large, where the model leaves them free, then blocks of the graph (*cuts; finish
  * it; n 0: as a whole), until the sum fits; TMK_LIMIT when nothing does. cuts NULL: they are only
  * counted. TMK_UNSUPPORTED for data that comes as a stream, since it could be read only once. */
-TMK_NODISCARD enum tmk_status tmk_memory_planned(const struct tmk_memory_request *request,
-                                                 struct tmk_memory_plan *out, struct tmk_cuts *cuts,
-                                                 struct tmk_diag *diag);
+enum tmk_status tmk_memory_planned(const struct tmk_memory_request *request,
+                                   struct tmk_memory_plan *out, struct tmk_cuts *cuts,
+                                   struct tmk_diag *diag);
 
 #endif

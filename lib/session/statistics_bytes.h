@@ -15,16 +15,15 @@ struct tmk_reach {
     uint64_t *counts; /* [n][TMK_OCTAVES + 1], malloc'ed; the last of an input: all elements */
     uint32_t n;
 };
-TMK_NODISCARD enum tmk_status tmk_reach_note(struct tmk_reach *reach, const struct tmk_batch *batch,
-                                             struct tmk_diag *diag);
+enum tmk_status tmk_reach_note(struct tmk_reach *reach, const struct tmk_batch *batch,
+                               struct tmk_diag *diag);
 void tmk_reach_finish(struct tmk_reach *reach);
 
 /* *out: malloc'ed, [n] by index of a value, and more; 1 where nothing is known. `batch` is one of
  * `batches`. */
-TMK_NODISCARD enum tmk_status tmk_reach_of(const struct tmk_reach *reach,
-                                           const struct tmk_graph *graph,
-                                           const struct tmk_batch *batch, uint64_t batches,
-                                           uint32_t n, float **out, struct tmk_diag *diag);
+enum tmk_status tmk_reach_of(const struct tmk_reach *reach, const struct tmk_graph *graph,
+                             const struct tmk_batch *batch, uint64_t batches, uint32_t n,
+                             float **out, struct tmk_diag *diag);
 
 /* ---- bytes ---- */
 

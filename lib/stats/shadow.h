@@ -27,10 +27,8 @@ struct tmk_places {
 };
 
 /* A tile was observed, after its state took it in. */
-TMK_NODISCARD enum tmk_status tmk_shadow_update(const struct tmk_stats_pass *pass,
-                                                const struct tmk_tile *tile,
-                                                const struct tmk_tile_summary *summary,
-                                                struct tmk_diag *diag);
+enum tmk_status tmk_shadow_update(const struct tmk_stats_pass *pass, const struct tmk_tile *tile,
+                                  const struct tmk_tile_summary *summary, struct tmk_diag *diag);
 
 /* Of an operand's, those that this batch set. */
 struct tmk_places tmk_places_set(const struct tmk_stats_operand *operand,
@@ -51,16 +49,15 @@ void tmk_stats_shadow_view(struct tmk_stats_shadow *shadow, const struct tmk_sta
  * at, for places only. */
 bool tmk_stats_shadow_needs_scan(const struct tmk_stats_shadow *shadow,
                                  const struct tmk_places *set, const struct tmk_stats_at *at);
-TMK_NODISCARD enum tmk_status tmk_stats_shadow_scan(struct tmk_stats_shadow *shadow, const float *x,
-                                                    const struct tmk_shape *shape,
-                                                    const struct tmk_stats_at *at,
-                                                    const uint32_t *exclude, size_t n_exclude,
-                                                    struct tmk_diag *diag);
+enum tmk_status tmk_stats_shadow_scan(struct tmk_stats_shadow *shadow, const float *x,
+                                      const struct tmk_shape *shape, const struct tmk_stats_at *at,
+                                      const uint32_t *exclude, size_t n_exclude,
+                                      struct tmk_diag *diag);
 
 /* The state of such a value from x's, whole. Its channels are x's. */
-TMK_NODISCARD enum tmk_status tmk_stats_derive_moved(const struct tmk_stats *x,
-                                                     const struct tmk_stats_shadow *shadow,
-                                                     struct tmk_stats **out, struct tmk_diag *diag);
+enum tmk_status tmk_stats_derive_moved(const struct tmk_stats *x,
+                                       const struct tmk_stats_shadow *shadow,
+                                       struct tmk_stats **out, struct tmk_diag *diag);
 
 /* What becomes of channels that were not kept in all batches, or in none. */
 void tmk_stats_drop_channels(struct tmk_stats *stats, bool in_some);

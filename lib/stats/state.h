@@ -89,9 +89,9 @@ size_t tmk_stats_counting_bytes(enum tmk_stats_level level, size_t elements, uin
 size_t tmk_stats_finishing_bytes(enum tmk_stats_level level, size_t elements, uint64_t times);
 
 /* As tmk_stats_create, with a kernel of the caller's choice (tmk_stats_kernel_at). */
-TMK_NODISCARD enum tmk_status tmk_stats_create_with(enum tmk_stats_level level,
-                                                    const struct tmk_stats_kernel *kernel,
-                                                    struct tmk_stats **out, struct tmk_diag *diag);
+enum tmk_status tmk_stats_create_with(enum tmk_stats_level level,
+                                      const struct tmk_stats_kernel *kernel, struct tmk_stats **out,
+                                      struct tmk_diag *diag);
 
 /* Thins an empty state as the other, of the same level, is. */
 void tmk_stats_thin_as(struct tmk_stats *stats, const struct tmk_stats *other);
@@ -139,9 +139,8 @@ void tmk_stats_share_bins(struct tmk_stats *stats, const struct tmk_stats *with)
 
 /* The table has taken in n elements, and their zeros and specials have been counted: adds their
  * squares, unless the state has become coarse. */
-TMK_NODISCARD enum tmk_status tmk_stats_add_squares(struct tmk_stats *stats,
-                                                    const tmk_loose_bits *x, size_t n,
-                                                    struct tmk_diag *diag);
+enum tmk_status tmk_stats_add_squares(struct tmk_stats *stats, const tmk_loose_bits *x, size_t n,
+                                      struct tmk_diag *diag);
 /* Makes the state coarse. */
 void tmk_stats_coarsen(struct tmk_stats *stats);
 /* Are they kept? Of a state with a table, its bins are counted for it. */
@@ -152,23 +151,22 @@ void tmk_sort_by_bin(uint32_t *bits, size_t n);
 
 /* The table, for tensors of about so many elements; there is none yet. Counted is what a table was
  * seen to touch, not its address space. TMK_NOMEM, TMK_LIMIT. */
-TMK_NODISCARD enum tmk_status tmk_stats_map(struct tmk_stats *stats, size_t elements,
-                                            struct tmk_diag *diag);
+enum tmk_status tmk_stats_map(struct tmk_stats *stats, size_t elements, struct tmk_diag *diag);
 void tmk_stats_unmap(struct tmk_stats *stats);
 /* Bytes of it that are in memory. */
 size_t tmk_stats_touched(const struct tmk_stats *stats);
 /* Adds what the table holds of an octave. */
 void tmk_stats_unpack(const struct tmk_stats *stats, unsigned octave, struct tmk_octave *to);
 /* What the whole table holds, ascending; malloc'ed. */
-TMK_NODISCARD enum tmk_status tmk_stats_list(const struct tmk_stats *stats, struct tmk_wide **out,
-                                             size_t *n, struct tmk_diag *diag);
+enum tmk_status tmk_stats_list(const struct tmk_stats *stats, struct tmk_wide **out, size_t *n,
+                               struct tmk_diag *diag);
 
 /* Moves the table's entries to the wide counters. */
-TMK_NODISCARD enum tmk_status tmk_stats_drain(struct tmk_stats *stats, struct tmk_diag *diag);
+enum tmk_status tmk_stats_drain(struct tmk_stats *stats, struct tmk_diag *diag);
 
 /* For a state that is only read from now on, or merged into: gives the table's memory back, which
  * reading would go through each time. */
-TMK_NODISCARD enum tmk_status tmk_stats_finalize(struct tmk_stats *stats, struct tmk_diag *diag);
+enum tmk_status tmk_stats_finalize(struct tmk_stats *stats, struct tmk_diag *diag);
 
 static inline unsigned tmk_stats_bins_an_octave(enum tmk_stats_level level) {
     return level == TMK_STATS_HISTOGRAM ? TMK_OCTAVE : 1;
@@ -220,19 +218,18 @@ static inline void tmk_extreme_update(struct tmk_extreme *max, struct tmk_extrem
 static const struct tmk_where tmk_nowhere = {TMK_NOWHERE, TMK_NOWHERE};
 
 /* As tmk_stats_update, but for elements with these bits (see tmk_stats_exclude). */
-TMK_NODISCARD enum tmk_status tmk_stats_update_excluding(struct tmk_stats *stats, const float *x,
-                                                         const struct tmk_shape *shape,
-                                                         const struct tmk_stats_at *at,
-                                                         const uint32_t *exclude, size_t n_exclude,
-                                                         struct tmk_diag *diag);
+enum tmk_status tmk_stats_update_excluding(struct tmk_stats *stats, const float *x,
+                                           const struct tmk_shape *shape,
+                                           const struct tmk_stats_at *at, const uint32_t *exclude,
+                                           size_t n_exclude, struct tmk_diag *diag);
 
 /* Channels: see channel.c. */
 
 /* Makes *channels (of a state with `seen` elements so far) agree with non-empty data of axis and
  * count (count 0: none): they become known, or conflict. New memory holds "nothing finite". */
-TMK_NODISCARD enum tmk_status tmk_channels_join(struct tmk_channels *channels, uint64_t seen,
-                                                enum tmk_channel_kind kind, int32_t axis,
-                                                size_t count, struct tmk_diag *diag);
+enum tmk_status tmk_channels_join(struct tmk_channels *channels, uint64_t seen,
+                                  enum tmk_channel_kind kind, int32_t axis, size_t count,
+                                  struct tmk_diag *diag);
 void tmk_channels_finish(struct tmk_channels *channels);
 /* Takes in elements [first, first + n) of a row-major tensor whose channels are known and come in
  * runs of `inner`. */

@@ -16,16 +16,16 @@
 enum { TMK_LAZY_LEAST = 1 << 14, TMK_ELEMENTS_BLOCK = 1 << 18 };
 
 /* A tensor over the bytes of `owner`, of which it takes a reference, in the type `dtype`. */
-TMK_NODISCARD enum tmk_status tmk_lazy_create(enum tmk_dtype dtype, const struct tmk_shape *shape,
-                                              const void *bytes, struct tmk_buf *owner,
-                                              struct tmk_tensor *out, struct tmk_diag *diag);
+enum tmk_status tmk_lazy_create(enum tmk_dtype dtype, const struct tmk_shape *shape,
+                                const void *bytes, struct tmk_buf *owner, struct tmk_tensor *out,
+                                struct tmk_diag *diag);
 bool tmk_tensor_is_lazy(const struct tmk_tensor *tensor);
 /* Does it have elements, be they here or in a file? */
 bool tmk_tensor_has_elements(const struct tmk_tensor *tensor);
 /* The same tensor with its elements in memory; end with tmk_tensor_finish. All who open a lazy
  * tensor share them. */
-TMK_NODISCARD enum tmk_status tmk_tensor_open(const struct tmk_tensor *tensor,
-                                              struct tmk_tensor *out, struct tmk_diag *diag);
+enum tmk_status tmk_tensor_open(const struct tmk_tensor *tensor, struct tmk_tensor *out,
+                                struct tmk_diag *diag);
 /* Was it lazy before it was opened? */
 bool tmk_tensor_is_opened(const struct tmk_tensor *tensor);
 
@@ -55,7 +55,7 @@ bool tmk_number_takes(enum tmk_dtype dtype);
 /* Element `at`. */
 double tmk_number_get(const struct tmk_tensor *tensor, size_t at);
 /* Sets it. TMK_FORMAT: the type has no such number; TMK_TYPE: it is none of these types. */
-TMK_NODISCARD enum tmk_status tmk_number_put(struct tmk_tensor *tensor, size_t at, double value,
-                                             struct tmk_diag *diag);
+enum tmk_status tmk_number_put(struct tmk_tensor *tensor, size_t at, double value,
+                               struct tmk_diag *diag);
 
 #endif

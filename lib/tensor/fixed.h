@@ -11,11 +11,10 @@
 
 /* real = q * 2^(shift - 31), 2^30 <= q < 2^31, as near as that goes. real > 0, finite; below 2^-32
  * it becomes 0, 0 (every result is 0); TMK_RANGE where shift would exceed 30. */
-TMK_NODISCARD enum tmk_status tmk_fixed_from_real(double real, int32_t *q, int32_t *shift,
-                                                  struct tmk_diag *diag);
+enum tmk_status tmk_fixed_from_real(double real, int32_t *q, int32_t *shift, struct tmk_diag *diag);
 /* The nearest power of two (in the logarithm) instead: q = 2^30. */
-TMK_NODISCARD enum tmk_status tmk_fixed_from_real_pow2(double real, int32_t *q, int32_t *shift,
-                                                       struct tmk_diag *diag);
+enum tmk_status tmk_fixed_from_real_pow2(double real, int32_t *q, int32_t *shift,
+                                         struct tmk_diag *diag);
 double tmk_fixed_to_real(int32_t q, int32_t shift);
 
 /* x times the multiplier (-31 <= shift <= 30), rounded so; saturates to int32. FLOAT_RNE multiplies

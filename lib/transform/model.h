@@ -24,8 +24,8 @@ struct tmk_model {
 };
 /* The SHA-256 of a model's file; with params (NULL: none) of both files' hashes. Without external
  * data. */
-TMK_NODISCARD enum tmk_status tmk_model_sha256(const char *path, const char *params, char hex[65],
-                                               struct tmk_diag *diag);
+enum tmk_status tmk_model_sha256(const char *path, const char *params, char hex[65],
+                                 struct tmk_diag *diag);
 /* Is this the model's hash, or in files of former versions that of its file without external data?
  */
 bool tmk_model_is_profiled(const struct tmk_model *model, const char *sha256);
@@ -70,7 +70,7 @@ void tmk_graph_path(const struct tmk_graph *graph, char path[TMK_GRAPH_PATH]);
 bool tmk_is_weight(const struct tmk_value *value);
 
 /* Names of nodes, values and axes are text in profiles and lineages: UTF-8. */
-TMK_NODISCARD enum tmk_status tmk_check_names(struct tmk_graph *graph, struct tmk_diag *diag);
+enum tmk_status tmk_check_names(struct tmk_graph *graph, struct tmk_diag *diag);
 
 /* From a lineage between graphs to a record that needs none. */
 
@@ -87,8 +87,7 @@ struct tmk_lineage_ends {
 /* One original for each value of `original`, one value for each of `file`; both get outputs for
  * what lies inside their operators (pass/instrument.h). The models' files and the passes are left
  * to the caller. Numbers the graphs anew. TMK_GRAPH: `file` is not `graph`. */
-TMK_NODISCARD enum tmk_status tmk_lineage_record_of(const struct tmk_lineage_ends *ends,
-                                                    struct tmk_lineage_record **out,
-                                                    struct tmk_diag *diag);
+enum tmk_status tmk_lineage_record_of(const struct tmk_lineage_ends *ends,
+                                      struct tmk_lineage_record **out, struct tmk_diag *diag);
 
 #endif

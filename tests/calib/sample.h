@@ -5,6 +5,6 @@
 
 #include <tidemark/encodings.h>
 
-TMK_NODISCARD enum tmk_status sample_encodings(struct tmk_encodings **out, struct tmk_diag *diag);
+enum tmk_status sample_encodings(struct tmk_encodings **out, struct tmk_diag *diag);
 
 #endif

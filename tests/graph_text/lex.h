@@ -31,33 +31,29 @@ void lex_report_expected(struct lex *lex, const char *what);
 char lex_peek(struct lex *lex);
 /* Takes the character if it is the next one. */
 bool lex_take(struct lex *lex, char c);
-TMK_NODISCARD enum tmk_status lex_need(struct lex *lex, char c);
+enum tmk_status lex_need(struct lex *lex, char c);
 /* Takes the word (or mark, like "::") if it comes next, whole. */
 bool lex_take_word(struct lex *lex, const char *word);
 
 /* A bare word (letters, '_' and, not first, digits), or with `dotted` several with dots between
  * them. `what` is for the message. */
-TMK_NODISCARD enum tmk_status lex_word(struct lex *lex, bool dotted, const char *what,
-                                       const char **out);
+enum tmk_status lex_word(struct lex *lex, bool dotted, const char *what, const char **out);
 /* A quoted string of any bytes, terminated; *n is its length. */
-TMK_NODISCARD enum tmk_status lex_string(struct lex *lex, const char *what, const char **out,
-                                         size_t *n);
+enum tmk_status lex_string(struct lex *lex, const char *what, const char **out, size_t *n);
 /* A quoted string without \x00. */
-TMK_NODISCARD enum tmk_status lex_name(struct lex *lex, const char *what, const char **out);
+enum tmk_status lex_name(struct lex *lex, const char *what, const char **out);
 /* A word, or any other name as a string. */
-TMK_NODISCARD enum tmk_status lex_word_or_name(struct lex *lex, bool dotted, const char *what,
-                                               const char **out);
+enum tmk_status lex_word_or_name(struct lex *lex, bool dotted, const char *what, const char **out);
 /* The letters, digits, '_' and '.' that directly follow (after a '%'). */
-TMK_NODISCARD enum tmk_status lex_identifier(struct lex *lex, const char **out);
+enum tmk_status lex_identifier(struct lex *lex, const char **out);
 
 /* The length of the number that comes next with all that sticks to it; 0 when none does. */
 size_t lex_number_length(struct lex *lex);
 /* A decimal integer between min and max. */
-TMK_NODISCARD enum tmk_status lex_signed(struct lex *lex, int64_t min, int64_t max,
-                                         const char *what, int64_t *out);
-TMK_NODISCARD enum tmk_status lex_unsigned(struct lex *lex, uint64_t max, const char *what,
-                                           uint64_t *out);
+enum tmk_status lex_signed(struct lex *lex, int64_t min, int64_t max, const char *what,
+                           int64_t *out);
+enum tmk_status lex_unsigned(struct lex *lex, uint64_t max, const char *what, uint64_t *out);
 /* 0x and hexadecimal digits of at most `max`. */
-TMK_NODISCARD enum tmk_status lex_bits(struct lex *lex, uint64_t max, uint64_t *out);
+enum tmk_status lex_bits(struct lex *lex, uint64_t max, uint64_t *out);
 
 #endif

@@ -8,14 +8,13 @@
 #include "graph_text/pool.h"
 
 /* Symbols live in the lexer's arena. */
-TMK_NODISCARD enum tmk_status read_type(struct lex *lex, struct tmk_type *out);
+enum tmk_status read_type(struct lex *lex, struct tmk_type *out);
 /* A float as an attribute. */
-TMK_NODISCARD enum tmk_status read_float_attr(struct lex *lex, float *out);
+enum tmk_status read_float_attr(struct lex *lex, float *out);
 /* "{1, 2}" or "#k" (of the pool) as a tensor of that type, which stands at `type_at`. End it with
  * tmk_tensor_finish. */
-TMK_NODISCARD enum tmk_status read_tensor_elements(struct lex *lex, const char *type_at,
-                                                   const struct tmk_type *type,
-                                                   const struct tensor_pool *pool,
-                                                   struct tmk_tensor *out);
+enum tmk_status read_tensor_elements(struct lex *lex, const char *type_at,
+                                     const struct tmk_type *type, const struct tensor_pool *pool,
+                                     struct tmk_tensor *out);
 
 #endif

@@ -54,6 +54,10 @@ def without_attributes(tokens):
                 depth += {"(": 1, ")": -1}.get(tokens[i], 0)
                 if depth == 0:
                     break
+        elif tokens[i:i + 2] == ["[", "["]:
+            while tokens[i:i + 2] != ["]", "]"]:
+                i += 1
+            i += 1
         else:
             kept.append(tokens[i])
         i += 1

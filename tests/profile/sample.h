@@ -7,7 +7,6 @@
 
 /* Of four samples of [N,2,3] in two batches. `per_sample`: with the input's extremes of each
  * sample. */
-TMK_NODISCARD enum tmk_status sample_profile(bool per_sample, struct tmk_profile **out,
-                                             struct tmk_diag *diag);
+enum tmk_status sample_profile(bool per_sample, struct tmk_profile **out, struct tmk_diag *diag);
 
 #endif
