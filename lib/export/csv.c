@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* csv: one line an encoding and channel, for spreadsheets and scripts (RFC 4180). */
-#include "base/diag.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "export/exporter.h"

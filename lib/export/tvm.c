@@ -5,8 +5,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "export/rows.h"
-
 #include "base/diag.h"
 #include "export/rows.h"
 
@@ -58,9 +56,7 @@ static enum tmk_status put_edge(const struct tmk_export_job *job, const struct t
                                 struct tmk_text *out, struct tmk_diag *diag) {
     const struct tmk_encoding *e = row->encoding;
     struct tmk_json_out edge = tmk_json_new_object();
-    char id[16];
-    snprintf(id, sizeof id, "p%" PRIu32, e->id);
-    tmk_json_put_text(&edge, "profile_id", id);
+    tmk_json_put_id(&edge, "profile_id", e->id);
     tmk_json_put_text(&edge, "name", row->name);
     tmk_json_put_text(&edge, "kind", is_input(job, e) ? "input" : tmk_encoding_role_name(e->role));
     if (tmk_export_bits(e)) {

@@ -5,7 +5,7 @@
 
 #include "base/diag.h"
 #include "base/map.h"
-#include "graph/edit.h"
+#include "graph/graph.h"
 #include "tensor/elements.h"
 
 /* ---- clone ---- */

@@ -8,7 +8,6 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "base/size.h"
-#include "graph/edit.h"
 #include "tensor/elements.h"
 
 /* ---- fingerprints ---- */

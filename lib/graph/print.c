@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "graph/edit.h"
 #include "graph/literal.h"
 
 struct printer {

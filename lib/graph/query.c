@@ -5,7 +5,7 @@
 
 #include "base/diag.h"
 #include "base/text.h"
-#include "graph/edit.h"
+#include "graph/graph.h"
 
 const struct tmk_attr *tmk_node_attr(const struct tmk_node *node, const char *name) {
     for (uint32_t i = 0; i < node->n_attrs; i++)

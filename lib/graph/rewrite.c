@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "base/diag.h"
-#include "graph/edit.h"
 #include "tensor/elements.h"
 
 /* ---- names ---- */

@@ -6,7 +6,7 @@
 #include "base/diag.h"
 #include "base/map.h"
 #include "base/text.h"
-#include "graph/edit.h"
+#include "graph/graph.h"
 #include "tensor/elements.h"
 
 enum { MOST_REPORTED = 8 };

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Arithmetic and comparisons of two operands, element by element. */
 #include <math.h>
-#include <string.h>
 
 #include "ops/elementwise.h"
 #include "ops/functions.h"

@@ -2,7 +2,6 @@
 /* What ONNX Runtime fuses around linear attention and several residual streams: RMS norms over
  * parts of rows, and gates. Squares are summed in double, all else is float32. */
 #include <math.h>
-#include <string.h>
 
 #include "ops/contrib.h"
 #include "ops/functions.h"

@@ -4,7 +4,6 @@
  * an axis (nearest), 2 (linear), or 4 (cubic convolution with a = -0.75, R. Keys, IEEE Trans. ASSP
  * 29, 1981). */
 #include <math.h>
-#include <string.h>
 
 #include "ops/contrib.h"
 #include "ops/kernel.h"

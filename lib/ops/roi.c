@@ -2,7 +2,6 @@
 /* Regions of interest: pooling, aligning, suppressing. */
 #include <float.h>
 #include <math.h>
-#include <string.h>
 
 #include "ops/cost.h"
 #include "ops/move.h"

@@ -2,7 +2,6 @@
 /* annotation.quantize_info behind the edges of a module. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/diag.h"
 #include "base/map.h"

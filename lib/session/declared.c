@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-#include "tensor/shape.h"
-
 /* -1: no input has it. */
 static int64_t size_of_symbol(const struct tmk_graph *graph, const struct tmk_batch *batch,
                               const char *symbol) {

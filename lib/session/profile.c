@@ -6,7 +6,6 @@
 
 #include "base/diag.h"
 #include "base/file.h"
-#include "base/inputs.h"
 #include "dist/team.h"
 #include "exec/run.h"
 #include "feed/feed.h"

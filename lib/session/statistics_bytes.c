@@ -6,10 +6,8 @@
 #include <string.h>
 
 #include "base/diag.h"
-#include "base/size.h"
 #include "ops/ops.h"
 #include "stats/state.h"
-#include "tensor/shape.h"
 
 /* STATE: about what holds a value's statistics, without bins. LARGEST_LOOK: elements of a batch.
  * HIDDEN, CELL: inputs of recurrent operators, their states. */

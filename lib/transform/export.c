@@ -10,7 +10,6 @@
 #include "base/arena.h"
 #include "base/diag.h"
 #include "base/file.h"
-#include "base/inputs.h"
 #include "base/json.h"
 #include "calib/target.h"
 #include "export/exporter.h"
