@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The command line: a table of commands, a table of options each. */
-#ifndef TMK_TOOLS_COMMAND_H
-#define TMK_TOOLS_COMMAND_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -186,5 +185,3 @@ void show_progress(void *context, uint64_t samples_done, uint64_t total);
 void end_progress(void);
 /* The same in a signal handler. */
 void drop_progress(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How the program begins and ends with what it was handed: streams, signals. */
-#ifndef TMK_TOOLS_ENDING_H
-#define TMK_TOOLS_ENDING_H
+#pragma once
 
 /* For the first line of main. Streams that are closed become ones that refuse, so that no file
  * takes their number; a closed pipe and a limit on file sizes are errors of writing instead of
@@ -27,5 +26,3 @@ int mark_own_exit(int status);
 
 /* From now on SIGBUS is one line that names the file, and the exit status of bad input. */
 void handle_sigbus(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A table of options as help text, as a man page, and as shell completion. */
-#ifndef TMK_TOOLS_HELP_H
-#define TMK_TOOLS_HELP_H
+#pragma once
 
 #include "command.h"
 
@@ -20,5 +19,3 @@ int run_completion(const struct command *const *commands, size_t n, int argc, ch
 int no_command(const struct command *const *commands, size_t n, const char *name);
 /* The list of commands. */
 void print_program_help(FILE *to, const struct command *const *commands, size_t n);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The memory that this process may take, that a run is expected to take, as a table, and that it
  * took. */
-#ifndef TMK_TOOLS_MEMORY_H
-#define TMK_TOOLS_MEMORY_H
+#pragma once
 
 #include <tidemark/memory.h>
 #include <tidemark/session.h>
@@ -20,5 +19,3 @@ uint64_t memory_limit_asked(void);
 void print_memory_plan(const struct tmk_memory_plan *plan);
 /* Peak memory of this process so far (VmHWM); 0: unknown. */
 uint64_t peak_bytes(void);
-
-#endif

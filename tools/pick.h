@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which values of a profile are shown, and in which order: --filter and --sort. */
-#ifndef TMK_TOOLS_PICK_H
-#define TMK_TOOLS_PICK_H
+#pragma once
 
 #include <tidemark/profile.h>
 
@@ -50,5 +49,3 @@ enum tmk_status sort_values(const char *key, const struct tmk_profile *profile, 
     "(the operator that makes the value), dtype, path;\n"                                          \
     "numbers: id, min, max, range (max - min), mean, std, zeros (a share, 0 to 1), count,\n"       \
     "nonfinite (elements), dead-channels, saturated (0 or 1)."
-
-#endif

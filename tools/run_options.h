@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The options that every command shares which runs a model over data. */
-#ifndef TMK_TOOLS_RUN_OPTIONS_H
-#define TMK_TOOLS_RUN_OPTIONS_H
+#pragma once
 
 #include <tidemark/session.h>
 
@@ -88,5 +87,3 @@ bool can_read_again(const struct command *command, const struct tmk_data_options
 
 /* 1/8, as 8; NULL leaves *share as it is. False after an error message: a wrong call. */
 bool parse_histogram_share(const struct command *command, const char *word, uint32_t *share);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A profile on a terminal. Everything goes to stdout. */
-#ifndef TMK_TOOLS_SHOW_H
-#define TMK_TOOLS_SHOW_H
+#pragma once
 
 #include <tidemark/profile.h>
 
@@ -41,5 +40,3 @@ enum { SPARK_CELLS = 16, SPARK_BYTES = SPARK_CELLS * 4 + 1 };
 /* A histogram from lo to hi, a block of eight heights a cell; "" where lo < hi does not hold or
  * there is no histogram. */
 void draw_sparkline(const struct tmk_stats *stats, double lo, double hi, char out[SPARK_BYTES]);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `simulate --search`. */
-#ifndef TMK_TOOLS_SIMULATE_SEARCH_H
-#define TMK_TOOLS_SIMULATE_SEARCH_H
+#pragma once
 
 #include <tidemark/simulate.h>
 
@@ -78,5 +77,3 @@ bool check_search(const struct command *command, struct search_args *args);
 enum tmk_status search_encodings(struct tmk_model *model, const struct tmk_encodings *encodings,
                                  const struct tmk_target *target, const struct tmk_run_options *run,
                                  const struct search_args *args, struct tmk_diag *diag);
-
-#endif

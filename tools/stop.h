@@ -2,8 +2,7 @@
 /* SIGINT, SIGTERM, SIGHUP and the end of --timeout: the first requests the run to stop, the second
  * ends the program at once. So does the first where the run has not stopped soon.
  */
-#ifndef TMK_TOOLS_STOP_H
-#define TMK_TOOLS_STOP_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -24,5 +23,3 @@ bool read_duration(const char *word, double *seconds);
 bool stop_was_asked(void *context);
 /* The exit status that shells expect of a program that a signal ended. */
 int stop_exit_status(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tables on stdout: columns that fit the terminal, cells that keep to their columns, colours. */
-#ifndef TMK_TOOLS_TABLE_H
-#define TMK_TOOLS_TABLE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -59,5 +58,3 @@ void print_wrapped(const char *text, int used, int indent);
 int text_cells(const char *text);
 /* A name without control characters, in so many cells, its middle left out where it is too long. */
 void print_name(const char *name, int cells);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* --target, which several commands have. */
-#ifndef TMK_TOOLS_TARGET_H
-#define TMK_TOOLS_TARGET_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -21,5 +20,3 @@ bool wants_targets(const char *name);
 int list_targets(void);
 /* name NULL: none. */
 enum tmk_status open_target(const char *name, struct tmk_target **out, struct tmk_diag *diag);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a profile's numbers warn of, in a few lines on stderr. */
-#ifndef TMK_TOOLS_WARNINGS_H
-#define TMK_TOOLS_WARNINGS_H
+#pragma once
 
 #include <tidemark/meter.h>
 #include <tidemark/profile.h>
@@ -13,5 +12,3 @@ void remark_on_numbers(const struct tmk_profile *profile);
 void remark_on_thinned(const struct tmk_profile *profile);
 /* How far thresholds still moved in the last doubling; `stable`: that is why the run ended. */
 void remark_on_meter(const struct tmk_meter *meter, bool stable);
-
-#endif

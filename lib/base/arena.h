@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that lives and dies together. Not thread-safe. */
-#ifndef TMK_BASE_ARENA_H
-#define TMK_BASE_ARENA_H
+#pragma once
 
 #include <stddef.h>
 
@@ -27,5 +26,3 @@ char *tmk_arena_strndup(struct tmk_arena *arena, const char *text, size_t len);
 char *tmk_arena_printf(struct tmk_arena *arena, const char *fmt, ...) TMK_PRINTF(2, 3);
 /* Frees everything and leaves a ready, empty arena. */
 void tmk_arena_finish(struct tmk_arena *arena);
-
-#endif

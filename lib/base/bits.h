@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The bits of a float32. */
-#ifndef TMK_BASE_BITS_H
-#define TMK_BASE_BITS_H
+#pragma once
 
 #include <stdint.h>
 #include <string.h>
@@ -17,5 +16,3 @@ static inline float tmk_float_of_bits(uint32_t bits) {
     memcpy(&value, &bits, sizeof value);
     return value;
 }
-
-#endif

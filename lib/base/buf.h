@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reference-counted bytes: heap memory, or a view into something that stays alive as long (a mapped
  * file). */
-#ifndef TMK_BASE_BUF_H
-#define TMK_BASE_BUF_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,5 +37,3 @@ struct tmk_buf *tmk_buf_ref(struct tmk_buf *buf);
 void tmk_buf_unref(struct tmk_buf **buf);
 void *tmk_buf_data(const struct tmk_buf *buf);
 size_t tmk_buf_size(const struct tmk_buf *buf);
-
-#endif

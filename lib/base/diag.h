@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Raising errors with a place. See <tidemark/status.h> for the contract. */
-#ifndef TMK_BASE_DIAG_H
-#define TMK_BASE_DIAG_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -39,5 +38,3 @@ bool tmk_nomem_by_limit(struct tmk_diag *diag);
         if (!(allocated))                                                                          \
             return tmk_nomem(diag);                                                                \
     } while (0)
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files: read by mapping, written whole or not at all, and never in the place of one that was read
  * (base/inputs.h). */
-#ifndef TMK_BASE_FILE_H
-#define TMK_BASE_FILE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -146,5 +145,3 @@ enum tmk_status tmk_explain_file_kind(struct tmk_diag *diag, enum tmk_status sta
 /* The same, and then tmk_in with the path. */
 enum tmk_status tmk_in_file(struct tmk_diag *diag, enum tmk_status status, const char *path,
                             enum tmk_file_kind wanted);
-
-#endif

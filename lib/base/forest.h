@@ -2,8 +2,7 @@
 /* Disjoint sets of indices: each index has its parent, and a root, which stands for its set,
  * itself.
  */
-#ifndef TMK_BASE_FOREST_H
-#define TMK_BASE_FOREST_H
+#pragma once
 
 #include <stdint.h>
 
@@ -20,5 +19,3 @@ static inline void tmk_forest_join(uint32_t *parent, uint32_t a, uint32_t b) {
     b = tmk_forest_root(parent, b);
     parent[a > b ? a : b] = a < b ? a : b;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Hashes: xxHash64 for fingerprints (https://xxhash.com), SHA-256 (FIPS 180-4) for naming models,
  * XXH3 of 128 bits for data: of many gigabytes, where SHA-256 takes a good part of a run. */
-#ifndef TMK_BASE_HASH_H
-#define TMK_BASE_HASH_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -29,5 +28,3 @@ void tmk_hash128_update(struct tmk_hash128 *hash, const void *bytes, size_t len)
 /* Writes the digest in lower-case hex as xxh128sum prints it, frees the hasher and sets *hash to
  * NULL. */
 void tmk_hash128_finish(struct tmk_hash128 **hash, char hex[TMK_HASH128_HEX]);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The files that are read; see <tidemark/inputs.h>. */
-#ifndef TMK_BASE_INPUTS_H
-#define TMK_BASE_INPUTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/stat.h>
@@ -23,5 +22,3 @@ void tmk_input_drop(struct tmk_input *input);
 void tmk_input_forget(const struct stat *st);
 /* Is this one of the files that are remembered? */
 bool tmk_input_is(const struct stat *st);
-
-#endif

@@ -5,8 +5,7 @@
  *
  * Numbers are printed and read in the calling thread's locale: see tmk_locale_begin. Not
  * thread-safe. */
-#ifndef TMK_BASE_JSON_H
-#define TMK_BASE_JSON_H
+#pragma once
 
 #include <cjson/cJSON.h>
 #include <locale.h>
@@ -132,5 +131,3 @@ enum tmk_status tmk_json_bool_or(const cJSON *object, const char *key, bool *out
 bool tmk_json_as_u64(const cJSON *item, uint64_t *out);
 bool tmk_json_as_i64(const cJSON *item, int64_t *out);
 bool tmk_json_as_float(const cJSON *item, float *out); /* null is NaN */
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A hash map from strings to pointers. Not thread-safe. */
-#ifndef TMK_BASE_MAP_H
-#define TMK_BASE_MAP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -54,5 +53,3 @@ void tmk_idset_remove(struct tmk_idset *set, uint32_t id);
 uint32_t tmk_idset_up(const struct tmk_idset *set, uint32_t from);
 /* The largest that is at most `from`, which is below n; TMK_NO_ID: none. */
 uint32_t tmk_idset_down(const struct tmk_idset *set, uint32_t from);
-
-#endif

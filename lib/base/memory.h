@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that counts against the process's limit (<tidemark/memory.h>). Thread-safe. */
-#ifndef TMK_BASE_MEMORY_H
-#define TMK_BASE_MEMORY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -85,5 +84,3 @@ enum { TMK_SPARE_LARGE = 1 << 18 };
 /* Zeroed pages, which may replace kept blocks; NULL when there are none left. To be unmapped by
  * munmap; not counted against the memory limit. */
 void *tmk_spare_map(size_t bytes);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Size arithmetic that reports overflow. */
-#ifndef TMK_BASE_SIZE_H
-#define TMK_BASE_SIZE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -67,5 +66,3 @@ static inline int tmk_compare_u32(const void *a, const void *b) {
 static inline int tmk_compare_u64(const void *a, const void *b) {
     return TMK_ORDER(*(const uint64_t *)a, *(const uint64_t *)b);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A string that grows; it counts against the memory limit. Not thread-safe. */
-#ifndef TMK_BASE_TEXT_H
-#define TMK_BASE_TEXT_H
+#pragma once
 
 #include <stdarg.h>
 #include <stdbool.h>
@@ -85,5 +84,3 @@ enum tmk_status tmk_utf8_check(const char *bytes, size_t len, struct tmk_diag *d
 
 /* A code point up to U+10FFFF as UTF-8; how many bytes it takes. */
 size_t tmk_utf8_put(unsigned point, char out[4]);
-
-#endif

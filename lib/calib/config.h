@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What `calibrate` is asked for: by the command line, by a file. docs/calibrate.md describes the
  * file. */
-#ifndef TMK_CALIB_CONFIG_H
-#define TMK_CALIB_CONFIG_H
+#pragma once
 
 #include <tidemark/encodings.h>
 
@@ -113,5 +112,3 @@ enum tmk_status tmk_calibrate_by(const struct tmk_profile *profile,
                                  const struct tmk_calibrate_options *options, const cJSON *config,
                                  struct tmk_weight_ranges *known, struct tmk_encodings **out,
                                  struct tmk_diag *diag);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a network under encodings costs, as far as a profile tells: shapes, no attributes. */
-#ifndef TMK_CALIB_COST_H
-#define TMK_CALIB_COST_H
+#pragma once
 
 #include <tidemark/encodings.h>
 #include <tidemark/profile.h>
@@ -21,5 +20,3 @@ bool tmk_is_8_bit_product(const struct tmk_net *net, const struct tmk_encodings 
 enum tmk_status tmk_cost_of(const struct tmk_profile *profile,
                             const struct tmk_encodings *encodings, struct tmk_cost *out,
                             struct tmk_diag *diag);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What holds in all encodings, from any writer. */
-#ifndef TMK_CALIB_ENCODINGS_H
-#define TMK_CALIB_ENCODINGS_H
+#pragma once
 
 #include <tidemark/encodings.h>
 
@@ -71,5 +70,3 @@ extern const struct tmk_fields tmk_encodings_fields;
 
 /* The member "uses" of an encoding, where it is for some readers only. */
 void tmk_json_put_uses(struct tmk_json_out *to, const struct tmk_encoding *e);
-
-#endif

@@ -2,8 +2,7 @@
 /* Grids of codes: from a range to a scale and a zero point, by ONNX Runtime's formulas
  * (onnxruntime.quantization.quant_utils.compute_scale_zp), bit for bit. Pure functions;
  * thread-safe. */
-#ifndef TMK_CALIB_GRID_H
-#define TMK_CALIB_GRID_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -45,5 +44,3 @@ enum tmk_status tmk_grid_fit(const struct tmk_grid *grid, float low, float high,
 
 /* clamp(rint(real / scale) + zero_point), real / scale in float32; NaN gives the zero point. */
 int32_t tmk_grid_code(float real, float scale, int32_t zero_point, int32_t lowest, int32_t highest);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Picks become encodings. */
-#ifndef TMK_CALIB_MAKE_H
-#define TMK_CALIB_MAKE_H
+#pragma once
 
 #include "calib/select.h"
 #include "tensor/fixed.h"
@@ -51,5 +50,3 @@ enum tmk_status tmk_make_requants(struct tmk_make *make);
  * highest]: proven, and near what occurs. */
 double tmk_fixed_error(int32_t q, int32_t shift, double real, enum tmk_rounding rounding,
                        int32_t lowest, int32_t highest);
-
-#endif

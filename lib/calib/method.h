@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calibration methods: from a histogram to the range that the codes should cover. One row a method,
  * named once in calib/list.inc. Pure; thread-safe. docs/calibration.md has the formulas. */
-#ifndef TMK_CALIB_METHOD_H
-#define TMK_CALIB_METHOD_H
+#pragma once
 
 #include <tidemark/stats.h>
 
@@ -94,5 +93,3 @@ void tmk_expect(const struct tmk_spread *spread, const struct tmk_grid *grid, fl
 /* Only the mean squared error, and the scale in double. */
 double tmk_expect_mse(const struct tmk_spread *spread, const struct tmk_grid *grid, double scale,
                       int32_t zero_point);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The network as its profile has it: nodes, found again from what the values say of their
  * producers and consumers. Attributes and values without a record are not known. */
-#ifndef TMK_CALIB_NET_H
-#define TMK_CALIB_NET_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -69,5 +68,3 @@ uint32_t tmk_net_readers(const struct tmk_net *net, uint32_t value);
  * not. "dense" and "bias_add" mean only some nodes of their operators: *only says which. */
 enum tmk_op_only { TMK_OP_ALL, TMK_OP_ONLY_DENSE, TMK_OP_ONLY_BIAS };
 bool tmk_op_is_called(const char *op, const char *word, enum tmk_op_only *only);
-
-#endif

@@ -2,8 +2,7 @@
 /* Arithmetic that several operators spell out and that 8 bits ruin: normalizations, activation
  * functions, positions, spectra, box decoding. Found from operators and how they are connected,
  * never from names. Attributes are not known (calib/net.h): constants are, by their min and max. */
-#ifndef TMK_CALIB_PATTERN_H
-#define TMK_CALIB_PATTERN_H
+#pragma once
 
 #include "calib/net.h"
 
@@ -44,5 +43,3 @@ struct tmk_patterns {
 enum tmk_status tmk_patterns_init(struct tmk_patterns *patterns, const struct tmk_net *net,
                                   struct tmk_diag *diag);
 void tmk_patterns_finish(struct tmk_patterns *patterns);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the searches for patterns share. All look at a bounded number of nodes around a node, or at
  * each node once. */
-#ifndef TMK_CALIB_PATTERN_FIND_H
-#define TMK_CALIB_PATTERN_FIND_H
+#pragma once
 
 #include "calib/pattern.h"
 
@@ -58,5 +57,3 @@ void tmk_find_fronts(struct tmk_finder *f); /* pattern_ends.c: spectra and input
 void tmk_find_boxes(struct tmk_finder *f);
 void tmk_find_indices(struct tmk_finder *f);
 void tmk_find_math(struct tmk_finder *f);
-
-#endif

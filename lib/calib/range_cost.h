@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The range whose grid costs least on the histogram (calib/mse.c). */
-#ifndef TMK_CALIB_RANGE_COST_H
-#define TMK_CALIB_RANGE_COST_H
+#pragma once
 
 #include "calib/method.h"
 
@@ -65,5 +64,3 @@ enum tmk_status tmk_widen_thresholds(const struct tmk_spread *spread, const stru
                                      const struct tmk_range_cost *more,
                                      const struct tmk_excess sides[2], double most, double *from,
                                      double *to, struct tmk_diag *diag);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which values are quantized, for which of their readers, and in which way: a pick for each
  * encoding that is to be made, a reason for each value that stays float. */
-#ifndef TMK_CALIB_SELECT_H
-#define TMK_CALIB_SELECT_H
+#pragma once
 
 #include "calib/config.h"
 #include "calib/net.h"
@@ -124,5 +123,3 @@ enum tmk_tristate tmk_match_default(const struct tmk_match *match, uint32_t node
  * have more bits, those that move what such a node computes among them. Before the first
  * tmk_match_settings, after tmk_match_first_and_last, and with is_bias_add set. */
 void tmk_match_beside_float(const struct tmk_match *match);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A target's table as it is kept in memory. */
-#ifndef TMK_CALIB_TARGET_H
-#define TMK_CALIB_TARGET_H
+#pragma once
 
 #include <tidemark/target.h>
 
@@ -78,5 +77,3 @@ struct tmk_target_node {
 void tmk_target_check_node(struct tmk_target_check *check, const struct tmk_target_node *node);
 /* Without a network: each encoding with what any row has. */
 void tmk_target_check_types(struct tmk_target_check *check);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranges of weights from the weights themselves, not from a histogram. Thread-safe. */
-#ifndef TMK_CALIB_WEIGHTS_H
-#define TMK_CALIB_WEIGHTS_H
+#pragma once
 
 #include "calib/method.h"
 
@@ -28,5 +27,3 @@ void tmk_weight_search(const float *x, size_t n, const struct tmk_grid *grid, in
  * *high, which must be that of the numbers. */
 void tmk_weight_search_sums(const float *x, size_t n, const struct tmk_grid *grid, double mean,
                             double variance, uint32_t tries, float *high);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Several graphs over the same batches, and how far pairs of their values differ. */
-#ifndef TMK_COMPARE_COMPARE_H
-#define TMK_COMPARE_COMPARE_H
+#pragma once
 
 #include <tidemark/encodings.h>
 #include <tidemark/session.h>
@@ -83,5 +82,3 @@ struct tmk_comparison {
 /* Runs all batches; sums are added to, and outputs appended, in the order of the samples. */
 enum tmk_status tmk_compare_run(struct tmk_comparison *comparison,
                                 const struct tmk_run_options *options, struct tmk_diag *diag);
-
-#endif

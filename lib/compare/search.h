@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of the search share. */
-#ifndef TMK_COMPARE_SEARCH_H
-#define TMK_COMPARE_SEARCH_H
+#pragma once
 
 #include <cjson/cJSON.h>
 
@@ -158,5 +157,3 @@ enum tmk_status tmk_search_goal(struct tmk_search *s);
 enum tmk_status tmk_search_back(struct tmk_search *s, const struct tmk_encodings *start);
 /* By groups: what stays float by default, patterns, operators, blocks (search_groups.c). */
 enum tmk_status tmk_search_groups(struct tmk_search *s);
-
-#endif

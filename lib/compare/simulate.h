@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of comparing share. */
-#ifndef TMK_COMPARE_SIMULATE_H
-#define TMK_COMPARE_SIMULATE_H
+#pragma once
 
 #include <tidemark/simulate.h>
 
@@ -81,5 +80,3 @@ enum tmk_status tmk_rank_within(struct tmk_model *model, const struct tmk_encodi
                                 const struct tmk_run_options *run, uint32_t most,
                                 struct tmk_run_series *series, struct tmk_ranking **out,
                                 struct tmk_diag *diag);
-
-#endif

@@ -2,8 +2,7 @@
 /* Entries that are made before they are wanted, by threads of their own, in a known order. A
  * bounded number of them waits, so that memory does not grow with the data; what is returned does
  * not depend on the threads. */
-#ifndef TMK_DATA_AHEAD_H
-#define TMK_DATA_AHEAD_H
+#pragma once
 
 #include "data/source.h"
 
@@ -26,5 +25,3 @@ void tmk_ahead_destroy(struct tmk_ahead **ahead);
  * may be asked for again until a later one is. A failure is that of making the entry. */
 enum tmk_status tmk_ahead_take(struct tmk_ahead *ahead, uint64_t entry, bool *there,
                                struct tmk_tensor *out, struct tmk_diag *diag);
-
-#endif

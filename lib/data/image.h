@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Images as data. A helper program decodes and resizes them (sandbox/helper.h, data/image_wire.h);
  * here they become what a network wants. Distinct calls are thread-safe. */
-#ifndef TMK_DATA_IMAGE_H
-#define TMK_DATA_IMAGE_H
+#pragma once
 
 #include "data/image_spec.h"
 #include "sandbox/helper.h"
@@ -39,5 +38,3 @@ void tmk_image_helpers_destroy(struct tmk_image_helpers **helpers);
 enum tmk_status tmk_image_load(struct tmk_image_helpers *helpers, const char *path,
                                const struct tmk_image_recipe *recipe, struct tmk_tensor *out,
                                struct tmk_diag *diag);
-
-#endif

@@ -2,8 +2,7 @@
 /* Images: from a file's bytes to pixels of the wanted size. Linked into the helper program only.
  * Bytes are not trusted; nothing is allocated for a picture before its size is known to be
  * bearable. Distinct calls are thread-safe. */
-#ifndef TMK_DATA_IMAGE_DECODE_H
-#define TMK_DATA_IMAGE_DECODE_H
+#pragma once
 
 #include "data/image.h"
 
@@ -35,5 +34,3 @@ enum tmk_status tmk_image_resize(const struct tmk_pixels *in, const struct tmk_i
 enum tmk_status tmk_image_decode(const unsigned char *bytes, size_t len,
                                  const struct tmk_image_spec *spec, struct tmk_pixels *out,
                                  struct tmk_diag *diag);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which images a path means: those of a folder and of the folders in it, by name in bytes; those
  * that a .txt file lists, a path a line, in its order; or one. */
-#ifndef TMK_DATA_IMAGE_FILES_H
-#define TMK_DATA_IMAGE_FILES_H
+#pragma once
 
 #include "data/kind.h"
 
@@ -27,5 +26,3 @@ enum tmk_status tmk_image_files_list(struct tmk_source *source, struct tmk_image
 enum tmk_status tmk_image_files_hash(const struct tmk_source *source,
                                      const struct tmk_image_files *files, const atomic_bool *stop,
                                      char hex[TMK_HASH128_HEX], struct tmk_diag *diag);
-
-#endif

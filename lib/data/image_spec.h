@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is made of an image before a network sees it. */
-#ifndef TMK_DATA_IMAGE_SPEC_H
-#define TMK_DATA_IMAGE_SPEC_H
+#pragma once
 
 #include <tidemark/tensor.h>
 
@@ -24,5 +23,3 @@ enum tmk_status tmk_image_spec_parse(const char *text, struct tmk_image_spec *ou
                                      struct tmk_diag *diag);
 /* 1 or 3. */
 uint32_t tmk_image_channels(const struct tmk_image_spec *spec);
-
-#endif

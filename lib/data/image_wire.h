@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What passes between the process that wants pictures and the one that decodes them
  * (sandbox/wire.h): the file's bytes are in the shared memory, where the pixels replace them. */
-#ifndef TMK_DATA_IMAGE_WIRE_H
-#define TMK_DATA_IMAGE_WIRE_H
+#pragma once
 
 #include "data/image_spec.h"
 #include "sandbox/wire.h"
@@ -21,5 +20,3 @@ struct tmk_image_reply {
     uint32_t width, height, channels, padding;
     uint64_t lacks, shared;
 };
-
-#endif

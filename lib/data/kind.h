@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a kind of source is. A new one is a file with one row, and a line in the list. */
-#ifndef TMK_DATA_KIND_H
-#define TMK_DATA_KIND_H
+#pragma once
 
 #include "base/arena.h"
 #include "base/buf.h"
@@ -87,5 +86,3 @@ enum tmk_status tmk_source_hash_stopped(const struct tmk_source *source, const a
  * shorter than it was. */
 enum tmk_status tmk_source_return_tensor(const struct tmk_infile *file, struct tmk_tensor *tensor,
                                          struct tmk_tensor *out, struct tmk_diag *diag);
-
-#endif

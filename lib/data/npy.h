@@ -2,8 +2,7 @@
 /* NumPy's array format, versions 1.0, 2.0 and 3.0: numpy/lib/format.py describes it. Shared by .npy
  * files and the members of .npz files. Bytes come from files and are not trusted. Pure: distinct
  * calls are thread-safe. */
-#ifndef TMK_DATA_NPY_H
-#define TMK_DATA_NPY_H
+#pragma once
 
 #include <tidemark/tensor.h>
 
@@ -53,5 +52,3 @@ enum tmk_status tmk_npy_slice(const struct tmk_npy *npy, struct tmk_buf *file, u
  * TMK_TYPE for element types that the format does not have. */
 enum tmk_status tmk_npy_write_header(const struct tmk_tensor *tensor, struct tmk_text *out,
                                      struct tmk_diag *diag);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writing NumPy archives, for outputs of `run`. */
-#ifndef TMK_DATA_NPZ_WRITE_H
-#define TMK_DATA_NPZ_WRITE_H
+#pragma once
 
 #include <tidemark/tensor.h>
 
@@ -16,5 +15,3 @@ struct tmk_npz_entry {
 enum tmk_status tmk_npz_check(const char *path, size_t n, struct tmk_diag *diag);
 enum tmk_status tmk_npz_write(const char *path, const struct tmk_npz_entry *entries, size_t n,
                               struct tmk_diag *diag);
-
-#endif

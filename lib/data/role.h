@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the inputs of a language model are, by their names. */
-#ifndef TMK_DATA_ROLE_H
-#define TMK_DATA_ROLE_H
+#pragma once
 
 #include "data/source.h"
 
@@ -25,5 +24,3 @@ bool tmk_role_is_of_encoder(const char *input);
 /* Of a cache of a fixed size: the state of a recurrence starts as zeros, keys of an encoder do not.
  */
 bool tmk_role_starts_as_zeros(const char *input);
-
-#endif

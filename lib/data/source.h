@@ -9,8 +9,7 @@
  * axis.
  * A source is used by one thread at a time. Tensors it returns stay valid after it is closed (they
  * hold references). */
-#ifndef TMK_DATA_SOURCE_H
-#define TMK_DATA_SOURCE_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -120,5 +119,3 @@ enum tmk_status tmk_source_hash(const struct tmk_source *source, const atomic_bo
                                 char hex[TMK_HASH128_HEX], struct tmk_diag *diag);
 /* What is known of them without reading all: where this differs the bytes do. */
 uint64_t tmk_source_quick_hash(const struct tmk_source *source);
-
-#endif

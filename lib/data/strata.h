@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Strata, sample by sample. */
-#ifndef TMK_DATA_STRATA_H
-#define TMK_DATA_STRATA_H
+#pragma once
 
 #include <tidemark/strata.h>
 
@@ -14,5 +13,3 @@ enum tmk_status tmk_strata_of(const struct tmk_strata *strata, uint64_t first, u
 uint64_t tmk_strata_end(const struct tmk_strata *strata);
 /* As it was read from, for messages. */
 const char *tmk_strata_path(const struct tmk_strata *strata);
-
-#endif

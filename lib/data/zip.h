@@ -2,8 +2,7 @@
 /* Zip archives, which a helper program unpacks (sandbox/helper.h): libzip and zlib see no untrusted
  * byte in this process. What it answers is as hostile as the file. An archive is used by one thread
  * at a time. Errors do not name the path. */
-#ifndef TMK_DATA_ZIP_H
-#define TMK_DATA_ZIP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,5 +32,3 @@ enum tmk_status tmk_zip_check(const struct tmk_zip *zip, const struct tmk_zip_en
  * checksum counts. */
 enum tmk_status tmk_zip_read(struct tmk_zip *zip, uint64_t index, void *bytes, size_t len,
                              bool whole, struct tmk_diag *diag);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What passes between the process that wants an archive's members and the one that unpacks them
  * (sandbox/wire.h). The archive is the helper's file. */
-#ifndef TMK_DATA_ZIP_WIRE_H
-#define TMK_DATA_ZIP_WIRE_H
+#pragma once
 
 #include "sandbox/wire.h"
 
@@ -30,5 +29,3 @@ struct tmk_zip_record {
     uint64_t size, packed;
     uint32_t method, flags, name_len, padding;
 };
-
-#endif

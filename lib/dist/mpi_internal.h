@@ -10,8 +10,7 @@
  * while waiting: Open MPI and MPICH wait by turning a processor, which belongs to the workers.
  * Waiting is asking, sleeping, asking again; only a message that is known to be on its way is
  * waited for. */
-#ifndef TMK_DIST_MPI_INTERNAL_H
-#define TMK_DIST_MPI_INTERNAL_H
+#pragma once
 
 #include <mpi.h>
 #include <pthread.h>
@@ -92,5 +91,3 @@ enum tmk_status tmk_team_fail_interrupted(struct tmk_diag *diag);
 void tmk_team_send_command(struct tmk_team *team, enum command command);
 /* The lock is held: declines the profiles that are on offer, for who will not take any more. */
 void tmk_team_decline(void);
-
-#endif

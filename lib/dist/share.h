@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Cutting work into ranges for the next rank that requests one: large ones first, then smaller and
  * smaller, so that ranks of unequal speed end together with few requests. */
-#ifndef TMK_DIST_SHARE_H
-#define TMK_DIST_SHARE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -34,5 +33,3 @@ struct tmk_share tmk_share_of(uint64_t batches, const struct tmk_batches *done, 
 /* The next batches, [*begin, *end). Ranges ascend, and leave out only what was done. False when
  * there is nothing left. */
 bool tmk_share_next(struct tmk_share *share, uint64_t *begin, uint64_t *end);
-
-#endif

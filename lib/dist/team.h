@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the ranks of a team do between joining and leaving. mpi.c, or none.c in a build without. */
-#ifndef TMK_DIST_TEAM_H
-#define TMK_DIST_TEAM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -61,5 +60,3 @@ struct tmk_launch {
     uint32_t rank, size; /* size 0: unknown */
 };
 struct tmk_launch tmk_launch_of_environment(void);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What observers accumulate, slot by slot. Every worker has accounts of its own; they merge
  * exactly. */
-#ifndef TMK_EXEC_ACCOUNT_H
-#define TMK_EXEC_ACCOUNT_H
+#pragma once
 
 #include <tidemark/observation.h>
 #include <tidemark/stats.h>
@@ -133,5 +132,3 @@ enum tmk_status tmk_account_merge(struct tmk_account *dst, const struct tmk_acco
                                   uint64_t times, const struct tmk_slot_config *config,
                                   struct tmk_diag *diag);
 void tmk_account_finish(struct tmk_account *account);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Batches that go through the blocks of a graph together: all of them through a block before the
  * first goes through the next. Thread-safe. */
-#ifndef TMK_EXEC_BATCH_SET_H
-#define TMK_EXEC_BATCH_SET_H
+#pragma once
 
 #include "exec/run.h"
 
@@ -26,5 +25,3 @@ bool tmk_batch_set_loads(const struct tmk_batch_set *set);
 void tmk_batch_set_ran(struct tmk_batch_set *set);
 /* The run fails: nobody is to wait, and there is no more. */
 void tmk_batch_set_stop(struct tmk_batch_set *set);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A graph that runs in blocks, one after the other, each over many batches: where it is cut, and
  * what of a batch is kept from block to block. */
-#ifndef TMK_EXEC_BLOCKS_H
-#define TMK_EXEC_BLOCKS_H
+#pragma once
 
 #include "plan/plan.h"
 
@@ -48,5 +47,3 @@ enum tmk_status tmk_block_save(struct tmk_worker *worker, const struct tmk_block
 /* Before a block: back to where it was; *saved becomes NULL. */
 void tmk_block_restore(struct tmk_worker *worker, const struct tmk_blocks *blocks, uint32_t block,
                        struct tmk_saved **saved);
-
-#endif

@@ -4,8 +4,7 @@
  * A planned entry also holds the accounts of values that are constant under its plan: they are
  * looked at once, and count as often as the plan ran. Batches may be of several groups, each with
  * accounts of its own. Thread-safe. */
-#ifndef TMK_EXEC_CACHE_H
-#define TMK_EXEC_CACHE_H
+#pragma once
 
 #include "exec/account.h"
 #include "exec/blocks.h"
@@ -57,5 +56,3 @@ struct tmk_cache_figures {
     size_t arena_bytes, scratch_bytes; /* of the largest plan, a worker */
 };
 struct tmk_cache_figures tmk_cache_figures(struct tmk_cache *cache);
-
-#endif

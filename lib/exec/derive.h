@@ -6,8 +6,7 @@
  * are observed at the same level; no Relu and Clip where numbers are left out, and nothing that
  * might put samples elsewhere where the extremes of each are kept. Which values those are depends
  * on the graph and on what is observed, never on how the graph runs. */
-#ifndef TMK_EXEC_DERIVE_H
-#define TMK_EXEC_DERIVE_H
+#pragma once
 
 #include "exec/account.h"
 #include "plan/plan.h"
@@ -33,5 +32,3 @@ void tmk_derive_note(struct tmk_account *accounts, const struct tmk_slot_config 
  * what constants add. */
 enum tmk_status tmk_derive_all(struct tmk_account *accounts, const struct tmk_slot_config *configs,
                                uint32_t n, struct tmk_diag *diag);
-
-#endif

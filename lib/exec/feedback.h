@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Outputs of one step that are inputs of the next: recurrent states, caches. */
-#ifndef TMK_EXEC_FEEDBACK_H
-#define TMK_EXEC_FEEDBACK_H
+#pragma once
 
 #include "data/role.h"
 #include "exec/worker.h"
@@ -54,5 +53,3 @@ enum tmk_status tmk_generation_step(const struct tmk_generation *generation,
                                     const struct tmk_graph *graph, const struct tmk_worker *worker,
                                     struct tmk_tensor *inputs, bool **stopped, bool *more,
                                     struct tmk_diag *diag);
-
-#endif

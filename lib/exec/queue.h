@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A bounded queue between the loader and the workers, of sequences: a batch that continues a
  * sequence (see struct tmk_batch) is for the worker that has the one before. Thread-safe. */
-#ifndef TMK_EXEC_QUEUE_H
-#define TMK_EXEC_QUEUE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -31,5 +30,3 @@ bool tmk_queue_pop(struct tmk_queue *queue, struct tmk_queued_sequence **mine,
                    struct tmk_batch *out);
 /* No more pushes; what is in it from sample `drop_from` on (UINT64_MAX: nothing) is thrown away. */
 void tmk_queue_close(struct tmk_queue *queue, uint64_t drop_from);
-
-#endif

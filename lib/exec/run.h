@@ -4,8 +4,7 @@
  * A loader thread feeds batches through a bounded queue to workers. Each runs whole batches (with
  * feedback, whole sequences of them) through all graphs, one after the other. Which worker ran
  * which batch cannot be seen in the result. */
-#ifndef TMK_EXEC_RUN_H
-#define TMK_EXEC_RUN_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -108,5 +107,3 @@ enum tmk_status tmk_exec_run(struct tmk_graph *const *graphs, uint32_t n_graphs,
                              const struct tmk_exec_options *options, struct tmk_exec_result *out,
                              struct tmk_diag *diag);
 void tmk_exec_result_finish(struct tmk_exec_result *result);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What becomes of the values of a run. The executor hands every batch to its sinks; statistics,
  * comparisons and collected outputs are sinks. */
-#ifndef TMK_EXEC_SINK_H
-#define TMK_EXEC_SINK_H
+#pragma once
 
 #include <pthread.h>
 
@@ -101,5 +100,3 @@ void tmk_order_finish(struct tmk_order *order);
  * *failed (never NULL) is set to, a copy without inputs; nothing is merged from there on. */
 enum tmk_status tmk_order_add(struct tmk_order *order, const struct tmk_ran *ran,
                               struct tmk_batch *failed, struct tmk_diag *diag);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where the time of a run goes, step by step. Not thread-safe: each worker has its own, and they
  * are added up. */
-#ifndef TMK_EXEC_TIMING_H
-#define TMK_EXEC_TIMING_H
+#pragma once
 
 #include "base/map.h"
 #include "plan/plan.h"
@@ -33,5 +32,3 @@ enum tmk_status tmk_timing_add(struct tmk_timing *timing, const struct tmk_plan 
 enum tmk_status tmk_timing_merge(struct tmk_timing *dst, const struct tmk_timing *src,
                                  struct tmk_diag *diag);
 void tmk_timing_finish(struct tmk_timing *timing);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A worker: the memory that one thread runs plans in. */
-#ifndef TMK_EXEC_WORKER_H
-#define TMK_EXEC_WORKER_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -60,5 +59,3 @@ struct tmk_tensor tmk_worker_value(const struct tmk_worker *worker, const struct
 /* Forgets the last plan, which may then be destroyed; until then, and while no other plan was run,
  * it may not. */
 void tmk_worker_forget(struct tmk_worker *worker);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What running a plan and running a graph inside a node share. */
-#ifndef TMK_EXEC_WORKER_PARTS_H
-#define TMK_EXEC_WORKER_PARTS_H
+#pragma once
 
 #include "exec/worker.h"
 
@@ -79,5 +78,3 @@ void tmk_worker_arrange(const struct tmk_worker *worker, const struct tmk_node *
 enum tmk_status tmk_worker_plain(struct tmk_worker *worker, const struct tmk_node *node,
                                  const struct tmk_tensor *const *in, struct tmk_tensor *const *out,
                                  const struct tmk_plan_step *step, struct tmk_diag *diag);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Codes that a model has already, as a QDQ model has them of its weights. */
-#ifndef TMK_EXPORT_CODES_H
-#define TMK_EXPORT_CODES_H
+#pragma once
 
 #include <tidemark/encodings.h>
 
@@ -46,5 +45,3 @@ enum tmk_status tmk_codes_fold(struct tmk_graph *graph, bool drop, struct tmk_di
 enum tmk_status tmk_codes_to_constants(struct tmk_graph *graph,
                                        const struct tmk_encodings *encodings,
                                        struct tmk_ptrmap *kept, struct tmk_diag *diag);
-
-#endif

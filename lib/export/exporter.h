@@ -6,8 +6,7 @@
  * same bits. Each reports of every encoding that it wrote it (tmk_export_wrote), or why it could
  * not (tmk_export_skip); what it does not report counts as left out. Files are written whole or not
  * at all (base/file.h), and not where nothing was written (tmk_export_ready). */
-#ifndef TMK_EXPORT_EXPORTER_H
-#define TMK_EXPORT_EXPORTER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -143,5 +142,3 @@ char *tmk_export_bin_path(const char *path, const char *suffix);
 enum tmk_status tmk_export_write_pair(const struct tmk_export_job *job, const char *suffix,
                                       const struct tmk_text *text, const struct tmk_text *bin,
                                       struct tmk_diag *diag);
-
-#endif

@@ -5,8 +5,7 @@
  *
  * A value of the original has up to two forms: codes under its encoding, and float numbers. Both
  * are made where a node reads them. Codes of 4 bits lie in 8-bit integers. */
-#ifndef TMK_EXPORT_INTEGER_H
-#define TMK_EXPORT_INTEGER_H
+#pragma once
 
 #include "base/arena.h"
 #include "base/map.h"
@@ -174,5 +173,3 @@ enum tmk_status tmk_quantize_integer(const struct tmk_graph *graph,
                                      const struct tmk_encodings *encodings,
                                      const struct tmk_quantize_options *options,
                                      struct tmk_quantized_graph *out, struct tmk_diag *diag);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The operators that multiply by weights, with what is encoded around them: for formats whose
  * entries are layers. */
-#ifndef TMK_EXPORT_LAYERS_H
-#define TMK_EXPORT_LAYERS_H
+#pragma once
 
 #include "export/exporter.h"
 
@@ -47,5 +46,3 @@ float tmk_export_norm_factor(const struct tmk_export_layer *layer, uint32_t chan
  * or (originals) the node's name or the output's. NULL: none. */
 const char *tmk_export_layer_name(const struct tmk_export_job *job,
                                   const struct tmk_export_layer *layer);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * ncnn's scales are multipliers, 127 / largest magnitude; codes are rounded half away from zero,
  * -127 ... 127. */
-#ifndef TMK_EXPORT_NCNN_H
-#define TMK_EXPORT_NCNN_H
+#pragma once
 
 #include "base/arena.h"
 #include "base/buf.h"
@@ -124,5 +123,3 @@ enum tmk_status tmk_ncnn_matches_make(const struct tmk_ncnn_model *model,
 void tmk_ncnn_remark(const struct tmk_export_job *job, const struct tmk_ncnn_model *model,
                      const struct tmk_ncnn_match *matches);
 void tmk_ncnn_matches_finish(struct tmk_ncnn_match *matches, size_t n);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An OpenVINO IR as text, so far as it must be understood to put operations on its edges: the
  * output ports of its own layers (not of layers in bodies of loops), and its edges. */
-#ifndef TMK_EXPORT_OPENVINO_H
-#define TMK_EXPORT_OPENVINO_H
+#pragma once
 
 #include <stdint.h>
 
@@ -52,5 +51,3 @@ enum tmk_status tmk_ir_read(const char *path, struct tmk_ir *out, struct tmk_dia
 void tmk_ir_finish(struct tmk_ir *ir);
 /* Is this one of the port's names? */
 bool tmk_ir_is_named(const struct tmk_ir_port *port, const char *name);
-
-#endif

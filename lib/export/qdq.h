@@ -2,8 +2,7 @@
 /* The QDQ form's own: first every value that ONNX Runtime's quantizer would quantize, and that has
  * an encoding, is marked (qdq_mark.c); then pairs of QuantizeLinear and DequantizeLinear are placed
  * there (qdq_place.c), and initializers become codes (qdq_constant.c). */
-#ifndef TMK_EXPORT_QDQ_H
-#define TMK_EXPORT_QDQ_H
+#pragma once
 
 #include "base/arena.h"
 #include "base/map.h"
@@ -91,5 +90,3 @@ enum tmk_status tmk_qdq_bias_codes(const struct tmk_tensor *real, float factor, 
 /* ---- qdq_place.c ---- */
 
 enum tmk_status tmk_qdq_place_all(struct tmk_qdq *q);
-
-#endif

@@ -6,8 +6,7 @@
  * INTEGER: no float between the quantized inputs and the last dequantized value: ConvInteger,
  * MatMulInteger, int32 additions, ai.tidemark::Requantize (ops/fixed_point.c). What has no encoding
  * stays float between DequantizeLinear and QuantizeLinear. */
-#ifndef TMK_EXPORT_QUANTIZED_H
-#define TMK_EXPORT_QUANTIZED_H
+#pragma once
 
 #include <tidemark/encodings.h>
 
@@ -61,5 +60,3 @@ void tmk_quantized_finish(struct tmk_quantized_graph *quantized);
  * where it is of that version or a newer one. TMK_UNSUPPORTED names every node that has no form
  * there. The graph is bound, and bound again. */
 enum tmk_status tmk_opset_upgrade(struct tmk_graph *graph, int64_t to, struct tmk_diag *diag);
-
-#endif

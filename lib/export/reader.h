@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Readers of consumers' files: one row a format, named once in export/readers.inc. Files are
  * hostile. */
-#ifndef TMK_EXPORT_READER_H
-#define TMK_EXPORT_READER_H
+#pragma once
 
 #include <stddef.h>
 
@@ -43,5 +42,3 @@ bool tmk_text_has_word(const char *text, size_t len, const char *word);
  * range of a value is that of all runs together. */
 enum tmk_status tmk_read_onert(const struct tmk_ranges_file *file, struct tmk_ranges *out,
                                struct tmk_diag *diag);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The parts of the report's page. */
-#ifndef TMK_EXPORT_REPORT_H
-#define TMK_EXPORT_REPORT_H
+#pragma once
 
 #include <tidemark/diff.h>
 #include <tidemark/report.h>
@@ -42,5 +41,3 @@ enum tmk_status tmk_report_page(const struct tmk_profile *profile,
                                 const struct tmk_report_options *options,
                                 const char *const *attributes, const char *path,
                                 struct tmk_diag *diag);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the table formats share: which encodings go into a file under which names, and how numbers
  * and names are spelled. */
-#ifndef TMK_EXPORT_ROWS_H
-#define TMK_EXPORT_ROWS_H
+#pragma once
 
 #include "base/json.h"
 #include "export/exporter.h"
@@ -79,5 +78,3 @@ const char *tmk_export_unfit_word(const char *name); /* and blanks, and '#' in f
 
 /* A JSON string. */
 enum tmk_status tmk_export_quote(struct tmk_text *out, const char *text, struct tmk_diag *diag);
-
-#endif

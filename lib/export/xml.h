@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The tags of an XML file, one after another, with their places: for changing single tags of a file
  * whose other bytes stay. No DOCTYPE, no CDATA: machines that write IRs use neither. */
-#ifndef TMK_EXPORT_XML_H
-#define TMK_EXPORT_XML_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,5 +32,3 @@ bool tmk_xml_is(const struct tmk_xml_tag *tag, const char *name);
 bool tmk_xml_raw(const struct tmk_xml_tag *tag, const char *name, const char **value, size_t *len);
 /* The text that such bytes mean (&amp; and the like); NULL when memory ran out. */
 char *tmk_xml_text(const char *raw, size_t len, struct tmk_arena *arena);
-
-#endif

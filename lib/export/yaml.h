@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* YAML's spellings of names and numbers. */
-#ifndef TMK_EXPORT_YAML_H
-#define TMK_EXPORT_YAML_H
+#pragma once
 
 #include "base/arena.h"
 #include "base/text.h"
@@ -23,5 +22,3 @@ enum tmk_status tmk_read_glow(const struct tmk_ranges_file *file, struct tmk_ran
                               struct tmk_diag *diag);
 enum tmk_status tmk_read_rknn(const struct tmk_ranges_file *file, struct tmk_ranges *out,
                               struct tmk_diag *diag);
-
-#endif

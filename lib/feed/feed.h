@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Data sources bound to a graph's inputs, cut into batches. */
-#ifndef TMK_FEED_FEED_H
-#define TMK_FEED_FEED_H
+#pragma once
 
 #include <tidemark/feed.h>
 #include <tidemark/profile.h>
@@ -184,5 +183,3 @@ struct tmk_rest {
 };
 /* *rest must outlive it. */
 struct tmk_work_ranges tmk_rest_ranges(struct tmk_rest *rest);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of the feed share. */
-#ifndef TMK_FEED_INTERNAL_H
-#define TMK_FEED_INTERNAL_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -218,5 +217,3 @@ enum tmk_status tmk_feed_has_sample(struct tmk_feed *feed, uint64_t at, struct t
 
 /* Ends the thread that hashes, if there is one. */
 void tmk_feed_hash_end(struct tmk_feed *feed);
-
-#endif

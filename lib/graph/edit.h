@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Internal to this module. */
-#ifndef TMK_GRAPH_EDIT_H
-#define TMK_GRAPH_EDIT_H
+#pragma once
 
 #include "graph/graph.h"
 
@@ -13,4 +12,3 @@ enum tmk_status tmk_use_add(struct tmk_value *value, struct tmk_node *node, uint
 void tmk_graph_detach(struct tmk_graph *graph);
 /* Drops the tensors that the node's attributes hold, sub-graphs included, and the attributes. */
 void tmk_node_drop_attrs(struct tmk_node *node);
-#endif

@@ -6,8 +6,7 @@
  * values and nodes stay good while the graph lives, also after removal from it. Everything here may
  * be read freely; it is changed only through the functions below, which keep the use lists right. A
  * graph is used by one thread at a time; many threads may read a graph that none changes. */
-#ifndef TMK_GRAPH_GRAPH_H
-#define TMK_GRAPH_GRAPH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -350,5 +349,3 @@ bool tmk_attr_equal(const struct tmk_attr *a, const struct tmk_attr *b);
  * ordinal. The graph must be sorted. Done once, at import: an ID never changes. *n_ids (may be
  * NULL) receives their number. */
 enum tmk_status tmk_graph_identify(struct tmk_graph *graph, uint32_t *n_ids, struct tmk_diag *diag);
-
-#endif

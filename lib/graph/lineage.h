@@ -6,8 +6,7 @@
  * fate at any time. The table does not depend on the purpose of a pass.
  *
  * Not thread-safe; a lineage is read by many threads while none changes it. */
-#ifndef TMK_GRAPH_LINEAGE_H
-#define TMK_GRAPH_LINEAGE_H
+#pragma once
 
 #include <tidemark/lineage.h>
 
@@ -98,5 +97,3 @@ bool tmk_lineage_remark(struct tmk_lineage *lineage, const struct tmk_value *val
                         const char *remark);
 /* The value is no more: its originals are DEAD, those of initializers CONSTANT. */
 void tmk_lineage_end(struct tmk_lineage *lineage, struct tmk_value *value, const char *pass);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names, strings, types and tensors in the graph's text form (print.h). */
-#ifndef TMK_GRAPH_LITERAL_H
-#define TMK_GRAPH_LITERAL_H
+#pragma once
 
 #include "graph/print.h"
 
@@ -25,5 +24,3 @@ void tmk_literal_put_tensor_type(struct tmk_text *text, const struct tmk_tensor 
 /* "{1, 2}", or "..." beyond the limit. */
 void tmk_literal_put_elements(struct tmk_text *text, const struct tmk_tensor *tensor,
                               size_t inline_limit);
-
-#endif

@@ -45,8 +45,7 @@
  *
  * Strings hold UTF-8; \" \\ \n and \xHH stand for what would not print, and for bytes that are no
  * UTF-8. */
-#ifndef TMK_GRAPH_PRINT_H
-#define TMK_GRAPH_PRINT_H
+#pragma once
 
 #include "base/text.h"
 #include "graph/graph.h"
@@ -71,5 +70,3 @@ struct tmk_dot_notes {
  * marks. */
 void tmk_graph_dot(struct tmk_graph *graph, const struct tmk_dot_notes *notes,
                    struct tmk_text *text);
-
-#endif

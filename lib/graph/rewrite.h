@@ -11,8 +11,7 @@
  * keeps its numbers and stays.
  *
  * One thread at a time. */
-#ifndef TMK_GRAPH_REWRITE_H
-#define TMK_GRAPH_REWRITE_H
+#pragma once
 
 #include "base/map.h"
 #include "graph/lineage.h"
@@ -105,5 +104,3 @@ enum tmk_status tmk_rewrite_fold(struct tmk_rewrite *rw, struct tmk_value *value
 void tmk_rewrite_remove(struct tmk_rewrite *rw, struct tmk_node *node);
 /* Takes out an initializer without uses. */
 void tmk_rewrite_drop(struct tmk_rewrite *rw, struct tmk_value *initializer);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An open file from inside: at most one read ahead of the caller is under way. */
-#ifndef TMK_HDF5_AHEAD_H
-#define TMK_HDF5_AHEAD_H
+#pragma once
 
 #include "hdf5/wire.h"
 #include "sandbox/helper.h"
@@ -14,5 +13,3 @@ struct tmk_hdf5 {
     struct tmk_hdf5_ask ahead; /* the read under way; op OPEN: none is */
     uint32_t last;             /* the dataset that was read last, + 1 */
 };
-
-#endif

@@ -12,8 +12,7 @@
  * TMK_FORMAT where HDF5 refused something, in HDF5's words, TMK_LIMIT where that was for want of
  * memory under a limit, TMK_READ where the file cannot be read or its process died of it,
  * TMK_MACHINE where there is no process to be had, TMK_UNSUPPORTED in a build without HDF5. */
-#ifndef TMK_HDF5_FILE_H
-#define TMK_HDF5_FILE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -148,5 +147,3 @@ bool tmk_hdf5_size(const struct tmk_hdf5_dataset *set, uint64_t count, size_t *o
  * not so many. */
 enum tmk_status tmk_hdf5_read(struct tmk_hdf5 *file, struct tmk_hdf5_dataset *set, uint64_t first,
                               uint64_t count, void *to, struct tmk_diag *diag);
-
-#endif

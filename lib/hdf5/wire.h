@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What passes between the process that wants an HDF5 file and the one that reads it
  * (sandbox/wire.h). The shared memory has two halves: while one is emptied, the other is filled. */
-#ifndef TMK_HDF5_WIRE_H
-#define TMK_HDF5_WIRE_H
+#pragma once
 
 #include "hdf5/file.h"
 #include "sandbox/wire.h"
@@ -66,5 +65,3 @@ struct tmk_hdf5_spec {
 struct tmk_hdf5_direct {
     uint32_t direct;
 };
-
-#endif

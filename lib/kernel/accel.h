@@ -3,8 +3,7 @@
  * accelerated one is chosen while planning, for one node at fixed shapes, and may prepare what it
  * likes then (weights in another layout, compiled code). The library behind it is hidden here: one
  * file a library, none.c where there is none. */
-#ifndef TMK_KERNEL_ACCEL_H
-#define TMK_KERNEL_ACCEL_H
+#pragma once
 
 #include "ops/ops.h"
 
@@ -88,5 +87,3 @@ uint32_t tmk_kernel_block(void);
 bool tmk_kernel_enter_thread(void);
 /* "oneDNN 2.6.3 (avx2)" or "plain C"; static or thread-local storage. Recorded in profiles. */
 const char *tmk_kernel_library(void);
-
-#endif

@@ -17,8 +17,7 @@
  *
  * Same bits wherever a tile begins: a result depends on the operands' elements only. (But for which
  * NaN a NaN is.) */
-#ifndef TMK_KERNEL_CHAIN_H
-#define TMK_KERNEL_CHAIN_H
+#pragma once
 
 #include "ops/ops.h"
 
@@ -102,5 +101,3 @@ bool tmk_blocked_same(const struct tmk_shape *shape, uint32_t block);
  * not overlap. */
 void tmk_to_blocks(const float *src, float *dst, const struct tmk_shape *shape, uint32_t block);
 void tmk_from_blocks(const float *src, float *dst, const struct tmk_shape *shape, uint32_t block);
-
-#endif

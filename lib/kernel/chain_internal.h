@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of a chain share. */
-#ifndef TMK_KERNEL_CHAIN_INTERNAL_H
-#define TMK_KERNEL_CHAIN_INTERNAL_H
+#pragma once
 
 #include "base/arena.h"
 #include "kernel/chain.h"
@@ -86,5 +85,3 @@ struct tmk_chain {
     uint32_t n_tables;
     struct tmk_arena arena; /* of all but the tables themselves */
 };
-
-#endif

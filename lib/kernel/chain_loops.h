@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The loops of a chain's members over one tile, once for each instruction set. All give the same
  * bits. */
-#ifndef TMK_KERNEL_CHAIN_LOOPS_H
-#define TMK_KERNEL_CHAIN_LOOPS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -71,5 +70,3 @@ extern const struct tmk_chain_loops tmk_chain_loops_neon;   /* AArch64 only */
 
 /* The i-th that this machine runs, best first; NULL after the last, which is always "plain". */
 const struct tmk_chain_loops *tmk_chain_loops_at(size_t i);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Functions of mathematics over one tile. */
-#ifndef TMK_KERNEL_CHAIN_MATH_H
-#define TMK_KERNEL_CHAIN_MATH_H
+#pragma once
 
 #include <stddef.h>
 
@@ -11,5 +10,3 @@ typedef void (*tmk_chain_math)(size_t n, const float *x, float p, float *y);
 
 /* By kind, from TMK_CHAIN_LOOPS on; NULL before. */
 extern const tmk_chain_math tmk_chain_maths[];
-
-#endif

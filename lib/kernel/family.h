@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Families: operators that are prepared and run alike. One const struct a file, named in the list
  * of accel.c or, where it needs a library, in that library's list. */
-#ifndef TMK_KERNEL_FAMILY_H
-#define TMK_KERNEL_FAMILY_H
+#pragma once
 
 #include "base/diag.h"
 #include "base/size.h"
@@ -59,5 +58,3 @@ extern const struct tmk_family *const tmk_library_families[];
 static inline bool tmk_is_block(uint32_t block) {
     return block == 8 || block == 16;
 }
-
-#endif

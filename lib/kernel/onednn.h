@@ -10,8 +10,7 @@
  * number of threads that OpenMP would give it then, which tmk_kernel_enter_thread has made 1; it is
  * then shared by all threads, with scratch memory from the caller (user scratchpad), and nothing is
  * chosen by timing. */
-#ifndef TMK_KERNEL_ONEDNN_H
-#define TMK_KERNEL_ONEDNN_H
+#pragma once
 
 #include "kernel/family.h"
 #include "kernel/shim.h"
@@ -178,5 +177,3 @@ enum tmk_status tmk_dn_execute(const struct tmk_dn *dn, void *const *data, void 
 enum tmk_status tmk_dn_run_once(const struct tmk_accel *accel, const struct tmk_tensor *const *in,
                                 struct tmk_tensor *const *out, void *scratch,
                                 struct tmk_diag *diag);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Constant operands as primitives want them. Accels that want the same layout of the same operand,
  * such as those of one node at two batch sizes, share the bytes. */
-#ifndef TMK_KERNEL_PACKS_H
-#define TMK_KERNEL_PACKS_H
+#pragma once
 
 #include "kernel/accel.h"
 #include "kernel/shim.h"
@@ -34,5 +33,3 @@ void tmk_pack_unload(struct tmk_pack *pack);
 void tmk_pack_finalize(struct tmk_pack *pack);
 /* One user less; the last one ends it. NULL is allowed. */
 void tmk_pack_release(struct tmk_pack *pack);
-
-#endif

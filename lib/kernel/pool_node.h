@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which nodes the pooling nodes of this module are for. */
-#ifndef TMK_KERNEL_POOL_NODE_H
-#define TMK_KERNEL_POOL_NODE_H
+#pragma once
 
 #include "graph/graph.h"
 
@@ -15,5 +14,3 @@ static inline bool tmk_is_pool(const struct tmk_node *node) {
         return node->n_outputs == 1 || !node->outputs[1];
     return tmk_node_is(node, TMK_DOMAIN_ONNX, "AveragePool");
 }
-
-#endif

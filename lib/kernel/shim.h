@@ -2,8 +2,7 @@
 /* What differs between oneDNN 2 (from 2.6 on) and 3, in one place: memory descriptors are structs
  * there and handles here, and primitive descriptors are made from operation descriptors there and
  * directly here. Everything else of oneDNN is called by its own name. Statuses are oneDNN's. */
-#ifndef TMK_KERNEL_SHIM_H
-#define TMK_KERNEL_SHIM_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -77,5 +76,3 @@ dnnl_status_t tmk_desc_inner_product(dnnl_engine_t engine, dnnl_primitive_attr_t
                                      dnnl_primitive_desc_t *out);
 dnnl_status_t tmk_desc_matmul(dnnl_engine_t engine, dnnl_primitive_attr_t attr,
                               const struct tmk_operands *operands, dnnl_primitive_desc_t *out);
-
-#endif

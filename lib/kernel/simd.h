@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Loops over blocks of channels, one vector a block, compiled for several processors. They add and
  * compare in the same order everywhere, so that all give the same bits. */
-#ifndef TMK_KERNEL_SIMD_H
-#define TMK_KERNEL_SIMD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -46,5 +45,3 @@ const struct tmk_simd *tmk_simd_at(uint32_t block, size_t i);
 const struct tmk_simd *tmk_simd_find(uint32_t block);
 /* "blocks of 16, avx512" */
 void tmk_simd_name(const struct tmk_simd *lanes, char *text, size_t size);
-
-#endif

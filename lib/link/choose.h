@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From signatures to matches: which numbers are equal, and where several are, which is meant. */
-#ifndef TMK_LINK_CHOOSE_H
-#define TMK_LINK_CHOOSE_H
+#pragma once
 
 #include "graph/graph.h"
 #include "link/link.h"
@@ -42,5 +41,3 @@ enum tmk_status tmk_link_sample_weights(const struct tmk_linking *l, struct tmk_
 /* Matches float weights that are left. Both graphs are without observers. */
 enum tmk_status tmk_link_weights(struct tmk_linking *l, struct tmk_graph *original,
                                  struct tmk_graph *model);
-
-#endif

@@ -7,8 +7,7 @@
  * Originals that the same values are like seek together, as one seeker. It keeps the first two
  * values that are free and like them, in order; a second one, or a second original, and nothing is
  * the only one. */
-#ifndef TMK_LINK_INDEX_H
-#define TMK_LINK_INDEX_H
+#pragma once
 
 #include "base/map.h"
 #include "link/structure.h"
@@ -76,5 +75,3 @@ void tmk_link_index_take(struct tmk_link_index *x, uint32_t original, uint32_t v
 uint32_t tmk_link_index_find(struct tmk_link_index *x, enum tmk_link_rule rule, uint32_t original);
 /* Notes free values that are like an original by its operands, the first `most` of them. */
 enum tmk_status tmk_link_index_list(struct tmk_link_index *x, uint32_t original, uint32_t most);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A link under construction. */
-#ifndef TMK_LINK_LINK_H
-#define TMK_LINK_LINK_H
+#pragma once
 
 #include <tidemark/link.h>
 
@@ -76,5 +75,3 @@ enum tmk_status tmk_linking_content(struct tmk_linking *l, const bool *wanted);
  * that are all matched. */
 enum tmk_status tmk_linking_namesakes(struct tmk_linking *l, const bool *originals,
                                       const bool *values);
-
-#endif

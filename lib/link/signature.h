@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers that stand for a value when models are compared: a few of each batch, at positions that
  * depend on its size only, so that equal values have equal signatures wherever they come from. */
-#ifndef TMK_LINK_SIGNATURE_H
-#define TMK_LINK_SIGNATURE_H
+#pragma once
 
 #include <tidemark/session.h>
 
@@ -74,5 +73,3 @@ struct tmk_link_fit {
 enum tmk_status tmk_link_fit(const struct tmk_link_matrix *x, const struct tmk_link_matrix *y,
                              uint32_t batches, struct tmk_link_fit *out, struct tmk_diag *diag);
 void tmk_link_fit_finish(struct tmk_link_fit *fit);
-
-#endif

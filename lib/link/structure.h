@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What speaks for a value being an original, without numbers: the rules behind an edit, and keys by
  * which those that a rule may hold for are found. */
-#ifndef TMK_LINK_STRUCTURE_H
-#define TMK_LINK_STRUCTURE_H
+#pragma once
 
 #include "link/link.h"
 
@@ -42,5 +41,3 @@ uint64_t tmk_link_maker_key(const struct tmk_link_known *known, const struct tmk
  * of them. */
 uint64_t tmk_link_operand_key(uint64_t maker, uint32_t k, uint32_t value);
 uint64_t tmk_link_name_key(const struct tmk_profile_tensor *t);
-
-#endif

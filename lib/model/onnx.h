@@ -13,8 +13,7 @@
  * are limited.
  *
  * All calls are thread-safe for distinct graphs. */
-#ifndef TMK_MODEL_ONNX_H
-#define TMK_MODEL_ONNX_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -72,5 +71,3 @@ enum tmk_status tmk_onnx_load_tensor(const char *path, struct tmk_tensor *out, c
  * itself does not state its kind. An empty sequence is of the type's elements. */
 enum tmk_status tmk_onnx_load_value(const char *path, const struct tmk_type *type,
                                     struct tmk_tensor *out, char **name, struct tmk_diag *diag);
-
-#endif

@@ -4,8 +4,7 @@
  * A file may list nodes in any order. So a graph is made in two steps: `declare` makes every node
  * with its results (inlining calls as it goes), `resolve` finds the operands by name and sets the
  * attributes, whose sub-graphs go through both steps in turn. */
-#ifndef TMK_MODEL_ONNX_IMPORT_H
-#define TMK_MODEL_ONNX_IMPORT_H
+#pragma once
 
 #include "base/map.h"
 #include "graph/graph.h"
@@ -95,5 +94,3 @@ enum tmk_status tmk_onnx_resolve(struct tmk_onnx_builder *b, struct tmk_onnx_sco
 /* Binds rows (tmk_ops_bind), gives profile IDs and verifies. The graph is sorted. keep_unknown:
  * take operators that have no row. */
 enum tmk_status tmk_model_finish(struct tmk_graph *graph, bool keep_unknown, struct tmk_diag *diag);
-
-#endif

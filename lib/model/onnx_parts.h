@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the importer's and exporter's files share. */
-#ifndef TMK_MODEL_ONNX_PARTS_H
-#define TMK_MODEL_ONNX_PARTS_H
+#pragma once
 
 #include "base/arena.h"
 #include "base/buf.h"
@@ -116,5 +115,3 @@ enum tmk_status tmk_onnx_write_maps(struct tmk_onnx_writer *w, const struct tmk_
 /* All kinds but graphs. */
 enum tmk_status tmk_onnx_write_attr(struct tmk_onnx_writer *w, const struct tmk_attr *attr,
                                     TmkPb__Attribute *out);
-
-#endif

@@ -6,8 +6,7 @@
  * raw_size (onnx.proto), by which the weights are read in place from the mapped file; and what is
  * nested too deep is refused, as is what is no protobuf at all. Wire format:
  * https://protobuf.dev/programming-guides/encoding. */
-#ifndef TMK_MODEL_WIRE_H
-#define TMK_MODEL_WIRE_H
+#pragma once
 
 #include <protobuf-c/protobuf-c.h>
 #include <stdbool.h>
@@ -59,5 +58,3 @@ enum tmk_status tmk_wire_outline(const void *bytes, size_t size, enum tmk_wire_m
  * "graph.node[3].attribute[0].ints". `bytes` are an outline (model/wire.h), so well-formed. */
 enum tmk_status tmk_wire_fault(const ProtobufCMessageDescriptor *layout, const void *bytes,
                                size_t size, struct tmk_diag *diag);
-
-#endif

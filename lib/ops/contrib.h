@@ -2,8 +2,7 @@
 /* Rows of ONNX Runtime's own domain, whose one version is 1. Their meaning is that of
  * https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md and, where that page
  * is silent, of its CPU kernels. */
-#ifndef TMK_OPS_CONTRIB_H
-#define TMK_OPS_CONTRIB_H
+#pragma once
 
 #include "ops/cost.h"
 #include "ops/kernel.h"
@@ -29,5 +28,3 @@ static inline enum tmk_status tmk_contrib_need(const struct tmk_infer *infer, ui
                                   : tmk_fail(infer->diag, TMK_GRAPH,
                                              "needs its input %u, %s, which is absent", i, what);
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What ONNX Runtime's attention operators share: y = softmax(Q K^T scale + mask + bias) V, head by
  * head. A mask marks with a large negative number, not with -inf, what is not attended. */
-#ifndef TMK_OPS_CONTRIB_ATTEND_H
-#define TMK_OPS_CONTRIB_ATTEND_H
+#pragma once
 
 #include "ops/ops.h"
 
@@ -44,5 +43,3 @@ enum tmk_status tmk_attend(struct tmk_run *run, const struct tmk_attend *attend)
 enum tmk_status tmk_attend_show(struct tmk_run *run, uint32_t output,
                                 const struct tmk_attend_sizes *s, int64_t rows, int64_t size,
                                 const struct tmk_attend_heads *heads);
-
-#endif

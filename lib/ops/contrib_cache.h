@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Keys or values of a cache in symmetric codes: of 8 bits, or of 4, two a byte, the first in the
  * low half with 8 added. */
-#ifndef TMK_OPS_CONTRIB_CACHE_H
-#define TMK_OPS_CONTRIB_CACHE_H
+#pragma once
 
 #include "ops/contrib.h"
 
@@ -28,5 +27,3 @@ struct tmk_cache_codes tmk_cache_codes_of(int bits, const struct tmk_tensor *sca
 void tmk_cache_decode(const struct tmk_cache_codes *c, const uint8_t *codes, float *x, size_t rows);
 /* Takes what a row's codes stand for instead of the row. */
 void tmk_cache_encode(const struct tmk_cache_codes *c, float *row, uint8_t *codes);
-
-#endif

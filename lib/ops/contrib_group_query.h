@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GroupQueryAttention, for operators that are it with other inputs. */
-#ifndef TMK_OPS_CONTRIB_GROUP_QUERY_H
-#define TMK_OPS_CONTRIB_GROUP_QUERY_H
+#pragma once
 
 #include "ops/ops.h"
 
@@ -32,5 +31,3 @@ enum {
 enum tmk_status tmk_infer_group_query(struct tmk_infer *infer);
 enum tmk_status tmk_run_group_query(struct tmk_run *run);
 bool tmk_group_query_has_inner(const struct tmk_node *node, uint32_t output);
-
-#endif

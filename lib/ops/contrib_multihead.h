@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* MultiHeadAttention, for operators that are it with other inputs. */
-#ifndef TMK_OPS_CONTRIB_MULTIHEAD_H
-#define TMK_OPS_CONTRIB_MULTIHEAD_H
+#pragma once
 
 #include "ops/ops.h"
 
@@ -34,5 +33,3 @@ enum {
 /* infer and run of the row. Attributes are read from the node. */
 enum tmk_status tmk_infer_multihead(struct tmk_infer *infer);
 enum tmk_status tmk_run_multihead(struct tmk_run *run);
-
-#endif

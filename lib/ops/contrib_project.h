@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attention whose Q, K and V are parts of one matrix [batch, sequence, Q | K | V], the product of
  * the input with the weights: what Attention and QAttention share. */
-#ifndef TMK_OPS_CONTRIB_PROJECT_H
-#define TMK_OPS_CONTRIB_PROJECT_H
+#pragma once
 
 #include "ops/contrib_attend.h"
 
@@ -30,5 +29,3 @@ struct tmk_project_inputs {
 /* Makes both outputs from qkv [B,S,width]. */
 enum tmk_status tmk_project_run(struct tmk_run *run, const struct tmk_project *p,
                                 const struct tmk_project_inputs *in, const float *qkv);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* 8-bit tensors that stand for (element - zero) * scale: their inputs come as a scale and, after it
  * and optional, a zero point. */
-#ifndef TMK_OPS_CONTRIB_Q8_H
-#define TMK_OPS_CONTRIB_Q8_H
+#pragma once
 
 #include <math.h>
 
@@ -62,5 +61,3 @@ static inline uint8_t tmk_q8_byte(enum tmk_dtype dtype, float v, struct tmk_q8 q
 static inline uint8_t tmk_q8_even_byte(enum tmk_dtype dtype, float v, struct tmk_q8 q) {
     return tmk_q8_saturate(dtype, rintf(v + (float)q.zero));
 }
-
-#endif

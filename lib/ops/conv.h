@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The convolution kernel behind Conv and ConvTranspose. */
-#ifndef TMK_OPS_CONV_H
-#define TMK_OPS_CONV_H
+#pragma once
 
 #include "ops/ops.h"
 #include "ops/window.h"
@@ -31,5 +30,3 @@ enum tmk_status tmk_run_qlinear_conv(struct tmk_run *run);
 /* TMK_SHAPE unless the bias (may be NULL) is [channels]. */
 enum tmk_status tmk_conv_check_bias(const struct tmk_tensor *bias, int64_t channels,
                                     struct tmk_diag *diag);
-
-#endif

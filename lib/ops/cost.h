@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How many operations a node takes; see <tidemark/operations.h>. */
-#ifndef TMK_OPS_COST_H
-#define TMK_OPS_COST_H
+#pragma once
 
 #include <tidemark/operations.h>
 
@@ -35,5 +34,3 @@ tmk_cost_function tmk_cost_window;         /* each result looks at kernel_shape 
 tmk_cost_function tmk_cost_recurrent;      /* in[0]: sequence, batch, input; weights in[1], in[2] */
 tmk_cost_function tmk_cost_attention;      /* queries in[0]; the longest of the others are keys */
 tmk_cost_function tmk_cost_projection;     /* attention that multiplies in[0] with weights first */
-
-#endif

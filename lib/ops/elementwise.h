@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the elementwise families share: lists of element types to make typed loops from, and the
  * walk over broadcast operands that hands those loops whole rows. */
-#ifndef TMK_OPS_ELEMENTWISE_H
-#define TMK_OPS_ELEMENTWISE_H
+#pragma once
 
 #include "ops/kernel.h"
 
@@ -168,5 +167,3 @@ extern const char tmk_attrs_consumed[];
                                      .infer = tmk_infer_binary_legacy,                             \
                                      .run = tmk_run_binary_legacy                                  \
     }
-
-#endif

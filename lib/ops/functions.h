@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The functions of functions_body.h of one float. Compilers turn loops over them into vector code.
  */
-#ifndef TMK_OPS_FUNCTIONS_H
-#define TMK_OPS_FUNCTIONS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -32,5 +31,3 @@ static inline float tmk_bits_float(int32_t bits) {
 float tmk_logf(float x);
 /* The sine of x + quarters pi/2, quarters 0 or 1. */
 float tmk_sinef(float x, int32_t quarters);
-
-#endif

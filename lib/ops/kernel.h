@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the operators' files share: shape helpers, checks, and the loops that many kernels are made
  * of. */
-#ifndef TMK_OPS_KERNEL_H
-#define TMK_OPS_KERNEL_H
+#pragma once
 
 #include "base/diag.h"
 #include "base/size.h"
@@ -108,5 +107,3 @@ enum tmk_status tmk_want_sequence(const struct tmk_tensor *tensor, const char *w
 
 /* infer of operators whose output 0 is as input 0. */
 enum tmk_status tmk_infer_same(struct tmk_infer *infer);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One head of linear attention, whatever its inputs look like. */
-#ifndef TMK_OPS_LINEAR_ATTENTION_H
-#define TMK_OPS_LINEAR_ATTENTION_H
+#pragma once
 
 #include "ops/ops.h"
 
@@ -28,5 +27,3 @@ double tmk_softplus(double x);
  * that behind the last token; `v` is scratch for `values`. `out` may be NULL. */
 void tmk_linear_head(const struct tmk_recurrent_heads *r, const struct tmk_linear_inputs *in,
                      size_t first, size_t h, double *state, double *v, float *out);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NumPy's rules of matrix products:
  * https://numpy.org/doc/stable/reference/generated/numpy.matmul.html */
-#ifndef TMK_OPS_MATMUL_H
-#define TMK_OPS_MATMUL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -100,5 +99,3 @@ enum tmk_status tmk_integer_scratch(struct tmk_run *run, const struct tmk_matmul
 /* sums [m, n] = the product of matrices number `at` of A and `bt` of B. */
 void tmk_integer_product(const struct tmk_integer_operands *o, size_t at, size_t bt, int32_t *left,
                          int32_t *right, int32_t *sums);
-
-#endif

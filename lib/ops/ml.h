@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the classifiers and regressors of ai.onnx.ml share. Their meaning is that of
  * https://onnx.ai/onnx/operators and, where it is silent, of ONNX Runtime's kernels. */
-#ifndef TMK_OPS_ML_H
-#define TMK_OPS_ML_H
+#pragma once
 
 #include "ops/cost.h"
 #include "ops/kernel.h"
@@ -45,4 +44,3 @@ struct tmk_ml_labels tmk_ml_labels_of(const struct tmk_node *node, const char *i
 /* Y [N], int64, and Z [N,scores]. TMK_UNSUPPORTED when Y is wanted and labels are strings. */
 enum tmk_status tmk_ml_infer_classes(struct tmk_infer *infer, const struct tmk_ml_labels *labels,
                                      int64_t rows, int64_t scores);
-#endif

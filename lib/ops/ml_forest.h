@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A forest: trees of branches that point at nodes, and leaves that hold weights. */
-#ifndef TMK_OPS_ML_FOREST_H
-#define TMK_OPS_ML_FOREST_H
+#pragma once
 
 #include "ops/ml.h"
 
@@ -62,5 +61,3 @@ enum tmk_status tmk_forest_check(const struct tmk_forest *f, int64_t features,
                                  struct tmk_diag *diag);
 /* What the trees give one row: [targets] scores, and whether there are any. */
 void tmk_forest_climb(const struct tmk_forest *f, const float *x, double *scores, bool *has);
-
-#endif

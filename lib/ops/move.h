@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Copying elements of any size from one place to another: what the data-movement operators are made
  * of. */
-#ifndef TMK_OPS_MOVE_H
-#define TMK_OPS_MOVE_H
+#pragma once
 
 #include "ops/kernel.h"
 
@@ -60,5 +59,3 @@ enum tmk_dtype tmk_held_dtype(enum tmk_dtype dtype);
  * of their data's type. */
 enum tmk_status tmk_read_sizes(const struct tmk_tensor *tensor, const char *what, size_t limit,
                                int64_t *out, size_t *n, struct tmk_diag *diag);
-
-#endif

@@ -2,8 +2,7 @@
 /* Operators: one row an operator and semantic version, found by (domain, name, operator set
  * version). Operators that share one kernel share a file, whose rows are an array: tmk_ops_FILE,
  * listed in lib/ops/list.inc. */
-#ifndef TMK_OPS_OPS_H
-#define TMK_OPS_OPS_H
+#pragma once
 
 #include "graph/graph.h"
 #include "traits/traits.h"
@@ -206,5 +205,3 @@ enum tmk_status tmk_op_run(const struct tmk_node *node, const struct tmk_tensor 
 /* The axis of output 0 on which a node's channels lie, given its operands' axes (-1: none). */
 int32_t tmk_op_channel_axis(const struct tmk_node *node, int32_t input_axis,
                             const struct tmk_shape *in, const struct tmk_shape *out);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pools whose input lies elsewhere than in input 0, for operators with AveragePool's and MaxPool's
  * attributes. */
-#ifndef TMK_OPS_POOL_H
-#define TMK_OPS_POOL_H
+#pragma once
 
 #include "ops/ops.h"
 
@@ -16,5 +15,3 @@ enum tmk_status tmk_pool_average(struct tmk_run *run, const struct tmk_shape *sh
 /* Of int8 or uint8. */
 enum tmk_status tmk_pool_max(struct tmk_run *run, const struct tmk_shape *shape, bool is_signed,
                              const void *x, void *y);
-
-#endif

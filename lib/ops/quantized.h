@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* 8-bit integers with zero points and scales, as the integer operators of ONNX have them. */
-#ifndef TMK_OPS_QUANTIZED_H
-#define TMK_OPS_QUANTIZED_H
+#pragma once
 
 #include "ops/ops.h"
 
@@ -28,5 +27,3 @@ struct tmk_dynamic {
     int32_t zero; /* 0 to 255 */
 };
 struct tmk_dynamic tmk_quantize_dynamic(size_t n, const float *v, uint8_t *y);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The activation functions of RNN, GRU and LSTM. */
-#ifndef TMK_OPS_RECURRENT_H
-#define TMK_OPS_RECURRENT_H
+#pragma once
 
 #include "ops/ops.h"
 
@@ -35,5 +34,3 @@ enum tmk_status tmk_recurrent_functions(const struct tmk_node *node,
                                         struct tmk_diag *diag);
 /* v = f(v), n elements. */
 void tmk_recurrent_activate(const struct tmk_activation *f, size_t n, float *v);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * Formulas are those of ONNX's Resize page. Coordinates are computed in float32, as in ONNX
  * Runtime: which element is the nearest hangs on their last bit. */
-#ifndef TMK_OPS_RESIZE_H
-#define TMK_OPS_RESIZE_H
+#pragma once
 
 #include "graph/graph.h"
 
@@ -59,5 +58,3 @@ size_t tmk_resize_taps(const struct tmk_resize *resize, int32_t axis);
 /* Fills index, weight and outside, which hold taps * out, taps * out and out entries; taps is set.
  * in and out are not 0. */
 void tmk_resize_fill(const struct tmk_resize *resize, int32_t axis, struct tmk_resize_axis *table);
-
-#endif

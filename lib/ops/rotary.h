@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The turning behind the rotary embeddings. */
-#ifndef TMK_OPS_ROTARY_H
-#define TMK_OPS_ROTARY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -10,5 +9,3 @@
  * interleaved, else one from each half. cosine and sine hold turned / 2 elements. */
 void tmk_rotary_turn(size_t turned, size_t head, bool interleaved, const float *cosine,
                      const float *sine, const float *x, float *y);
-
-#endif

@@ -6,8 +6,7 @@
  * they were chosen is a number, one that does not is -1, a rank that does not is not known. This is
  * evidence and no proof: a graph that pads to 4096 elements what was shorter looks as if it always
  * made 4096. A pass that a wrong size would make wrong calls tmk_certain_create. */
-#ifndef TMK_OPS_SHAPES_H
-#define TMK_OPS_SHAPES_H
+#pragma once
 
 #include "graph/graph.h"
 
@@ -34,5 +33,3 @@ struct tmk_certain {
 enum tmk_status tmk_certain_create(struct tmk_graph *graph, struct tmk_certain *out,
                                    struct tmk_diag *diag);
 void tmk_certain_finish(struct tmk_certain *certain);
-
-#endif

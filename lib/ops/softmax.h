@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Softmax, for the operators that have it inside. */
-#ifndef TMK_OPS_SOFTMAX_H
-#define TMK_OPS_SOFTMAX_H
+#pragma once
 
 #include "ops/ops.h"
 
@@ -15,5 +14,3 @@ void tmk_softmax_row(size_t n, const float *x, float *y);
 /* The same along n of [outer, n, inner], none of them 0; y may be x. Scratch from `run`. */
 enum tmk_status tmk_softmax(struct tmk_run *run, const struct tmk_extents *e, const float *x,
                             float *y);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What operators share that run graphs, or make sequences: calling a graph, handing out what is
  * made already, and stacking what a graph makes time after time. */
-#ifndef TMK_OPS_STACK_H
-#define TMK_OPS_STACK_H
+#pragma once
 
 #include "ops/kernel.h"
 
@@ -67,5 +66,3 @@ void tmk_repeat_carry(struct tmk_repeat *repeat, uint32_t to, uint32_t from, uin
 void tmk_repeat_drop_made(struct tmk_repeat *repeat);
 /* Also after a failure of tmk_repeat_begin, or before it. */
 void tmk_repeat_end(struct tmk_repeat *repeat);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sums of float32 in double, with one fixed order: element i goes to lane i % TMK_SUM_LANES, and
  * the lanes are added in ascending order. */
-#ifndef TMK_OPS_SUMS_H
-#define TMK_OPS_SUMS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -33,5 +32,3 @@ static inline double tmk_sum(const float *x, size_t n) {
 static inline double tmk_sum_squares(const float *x, size_t n) {
     return tmk_sum_power(x, n, 0, 2);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operators that map each element of one operand on its own. */
-#ifndef TMK_OPS_UNARY_H
-#define TMK_OPS_UNARY_H
+#pragma once
 
 #include "ops/elementwise.h"
 
@@ -53,5 +52,3 @@ enum tmk_status tmk_run_unary_as(struct tmk_run *run, const struct tmk_unary *op
         TMK_UNARY_ROW(name_, since_, until_), .attrs = attrs_, .table = table_,                    \
                                               .infer = tmk_infer_unary, .run = tmk_run_unary       \
     }
-
-#endif

@@ -9,8 +9,7 @@
  * Sums and extremes have the same bits on every processor, since their order is fixed: element i
  * goes to lane i % TMK_VMATH_LANES, and then the upper half of the lanes is joined to the lower
  * half until one is left. Sums are kept in double. */
-#ifndef TMK_OPS_VMATH_H
-#define TMK_OPS_VMATH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -105,5 +104,3 @@ struct tmk_vintegers {
     bool add;
 };
 void tmk_vintegers(const struct tmk_vintegers *integers);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The functions of vmath.h, once for each instruction set. */
-#ifndef TMK_OPS_VMATH_KERNEL_H
-#define TMK_OPS_VMATH_KERNEL_H
+#pragma once
 
 #include "ops/vmath.h"
 
@@ -86,5 +85,3 @@ static inline float tmk_vmath_join_max(float lane[TMK_VMATH_LANES]) {
             lane[l] = tmk_vmath_larger(lane[l], lane[l + half]);
     return lane[0];
 }
-
-#endif

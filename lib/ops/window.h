@@ -9,8 +9,7 @@
  * end = max(0, (out - 1) * stride + reach - in), the odd element at the end for SAME_UPPER, at the
  * beginning for SAME_LOWER transposed       out = stride * (in - 1) + output_padding + reach -
  * begin - end */
-#ifndef TMK_OPS_WINDOW_H
-#define TMK_OPS_WINDOW_H
+#pragma once
 
 #include "graph/graph.h"
 
@@ -56,5 +55,3 @@ size_t tmk_window_out(const struct tmk_window *window);
  * * n + j] is the flat position, within its channel, of the element under tap t of output first +
  * j; -1: in the padding. `table` holds taps * n. */
 void tmk_window_gather(const struct tmk_window *window, size_t first, size_t n, int64_t *table);
-
-#endif

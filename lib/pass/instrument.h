@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The instrumentation pass: an edge observer on every value of the original graph. */
-#ifndef TMK_PASS_INSTRUMENT_H
-#define TMK_PASS_INSTRUMENT_H
+#pragma once
 
 #include "graph/graph.h"
 
@@ -85,5 +84,3 @@ enum tmk_status tmk_round_half(struct tmk_graph *graph, uint32_t *n, struct tmk_
  * order of the nodes' first outputs; fingerprint and content are those of that output and WHAT.
  * Such a graph can be run, and is no model to be written. */
 enum tmk_status tmk_show_inner(struct tmk_graph *graph, struct tmk_diag *diag);
-
-#endif

@@ -5,8 +5,7 @@
  * graph/rewrite.h only, and repeats until it finds nothing more to do, so that a second run makes
  * no progress. The runner, never a pass, sorts, binds and verifies the graph, audits the lineage
  * and shows what came of it. */
-#ifndef TMK_PASS_PASS_H
-#define TMK_PASS_PASS_H
+#pragma once
 
 #include "graph/rewrite.h"
 
@@ -46,5 +45,3 @@ enum tmk_status tmk_passes_run(struct tmk_graph *graph, struct tmk_lineage *line
                                const struct tmk_pass *const *passes, size_t n,
                                const struct tmk_pass_options *options, bool *progress,
                                struct tmk_diag *diag);
-
-#endif

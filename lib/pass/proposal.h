@@ -3,8 +3,7 @@
  *
  * A pass collects what a fold would take; if everything is possible it applies the lot, else it
  * drops it and the graph is untouched. One thread at a time. */
-#ifndef TMK_PASS_PROPOSAL_H
-#define TMK_PASS_PROPOSAL_H
+#pragma once
 
 #include "graph/rewrite.h"
 
@@ -76,5 +75,3 @@ bool tmk_propose_readers(struct tmk_proposal *p, struct tmk_value *value,
 /* Makes all of it so. */
 enum tmk_status tmk_proposal_apply(struct tmk_proposal *p);
 void tmk_proposal_finish(struct tmk_proposal *p);
-
-#endif

@@ -6,8 +6,7 @@
  * So a sample gives what it gives without the others, but for the order in which a kernel sums. The
  * answer is no wherever that is not known for certain: an operator has to have a batch rule
  * (traits/traits.h), with attributes and constant operands that leave the first axis alone. */
-#ifndef TMK_PLAN_BATCH_H
-#define TMK_PLAN_BATCH_H
+#pragma once
 
 #include "graph/graph.h"
 #include "plan/plan.h"
@@ -73,5 +72,3 @@ bool tmk_batch_integers(const struct tmk_batch_node *n, const char *name, uint32
                         int64_t out[TMK_BATCH_INTEGERS], size_t *count);
 /* Of operand i, which is there. */
 int32_t tmk_batch_rank(const struct tmk_batch_node *n, uint32_t i);
-
-#endif

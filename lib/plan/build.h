@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the planner's two halves share: typing (which values exist, of what shape, which are known)
  * and memory. */
-#ifndef TMK_PLAN_BUILD_H
-#define TMK_PLAN_BUILD_H
+#pragma once
 
 #include "base/arena.h"
 #include "base/map.h"
@@ -75,5 +74,3 @@ enum tmk_status tmk_plan_positions(struct tmk_plan *plan, const struct tmk_posit
 
 /* The same for values, by their indices: fills those of results from those that are known. */
 void tmk_positions_follow(const struct tmk_plan *plan, struct tmk_positions *values);
-
-#endif

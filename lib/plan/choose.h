@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From nodes that run to steps, in two halves: choose.c decides by which kernel each node runs, in
  * which layout, and which nodes make a chain; emit.c writes the steps down in their final order. */
-#ifndef TMK_PLAN_CHOOSE_H
-#define TMK_PLAN_CHOOSE_H
+#pragma once
 
 #include "plan/build.h"
 
@@ -53,5 +52,3 @@ static inline uint32_t tmk_group_of(const struct tmk_arranging *a, uint32_t grou
 }
 /* Makes steps, taps and what belongs to them. Takes accels out of the choices. */
 enum tmk_status tmk_arrange_emit(struct tmk_arranging *a);
-
-#endif

@@ -17,8 +17,7 @@
  *
  * EdgeObserver nodes are no steps: an observer's result is its operand, and a `tap` states that it
  * is observed. Taps know slots (observer_slots below), not profile IDs. */
-#ifndef TMK_PLAN_PLAN_H
-#define TMK_PLAN_PLAN_H
+#pragma once
 
 #include "base/map.h"
 #include "graph/graph.h"
@@ -169,5 +168,3 @@ struct tmk_block {
  * block. Deterministic. */
 enum tmk_status tmk_place_blocks(struct tmk_block *blocks, size_t n, size_t *arena_bytes,
                                  struct tmk_diag *diag);
-
-#endif

@@ -8,8 +8,7 @@
  * distance of its ID from the one before (from -1 at first), fingerprint, kind, status, what it has
  * (flags), types, count, shapes that ran, rule and sources, statistics, top samples, extremes of
  * each sample. Equal profiles are equal bytes, and nothing else decodes. */
-#ifndef TMK_PROFILE_CHECKPOINT_H
-#define TMK_PROFILE_CHECKPOINT_H
+#pragma once
 
 #include <tidemark/profile.h>
 
@@ -44,5 +43,3 @@ enum tmk_status tmk_checkpoint_read(const char *path, struct tmk_profile ***out,
  * checkpoint, of whose values only what a checkpoint holds is compared. */
 enum tmk_status tmk_checkpoint_add(struct tmk_profile *profile,
                                    const struct tmk_profile *checkpoint, struct tmk_diag *diag);
-
-#endif

@@ -5,8 +5,7 @@
  *
  * Tables are constant data, records plain structs that a table has offsets into. Not thread-safe
  * for one record; writers and readers of numbers need tmk_locale_begin. */
-#ifndef TMK_PROFILE_FIELDS_H
-#define TMK_PROFILE_FIELDS_H
+#pragma once
 
 #include <locale.h>
 #include <stdbool.h>
@@ -174,5 +173,3 @@ enum tmk_status tmk_fields_check_texts(const struct tmk_fields *fields, const vo
                                        struct tmk_diag *diag);
 
 void tmk_field_put_ids(struct tmk_json_out *to, const char *key, const uint32_t *ids, uint32_t n);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the two file formats share. docs/profile-format.md defines the fields. */
-#ifndef TMK_PROFILE_FORMAT_H
-#define TMK_PROFILE_FORMAT_H
+#pragma once
 
 #include <tidemark/profile.h>
 
@@ -127,5 +126,3 @@ void tmk_profile_row_of(const struct tmk_profile_tensor *t, struct tmk_profile_b
                         struct tmk_profile_row *out);
 /* The value's statistics from what was read of them; frees `channels`. */
 enum tmk_status tmk_profile_row_restore(struct tmk_profile_row *row, struct tmk_diag *diag);
-
-#endif

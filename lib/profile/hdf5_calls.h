@@ -2,8 +2,7 @@
 /* HDF5's functions and types as writing calls them. Where HDF5 is a shared library, it is loaded
  * when a file is first to be written: its own dependencies are forty libraries in Debian, and half
  * of the time that the program takes to start. */
-#ifndef TMK_PROFILE_HDF5_CALLS_H
-#define TMK_PROFILE_HDF5_CALLS_H
+#pragma once
 
 #include <hdf5.h>
 #include <hdf5_hl.h>
@@ -96,8 +95,6 @@ extern struct tmk_hdf5_calls {
 #define H5DSattach_scale (*tmk_hdf5_calls.H5DSattach_scale)
 #define H5DSset_label (*tmk_hdf5_calls.H5DSset_label)
 #define H5DSset_scale (*tmk_hdf5_calls.H5DSset_scale)
-#endif
-
 #endif
 
 #endif

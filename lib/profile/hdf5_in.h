@@ -2,8 +2,7 @@
 /* Reading datasets of an HDF5 file that is not trusted: what it declares is checked before memory
  * is taken for it, and nothing outside the file is followed. Failures are TMK_FORMAT and name the
  * object. Paths are those of hdf5/file.h. */
-#ifndef TMK_PROFILE_HDF5_IN_H
-#define TMK_PROFILE_HDF5_IN_H
+#pragma once
 
 #include "base/arena.h"
 #include "hdf5/file.h"
@@ -61,5 +60,3 @@ typedef enum tmk_status tmk_h5_row_reader(struct tmk_h5_reader *r, enum tmk_stat
 enum tmk_status tmk_h5_each_row(struct tmk_h5_reader *r, const char *name,
                                 const struct tmk_h5_table *table, tmk_h5_row_reader *fn,
                                 void *context);
-
-#endif

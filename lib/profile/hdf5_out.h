@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Making attributes, datasets and groups of an HDF5 file: without times, so that equal contents are
  * equal bytes. */
-#ifndef TMK_PROFILE_HDF5_OUT_H
-#define TMK_PROFILE_HDF5_OUT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -105,5 +104,3 @@ void tmk_h5_new_header(struct tmk_h5 *h, hid_t file, const struct tmk_text *json
 
 /* Kept. */
 hid_t tmk_h5_new_group(struct tmk_h5 *h, hid_t parent, const char *name, const char *about);
-
-#endif

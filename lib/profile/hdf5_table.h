@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The tables of our HDF5 files: the columns of tables of fields, and a row of them in memory. */
-#ifndef TMK_PROFILE_HDF5_TABLE_H
-#define TMK_PROFILE_HDF5_TABLE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -87,5 +86,3 @@ struct tmk_h5_flat {
 };
 extern const struct tmk_h5_flat tmk_h5_ids, tmk_h5_histograms[4], tmk_h5_channels[2],
     tmk_h5_topk[5], tmk_h5_operands[2], tmk_h5_nonfinite[2];
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the two formats of a lineage share. docs/lineage-format.md defines the fields. */
-#ifndef TMK_PROFILE_LINEAGE_FORMAT_H
-#define TMK_PROFILE_LINEAGE_FORMAT_H
+#pragma once
 
 #include <tidemark/lineage.h>
 
@@ -30,5 +29,3 @@ enum tmk_status tmk_lineage_write_hdf5(const struct tmk_lineage_record *record,
                                        struct tmk_outfile *out, struct tmk_diag *diag);
 enum tmk_status tmk_lineage_read_hdf5(const char *path, struct tmk_lineage_record **out,
                                       struct tmk_diag *diag);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Taking snapshots for a meter. */
-#ifndef TMK_PROFILE_METER_H
-#define TMK_PROFILE_METER_H
+#pragma once
 
 #include <tidemark/meter.h>
 #include <tidemark/profile.h>
@@ -19,5 +18,3 @@ enum tmk_status tmk_meter_take(struct tmk_meter *meter, const struct tmk_profile
 uint64_t tmk_meter_next(const struct tmk_meter *meter);
 /* Did no threshold move by more than this share since the snapshot before the last? */
 bool tmk_meter_is_stable(const struct tmk_meter *meter, double share);
-
-#endif

@@ -3,8 +3,7 @@
  * equal module. Knows the grammar, not the operators.
  *
  * Everything of a module lives in its arena. A module is used by one thread at a time. */
-#ifndef TMK_RELAY_AST_H
-#define TMK_RELAY_AST_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -238,5 +237,3 @@ const struct tmk_relay_param *tmk_relay_params_find(const struct tmk_relay_param
 static inline bool tmk_relay_is_digits(const char *text) {
     return text[0] && !text[strspn(text, "0123456789")];
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes as text of 64 letters (RFC 4648), inside JSON strings. */
-#ifndef TMK_RELAY_BASE64_H
-#define TMK_RELAY_BASE64_H
+#pragma once
 
 #include "base/buf.h"
 #include "base/text.h"
@@ -10,5 +9,3 @@
 enum tmk_status tmk_base64_decode(const char *text, size_t len, struct tmk_buf **out, size_t *used,
                                   struct tmk_diag *diag);
 void tmk_base64_print(struct tmk_text *out, const void *bytes, size_t len);
-
-#endif

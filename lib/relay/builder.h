@@ -4,8 +4,7 @@
  * Everything lives in the module's arena. Functions return NULL once memory ran out (`nomem` stays
  * set) and accept NULL operands then, so that callers check once, at the end. An expression may be
  * an operand any number of times: the tree contains copies. One thread at a time. */
-#ifndef TMK_RELAY_BUILDER_H
-#define TMK_RELAY_BUILDER_H
+#pragma once
 
 #include "relay/ast.h"
 
@@ -98,5 +97,3 @@ struct tmk_relay_expr *tmk_rb_reshape(struct tmk_relay_builder *b, struct tmk_re
 const char *tmk_relay_escape(struct tmk_arena *arena, const char *name);
 /* The name that was escaped; the very text where it holds no escapes. NULL when memory ran out. */
 const char *tmk_relay_unescape(struct tmk_arena *arena, const char *text);
-
-#endif

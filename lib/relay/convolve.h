@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What convolutions, pools and their quantized forms share. */
-#ifndef TMK_RELAY_CONVOLVE_H
-#define TMK_RELAY_CONVOLVE_H
+#pragma once
 
 #include "relay/emit.h"
 
@@ -38,5 +37,3 @@ bool tmk_re_window(struct tmk_relay_emit *e, bool pool);
 /* Sets all attributes of a convolution of inputs 0 and 1. The operator, by rank; NULL after
  * tmk_re_fail. */
 const char *tmk_re_conv(struct tmk_relay_emit *e);
-
-#endif

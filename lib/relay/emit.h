@@ -3,8 +3,7 @@
  *
  * The first failure of a node sticks: functions that make expressions return NULL from then on, and
  * accept NULL. Attributes are set on the builder (`e->b`), for the next call. */
-#ifndef TMK_RELAY_EMIT_H
-#define TMK_RELAY_EMIT_H
+#pragma once
 
 #include "base/map.h"
 #include "base/size.h"
@@ -92,5 +91,3 @@ const struct tmk_shape *tmk_re_out_shape(const struct tmk_relay_emit *e, uint32_
 void tmk_re_result(struct tmk_relay_emit *e, uint32_t i, struct tmk_relay_expr *expr);
 /* Gives the expression the type of output 0, where it has none. */
 struct tmk_relay_expr *tmk_re_like(struct tmk_relay_emit *e, struct tmk_relay_expr *expr);
-
-#endif

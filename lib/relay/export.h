@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of the Relay exporter share. */
-#ifndef TMK_RELAY_EXPORT_H
-#define TMK_RELAY_EXPORT_H
+#pragma once
 
 #include "base/json.h"
 #include "export/exporter.h"
@@ -79,5 +78,3 @@ enum tmk_status tmk_relay_companion_text(const struct tmk_export_job *job,
                                          const struct tmk_relay_params *params,
                                          const struct tmk_quantized_graph *quantized,
                                          struct tmk_text *out, struct tmk_diag *diag);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Inside the reader of tvm.ir.save_json. */
-#ifndef TMK_RELAY_JSON_H
-#define TMK_RELAY_JSON_H
+#pragma once
 
 #include "relay/nodes.h"
 
@@ -41,5 +40,3 @@ enum tmk_status tmk_relay_json_dict(struct tmk_relay_json *from, int64_t index,
 
 /* The module that the JSON is; `in` is a reader at its beginning. */
 enum tmk_status tmk_relay_parse_json(struct tmk_relay_reader *in, const char *json, size_t len);
-
-#endif

@@ -5,8 +5,7 @@
  * NULL from then on, and take NULL, so that a rule reads as the formula that it is. A value that a
  * rule makes on the way is named "RESULT/part" (a part ".0": "RESULT.0"); with part NULL it is the
  * result itself. */
-#ifndef TMK_RELAY_LOWER_H
-#define TMK_RELAY_LOWER_H
+#pragma once
 
 #include "base/diag.h"
 #include "base/map.h"
@@ -249,5 +248,3 @@ enum { TMK_RL_LETTERS = 8 };
  * the same letters ("NCHW", "OHWI"); lower case and digits are blocks, which are refused. */
 bool tmk_rl_layout(struct tmk_relay_call *call, const char *from, const char *to,
                    int64_t perm[TMK_RL_LETTERS], int32_t *n);
-
-#endif

@@ -2,8 +2,7 @@
 /* TVM's JSON of objects: nodes that name each other by number, and tensors as base64. Nodes are
  * found by scanning and parsed one at a time, when they are asked for, so that big files need no
  * tree. */
-#ifndef TMK_RELAY_NODES_H
-#define TMK_RELAY_NODES_H
+#pragma once
 
 #include "relay/read.h"
 
@@ -65,5 +64,3 @@ enum tmk_status tmk_relay_nodes_tensor(struct tmk_relay_nodes *nodes, int64_t no
 #define tmk_relay_node_fail(nodes, index, ...)                                                     \
     tmk_relay_fail((nodes)->in, tmk_relay_nodes_place((nodes), (nodes)->items.items[index].at),    \
                    __VA_ARGS__)
-
-#endif

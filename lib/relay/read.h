@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Inside the reader of Relay text: tokens one at a time, and what its parts share. */
-#ifndef TMK_RELAY_READ_H
-#define TMK_RELAY_READ_H
+#pragma once
 
 #include "base/map.h"
 #include "relay/ast.h"
@@ -177,5 +176,3 @@ enum tmk_status tmk_relay_parse_section(struct tmk_relay_reader *in, const char 
  * TMK_UNSUPPORTED, all in one line; else failures are TMK_FORMAT "name: node N: what". */
 enum tmk_status tmk_relay_parse_graph(const char *text, size_t len, const char *name,
                                       struct tmk_relay_module **out, struct tmk_diag *diag);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* TVM's record of one tensor (SaveDLTensor), as params files and metadata sections hold it. */
-#ifndef TMK_RELAY_RECORD_H
-#define TMK_RELAY_RECORD_H
+#pragma once
 
 #include "relay/ast.h"
 
@@ -32,5 +31,3 @@ enum tmk_status tmk_relay_record_make(const struct tmk_tensor *tensor, struct tm
                                       struct tmk_relay_param *out, struct tmk_diag *diag);
 void tmk_relay_field_print(struct tmk_text *out, size_t size, uint64_t value);
 void tmk_relay_record_print(struct tmk_text *out, const struct tmk_relay_param *param);
-
-#endif

@@ -3,8 +3,7 @@
  * with ceil_mode, ...) they become several nodes or one of ai.tidemark. A value keeps the name that
  * the text has for it ("%5" is "%5", a parameter "data"), so that everything written about it can
  * be found there. */
-#ifndef TMK_RELAY_RELAY_H
-#define TMK_RELAY_RELAY_H
+#pragma once
 
 #include "base/map.h"
 #include "relay/ast.h"
@@ -58,5 +57,3 @@ enum tmk_status tmk_relay_export(const struct tmk_graph *graph,
                                  const struct tmk_relay_export_options *options,
                                  struct tmk_relay_module **module, struct tmk_relay_params **params,
                                  struct tmk_diag *diag);
-
-#endif

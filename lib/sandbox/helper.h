@@ -12,8 +12,7 @@
  * What it answers is as hostile as the file: sizes and kinds are checked where they arrive.
  *
  * A helper is used by one thread at a time, by the process that started it. */
-#ifndef TMK_SANDBOX_HELPER_H
-#define TMK_SANDBOX_HELPER_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -67,5 +66,3 @@ enum tmk_status tmk_helper_receive(struct tmk_helper *helper, uint32_t op,
  * installed, seen from the file that has this code, and then only one that belongs to root or to
  * the owner of that file, and that others may not write. TMK_MACHINE. */
 enum tmk_status tmk_helper_find(const char *program, char path[PATH_MAX], struct tmk_diag *diag);
-
-#endif

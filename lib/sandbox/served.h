@@ -3,8 +3,7 @@
  * of a file it gives up what it does not need: other descriptors, the environment, cores, memory
  * above its share; files (sandbox/files.c) and calls of the system (sandbox/calls.c), where the
  * system can refuse them. */
-#ifndef TMK_SANDBOX_SERVED_H
-#define TMK_SANDBOX_SERVED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,5 +32,3 @@ uint32_t tmk_refuse_files(void);
 /* Of the system's calls only those are left that computing and answering take. false: the kernel
  * filters no calls. */
 bool tmk_refuse_calls(void);
-
-#endif

@@ -2,8 +2,7 @@
 /* What passes between the library and a helper program: a message each way begins it, then each
  * request has one answer, in order. Both sides are of one version, so messages are structs in the
  * machine's order. Bulk goes through shared memory. */
-#ifndef TMK_SANDBOX_WIRE_H
-#define TMK_SANDBOX_WIRE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -34,5 +33,3 @@ struct tmk_helper_answer {
     uint32_t op, outcome;          /* outcome: 0: done */
     char why[TMK_HELPER_MOST_WHY]; /* of a failure */
 };
-
-#endif

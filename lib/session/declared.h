@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Values whose shapes depend on data, as the model declares them: for estimates. */
-#ifndef TMK_SESSION_DECLARED_H
-#define TMK_SESSION_DECLARED_H
+#pragma once
 
 #include "exec/run.h"
 #include "plan/plan.h"
@@ -10,5 +9,3 @@
  * dimensions as the inputs have them. Returns the bytes of those that are there together at most.
  */
 uint64_t tmk_declare_values(struct tmk_plan *plan, const struct tmk_batch *batch);
-
-#endif

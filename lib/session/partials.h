@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the segments of a run have counted so far, stratum by stratum. */
-#ifndef TMK_SESSION_PARTIALS_H
-#define TMK_SESSION_PARTIALS_H
+#pragma once
 
 #include <tidemark/profile.h>
 #include <tidemark/session.h>
@@ -65,5 +64,3 @@ enum tmk_status tmk_gathered_append(struct tmk_gathered *gathered, const struct 
 enum tmk_status tmk_gathered_tensor(const struct tmk_gathered *gathered, bool join,
                                     struct tmk_tensor *out, struct tmk_diag *diag);
 void tmk_gathered_finish(struct tmk_gathered *gathered);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From values and accounts to a profile's records. */
-#ifndef TMK_SESSION_RECORD_H
-#define TMK_SESSION_RECORD_H
+#pragma once
 
 #include <tidemark/profile.h>
 #include <tidemark/session.h>
@@ -46,5 +45,3 @@ struct tmk_segment {
 enum tmk_status tmk_segment_describe(const struct tmk_segment *segment, uint32_t stratum,
                                      const char *label, struct tmk_profile **out,
                                      struct tmk_diag *diag);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What every command that runs a model has in common: graphs, data, limits, workers. */
-#ifndef TMK_SESSION_RUNNING_H
-#define TMK_SESSION_RUNNING_H
+#pragma once
 
 #include <tidemark/session.h>
 
@@ -114,5 +113,3 @@ enum tmk_status tmk_data_can_repeat(const struct tmk_data_options *data, struct 
 enum tmk_status tmk_memory_planned(const struct tmk_memory_request *request,
                                    struct tmk_memory_plan *out, struct tmk_cuts *cuts,
                                    struct tmk_diag *diag);
-
-#endif

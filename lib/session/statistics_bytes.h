@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What statistics of values take, estimated for plans of memory. */
-#ifndef TMK_SESSION_STATISTICS_BYTES_H
-#define TMK_SESSION_STATISTICS_BYTES_H
+#pragma once
 
 #include "exec/run.h"
 #include "plan/plan.h"
@@ -42,5 +41,3 @@ struct tmk_statistics_bytes {
 struct tmk_statistics_bytes tmk_statistics_bytes_of(const struct tmk_planned_taps *observed,
                                                     const struct tmk_plan_tap *taps, uint32_t n,
                                                     uint64_t times);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers as bytes: little-endian base-128 groups, shortest form only, so that a number has one
  * spelling. */
-#ifndef TMK_STATS_CODEC_H
-#define TMK_STATS_CODEC_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -26,5 +25,3 @@ void tmk_put_where(struct tmk_text *out, struct tmk_where at);
 struct tmk_where tmk_get_where(struct tmk_byte_reader *in);
 /* Takes `len` bytes that must be there. */
 void tmk_get_literal(struct tmk_byte_reader *in, const void *bytes, size_t len);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whole numbers wide enough for any sum of squares of floats, and their rounding to double. */
-#ifndef TMK_STATS_EXACT_H
-#define TMK_STATS_EXACT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -32,5 +31,3 @@ enum tmk_exact_rounding { TMK_TO_NEAREST, TMK_DOWNWARDS, TMK_UPWARDS };
 /* sum * 2^unit; unit >= -1000, the result below 2^1023. Nearest is ties-to-even; the others are for
  * sums >= 0. */
 double tmk_exact_round(const struct tmk_exact *sum, int unit, enum tmk_exact_rounding rounding);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The loops that touch every element, once for each instruction set. All give the same integers. */
-#ifndef TMK_STATS_KERNEL_H
-#define TMK_STATS_KERNEL_H
+#pragma once
 
 #include <stddef.h>
 
@@ -120,5 +119,3 @@ extern const struct tmk_stats_kernel tmk_stats_kernel_neon;   /* AArch64 only */
 /* The i-th kernel that this machine runs, best first; NULL after the last, which is always "plain".
  */
 const struct tmk_stats_kernel *tmk_stats_kernel_at(size_t i);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Floats as integers: bits, and the key whose integer order is the order of values (-0 just below
  * +0). */
-#ifndef TMK_STATS_KEY_H
-#define TMK_STATS_KEY_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -37,5 +36,3 @@ static inline int32_t tmk_key_of_float(float value) {
 
 /* A float at any address. */
 typedef uint32_t __attribute__((aligned(1), may_alias)) tmk_loose_bits;
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is kept of an observed value so that the state of another follows from its own. */
-#ifndef TMK_STATS_SHADOW_H
-#define TMK_STATS_SHADOW_H
+#pragma once
 
 #include "stats/tile.h"
 
@@ -61,5 +60,3 @@ enum tmk_status tmk_stats_derive_moved(const struct tmk_stats *x,
 
 /* What becomes of channels that were not kept in all batches, or in none. */
 void tmk_stats_drop_channels(struct tmk_stats *stats, bool in_some);
-
-#endif

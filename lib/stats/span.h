@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bins as intervals of float bits. A bin's magnitude bits are head .. head + mask; an element's
  * magnitude is (base + dropped bits) * 2^(shift - 149), as IEEE 754 binary32 has it. */
-#ifndef TMK_STATS_SPAN_H
-#define TMK_STATS_SPAN_H
+#pragma once
 
 #include "stats/exact.h"
 #include "stats/state.h"
@@ -38,5 +37,3 @@ static inline void tmk_span_squares(const struct tmk_span *span, uint64_t count,
 /* Can elements whose dropped bits add up to a possible `low` have these squares' sum? */
 bool tmk_span_has_squares(const struct tmk_span *span, uint64_t count, uint64_t low,
                           uint64_t squares);
-
-#endif

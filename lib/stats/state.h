@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The inside of a state, and reading it bin by bin. */
-#ifndef TMK_STATS_STATE_H
-#define TMK_STATS_STATE_H
+#pragma once
 
 #include <tidemark/stats.h>
 
@@ -239,5 +238,3 @@ void tmk_channels_add(struct tmk_channels *channels, const struct tmk_stats_kern
 void tmk_channels_update(struct tmk_channels *channels, size_t channel, int32_t min, int32_t max);
 /* Takes other's extremes in; both are known and agree. */
 void tmk_channels_merge(struct tmk_channels *channels, const struct tmk_channels *other);
-
-#endif

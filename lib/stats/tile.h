@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Elements that are looked at together, and where they stand in the tensor. */
-#ifndef TMK_STATS_TILE_H
-#define TMK_STATS_TILE_H
+#pragma once
 
 #include "stats/state.h"
 
@@ -58,5 +57,3 @@ size_t tmk_thin_gather(const struct tmk_stats_pass *pass, const struct tmk_tile 
 /* Adds the tile's finite elements to the state's sum. */
 void tmk_thin_sum(struct tmk_stats *stats, const struct tmk_tile *tile,
                   const struct tmk_tile_summary *summary);
-
-#endif

@@ -6,8 +6,7 @@
  * tensor: then all its elements are there as long as anybody has it open. Only graphs that are to
  * be run have lazy tensors, apart from a model's own graph: tmk_graph_clone opens them.
  * Thread-safe. */
-#ifndef TMK_TENSOR_ELEMENTS_H
-#define TMK_TENSOR_ELEMENTS_H
+#pragma once
 
 #include <tidemark/tensor.h>
 
@@ -57,5 +56,3 @@ double tmk_number_get(const struct tmk_tensor *tensor, size_t at);
 /* Sets it. TMK_FORMAT: the type has no such number; TMK_TYPE: it is none of these types. */
 enum tmk_status tmk_number_put(struct tmk_tensor *tensor, size_t at, double value,
                                struct tmk_diag *diag);
-
-#endif

@@ -2,8 +2,7 @@
 /* Multiplying by a real number in integers: a multiplier and a shift, and the four roundings that
  * engines have. Pure functions; thread-safe. The multiplier is as TensorFlow Lite's
  * QuantizeMultiplier and TVM's GetFixedPointMultiplierShift make it. */
-#ifndef TMK_TENSOR_FIXED_H
-#define TMK_TENSOR_FIXED_H
+#pragma once
 
 #include <stdint.h>
 
@@ -21,5 +20,3 @@ double tmk_fixed_to_real(int32_t q, int32_t shift);
  * by (float)real instead. */
 int32_t tmk_fixed_multiply(int32_t x, int32_t q, int32_t shift, double real,
                            enum tmk_rounding rounding);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Floats of 8 bits, and of 4 (read only), as ONNX stores them: one a byte. */
-#ifndef TMK_TENSOR_FLOAT8_H
-#define TMK_TENSOR_FLOAT8_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,5 +24,3 @@ float tmk_float8_value(enum tmk_dtype dtype, uint8_t code);
 /* To nearest, ties to even. Beyond the largest number: that number, or without `saturate` infinity
  * where the type has it, else NaN. As ONNX's Cast. */
 uint8_t tmk_float8_code(enum tmk_dtype dtype, float value, bool saturate);
-
-#endif

@@ -2,8 +2,7 @@
 /* What a sequence holds: tensors, in order, of one element type.
  *
  * The count of references is atomic. A list is filled by its creator and read-only once shared. */
-#ifndef TMK_TENSOR_LIST_H
-#define TMK_TENSOR_LIST_H
+#pragma once
 
 #include <tidemark/tensor.h>
 
@@ -29,5 +28,3 @@ void tmk_tensor_nothing(struct tmk_tensor *tensor, enum tmk_dtype dtype);
 const char *tmk_type_kind_text(enum tmk_type_kind kind);
 /* For messages: "a tensor", "a sequence", "an optional that holds nothing". */
 const char *tmk_tensor_what(const struct tmk_tensor *tensor);
-
-#endif

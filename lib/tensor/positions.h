@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Of which prompt, and of which of its positions, the elements of a tensor are. */
-#ifndef TMK_TENSOR_POSITIONS_H
-#define TMK_TENSOR_POSITIONS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -54,5 +53,3 @@ static inline bool tmk_is_padding(const struct tmk_padding *padding,
     }
     return false;
 }
-
-#endif

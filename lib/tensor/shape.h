@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Parts of a shape. */
-#ifndef TMK_TENSOR_SHAPE_H
-#define TMK_TENSOR_SHAPE_H
+#pragma once
 
 #include <tidemark/tensor.h>
 
@@ -40,5 +39,3 @@ static inline int tmk_compare_shapes(const struct tmk_shape *a, const struct tmk
             return a->dim[i] < b->dim[i] ? -1 : 1;
     return 0;
 }
-
-#endif

@@ -2,8 +2,7 @@
 /* What an operator is, as far as others than its kernel depend on it: one row an operator, in
  * traits.c, for all operator sets. A trait that a row does not state is false, or not known. Plain
  * constants, which need no graph. Thread-safe. */
-#ifndef TMK_TRAITS_TRAITS_H
-#define TMK_TRAITS_TRAITS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -122,5 +121,3 @@ bool tmk_input_is_number(const struct tmk_traits *traits, uint32_t input);
 bool tmk_input_has_codes(const struct tmk_traits *traits, uint32_t input);
 /* Of a product: the input that its weights are on. */
 uint32_t tmk_weight_input(const struct tmk_traits *traits);
-
-#endif

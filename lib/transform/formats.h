@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The formats of models and of exports: tables of what the modules model, export and relay have. */
-#ifndef TMK_TRANSFORM_FORMATS_H
-#define TMK_TRANSFORM_FORMATS_H
+#pragma once
 
 #include "export/exporter.h"
 #include "graph/graph.h"
@@ -26,5 +25,3 @@ enum tmk_status tmk_model_reader_find(const char *path, const struct tmk_model_r
 const struct tmk_exporter *const *tmk_exporter_list(void);
 /* NULL: there is no format of that name. */
 const struct tmk_exporter *tmk_exporter_find(const char *name);
-
-#endif

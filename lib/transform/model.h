@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of this module share. */
-#ifndef TMK_TRANSFORM_MODEL_H
-#define TMK_TRANSFORM_MODEL_H
+#pragma once
 
 #include <tidemark/lineage.h>
 #include <tidemark/model.h>
@@ -89,5 +88,3 @@ struct tmk_lineage_ends {
  * to the caller. Numbers the graphs anew. TMK_GRAPH: `file` is not `graph`. */
 enum tmk_status tmk_lineage_record_of(const struct tmk_lineage_ends *ends,
                                       struct tmk_lineage_record **out, struct tmk_diag *diag);
-
-#endif

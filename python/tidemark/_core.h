@@ -2,8 +2,7 @@
 /* What the files of the extension share. Everything here is called with the GIL held unless it says
  * otherwise. Calls of the library that read files, write them or compute are made without it: what
  * they read (profiles, encodings) does not change once Python has it. */
-#ifndef TIDEMARK_PYTHON_CORE_H
-#define TIDEMARK_PYTHON_CORE_H
+#pragma once
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -92,5 +91,3 @@ PY_DECLARE(py_cover);
 PY_DECLARE(py_read_lineage);
 PY_DECLARE(py_link);
 #undef PY_DECLARE
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Settings from Python: a dictionary is read into a struct by a table. */
-#ifndef TIDEMARK_PYTHON_OPTIONS_H
-#define TIDEMARK_PYTHON_OPTIONS_H
+#pragma once
 
 #include "_core.h"
 
@@ -40,5 +39,3 @@ struct py_held {
 bool py_take_options(PyObject *settings, const struct py_option *table,
                      const struct py_option *other, void *target, struct py_held *held);
 void py_finish_held(struct py_held *held);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A run over data, as the functions share it that have one. */
-#ifndef TIDEMARK_PYTHON_RUN_H
-#define TIDEMARK_PYTHON_RUN_H
+#pragma once
 
 #include "_options.h"
 
@@ -38,5 +37,3 @@ bool py_run_failed(struct py_run *run, enum tmk_status status, const struct tmk_
 void py_finish_run(struct py_run *run);
 /* Keeps the exception that is set, unless there is an earlier one, and ends the run. */
 void py_keep_exception(struct py_run *run);
-
-#endif

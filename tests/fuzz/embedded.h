@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files of the source tree that the fuzz targets have in them: schemas, and what is mutated. */
-#ifndef TMK_FUZZ_EMBEDDED_H
-#define TMK_FUZZ_EMBEDDED_H
+#pragma once
 
 #include <stddef.h>
 
@@ -11,5 +10,3 @@ extern const struct embedded {
     const unsigned char *data;
     size_t size;
 } embedded[];
-
-#endif

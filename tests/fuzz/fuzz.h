@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the fuzz targets share. A target is one file, fuzz_NAME.c, with FUZZ_TARGET(NAME);
  * libFuzzer's main feeds it mutations, replay.c's the files that are checked in. One thread. */
-#ifndef TMK_FUZZ_H
-#define TMK_FUZZ_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -43,5 +42,3 @@ bool fuzz_done(enum tmk_status status, const struct tmk_diag *diag);
 
 /* An allocation was made to fail (alloc.c) while this input was read. */
 extern bool fuzz_ran_out;
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The bytes that a seed stands for, where no fuzzer makes them. */
-#ifndef TMK_FUZZ_GRAPH_BYTES_H
-#define TMK_FUZZ_GRAPH_BYTES_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -17,5 +16,3 @@ static inline size_t graph_bytes(uint64_t seed, uint8_t *bytes) {
     }
     return 24 + (size_t)(state >> 33) % (MOST_GRAPH_BYTES - 24);
 }
-
-#endif

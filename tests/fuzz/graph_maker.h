@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes become a small graph that is valid: every byte makes a choice, and what shape inference or
  * the plain kernels refuse is left out again. The same bytes give the same graph. */
-#ifndef TMK_FUZZ_GRAPH_MAKER_H
-#define TMK_FUZZ_GRAPH_MAKER_H
+#pragma once
 
 #include "base/text.h"
 #include "graph/print.h"
@@ -42,5 +41,3 @@ struct numbers {
     bool wild;
 };
 void fill_numbers(struct tmk_tensor *tensor, const struct numbers *how);
-
-#endif

@@ -4,8 +4,7 @@
  * A family of operators adds one item: initializers with maker_weight and the like, then a line (or
  * several) with LINE, results named by maker_result. What is not valid goes again, so a family may
  * guess. Where it has no operand it adds nothing. */
-#ifndef TMK_FUZZ_GRAPH_MAKER_PARTS_H
-#define TMK_FUZZ_GRAPH_MAKER_PARTS_H
+#pragma once
 
 #include "base/size.h"
 #include "graph_maker.h"
@@ -79,5 +78,3 @@ family make_concat, make_split, make_slice, make_gather, make_transpose, make_re
     make_pad, make_resize, make_depth, make_shape, make_body;
 /* graph_rows.c: an operator's own sample. */
 family make_row;
-
-#endif

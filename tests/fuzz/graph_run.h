@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A made graph, run by the executor's parts in several ways and held against the operators' plain
  * kernels and against naive counts. */
-#ifndef TMK_FUZZ_GRAPH_RUN_H
-#define TMK_FUZZ_GRAPH_RUN_H
+#pragma once
 
 #include "exec/account.h"
 #include "exec/worker.h"
@@ -63,5 +62,3 @@ bool node_agrees(struct check *c, const struct tmk_node *node, const struct tmk_
 bool same_bits(const struct tmk_tensor *a, const struct tmk_tensor *b);
 /* graph_passes.c: outputs after passes, where they are not ill-conditioned. */
 bool passes_agree(struct check *c);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Mutations that keep the form of an input, where bytes changed at random would hardly get past the
  * parser. All follow from the seed. */
-#ifndef TMK_FUZZ_MUTATE_H
-#define TMK_FUZZ_MUTATE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,5 +16,3 @@ size_t fuzz_mutate(const char *target, uint8_t *data, size_t size, size_t most, 
 
 /* The target that is chosen. */
 const char *fuzz_chosen(void);
-
-#endif

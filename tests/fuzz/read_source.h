@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* All of a source's arrays, entry by entry. */
-#ifndef TMK_FUZZ_READ_SOURCE_H
-#define TMK_FUZZ_READ_SOURCE_H
+#pragma once
 
 #include "data/source.h"
 
@@ -9,5 +8,3 @@
  */
 void fuzz_read_source(const char *path, const struct tmk_source_options *options, uint64_t step,
                       const struct tmk_source_input *wants, uint32_t n_wants);
-
-#endif

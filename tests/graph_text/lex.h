@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The tokens of the graph's text form (graph/print.h): strings, words, numbers, marks. */
-#ifndef TEST_GRAPH_TEXT_LEX_H
-#define TEST_GRAPH_TEXT_LEX_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -55,5 +54,3 @@ enum tmk_status lex_signed(struct lex *lex, int64_t min, int64_t max, const char
 enum tmk_status lex_unsigned(struct lex *lex, uint64_t max, const char *what, uint64_t *out);
 /* 0x and hexadecimal digits of at most `max`. */
 enum tmk_status lex_bits(struct lex *lex, uint64_t max, uint64_t *out);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Types and tensors in the graph's text form (graph/print.h). */
-#ifndef TEST_GRAPH_TEXT_LITERAL_H
-#define TEST_GRAPH_TEXT_LITERAL_H
+#pragma once
 
 #include "graph/print.h"
 #include "graph_text/lex.h"
@@ -16,5 +15,3 @@ enum tmk_status read_float_attr(struct lex *lex, float *out);
 enum tmk_status read_tensor_elements(struct lex *lex, const char *type_at,
                                      const struct tmk_type *type, const struct tensor_pool *pool,
                                      struct tmk_tensor *out);
-
-#endif

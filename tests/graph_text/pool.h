@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tensors that a graph's text refers to by number: "#1" stands in the place of elements. */
-#ifndef TEST_GRAPH_TEXT_POOL_H
-#define TEST_GRAPH_TEXT_POOL_H
+#pragma once
 
 #include <tidemark/tensor.h>
 
@@ -14,5 +13,3 @@ struct tensor_pool {
 /* False when memory ran out. */
 bool tensor_pool_add(struct tensor_pool *pool, const struct tmk_tensor *tensor);
 void tensor_pool_finish(struct tensor_pool *pool);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Graphs read from their text form (graph/print.h). */
-#ifndef TEST_GRAPH_TEXT_READ_H
-#define TEST_GRAPH_TEXT_READ_H
+#pragma once
 
 #include "graph/lineage.h"
 #include "graph/print.h"
@@ -22,5 +21,3 @@ enum tmk_status run_passes_reparsed(struct tmk_graph **graph, struct tmk_lineage
                                     const struct tmk_pass *const *passes, size_t n,
                                     const struct tmk_pass_options *options, bool *progress,
                                     struct tmk_diag *diag);
-
-#endif

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A profile with one of each field of the format. Always the same one. */
-#ifndef TMK_TEST_PROFILE_SAMPLE_H
-#define TMK_TEST_PROFILE_SAMPLE_H
+#pragma once
 
 #include <tidemark/profile.h>
 
 /* Of four samples of [N,2,3] in two batches. `per_sample`: with the input's extremes of each
  * sample. */
 enum tmk_status sample_profile(bool per_sample, struct tmk_profile **out, struct tmk_diag *diag);
-
-#endif

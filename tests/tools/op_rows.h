@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The operator table as one list, and a sample of each row. */
-#ifndef OP_ROWS_H
-#define OP_ROWS_H
+#pragma once
 
 #include "ops/ops.h"
 
@@ -16,5 +15,3 @@ extern const struct op_sample {
 const struct tmk_op *const *op_rows(void);
 /* A graph in text form (graph/print.h) with one node of the row; NULL: op_samples.txt lacks it. */
 const char *op_sample(const struct tmk_op *row);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_RELAY_EQUAL_H
-#define TESTS_RELAY_EQUAL_H
+#pragma once
 
 #include "relay/ast.h"
 
@@ -9,5 +8,3 @@
  * difference `why` (may be NULL) has the first. */
 bool relay_equal(const struct tmk_relay_module *a, const struct tmk_relay_module *b, bool names,
                  struct tmk_diag *why);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Random floats and guarded memory for the tests of chains. */
-#ifndef TMK_TEST_CHAIN_DATA_H
-#define TMK_TEST_CHAIN_DATA_H
+#pragma once
 
 #include "test.h"
 
@@ -59,5 +58,3 @@ static inline bool same(float x, float y, bool exact) {
         return memcmp(&x, &y, sizeof x) == 0;
     return fabs((double)x - (double)y) <= 1e-5 * fabs((double)y) + 1e-6;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files for the tests of lib/data, in a folder of their own. Needs test.h before it. */
-#ifndef TMK_TEST_DATA_FILES_H
-#define TMK_TEST_DATA_FILES_H
+#pragma once
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,5 +68,3 @@ static inline void assert_says(const struct tmk_diag *diag, const char *part) {
     if (!strstr(diag->text, part))
         fail_msg("\"%s\" does not say \"%s\"", diag->text, part);
 }
-
-#endif

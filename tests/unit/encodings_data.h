@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Encodings made by hand, and what an exporter makes of them. Needs test.h before it. */
-#ifndef TMK_TEST_ENCODINGS_DATA_H
-#define TMK_TEST_ENCODINGS_DATA_H
+#pragma once
 
 #include <string.h>
 
@@ -108,5 +107,3 @@ static inline enum tmk_status run_export(struct tmk_export_job *job, const char 
     }
     return status;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Graphs with numbers in them, node by node: for samples of operators, with changed inputs. */
-#ifndef EVALUATE_H
-#define EVALUATE_H
+#pragma once
 
 #include <stdlib.h>
 #include <string.h>
@@ -91,5 +90,3 @@ static inline bool can_be_samples(const struct tmk_op *row, uint32_t *n_inputs) 
     tmk_graph_destroy(&graph);
     return can;
 }
-
-#endif

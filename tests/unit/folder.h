@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A folder of a test group's own, in memory where there is such a place: files are synced. Needs
  * test.h before it. make_folder and remove_folder are the group's set-up and tear-down. */
-#ifndef TMK_TEST_FOLDER_H
-#define TMK_TEST_FOLDER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -44,5 +43,3 @@ static inline char *slurp(const char *path, size_t *len) {
     tmk_buf_unref(&buf);
     return text;
 }
-
-#endif

@@ -4,8 +4,7 @@
  *
  * TMK_GOLDEN_NEW=1 in the environment makes one that is not there yet, once; none is ever changed.
  */
-#ifndef TMK_TEST_GOLDEN_H
-#define TMK_TEST_GOLDEN_H
+#pragma once
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,5 +40,3 @@ static inline void assert_golden(const char *name, const void *bytes, size_t len
                  path);
     tmk_buf_unref(&file);
 }
-
-#endif

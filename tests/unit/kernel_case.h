@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A node, its accelerated kernel and its plain one, on the same operands. */
-#ifndef TMK_TESTS_KERNEL_CASE_H
-#define TMK_TESTS_KERNEL_CASE_H
+#pragma once
 
 #include "test.h"
 
@@ -46,5 +45,3 @@ int check(const char *text, unsigned constants);
 /* `count` valid nodes out of make, at least so many of them accelerated row-major, and asking for
  * blocks. */
 void check_many(void (*make)(struct tmk_text *text), int count, int min, int least_blocks);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Elements of tensors as numbers. Needs test.h before it. */
-#ifndef TMK_TEST_NUMBER_H
-#define TMK_TEST_NUMBER_H
+#pragma once
 
 #include <tidemark/tensor.h>
 
@@ -31,5 +30,3 @@ static inline double number_at(const struct tmk_tensor *tensor, size_t i) {
         return 0;
     }
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An operator's case written down in the graph's text form: operands, node, expected result. */
-#ifndef TMK_TEST_OP_CASE_H
-#define TMK_TEST_OP_CASE_H
+#pragma once
 
 #include "test.h"
 
@@ -97,5 +96,3 @@ static inline void refuses(int opset, const char *operands, const char *node,
     if (!strstr(diag.text, why))
         fail_msg("%s: says '%s' instead of '%s'", body, diag.text, why);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs one node whose operands are all initializers, and compares what comes out. */
-#ifndef TMK_OPS_NN_H
-#define TMK_OPS_NN_H
+#pragma once
 
 #include "test.h"
 
@@ -89,5 +88,3 @@ static inline void refuses(int version, const char *body, enum tmk_status status
     if (!strstr(diag.text, why))
         fail_msg("%s: says '%s' instead of '%s'", body, diag.text, why);
 }
-
-#endif

@@ -3,8 +3,7 @@
  *
  * Both graphs run on the same random inputs through the plain kernels, every value is kept, and
  * each original's relation must give the transformed value's numbers from its own. */
-#ifndef TEST_PASS_CASE_H
-#define TEST_PASS_CASE_H
+#pragma once
 
 #include "test.h"
 
@@ -263,5 +262,3 @@ static inline void pass_check(struct pass_case *c, const char *list, double tole
     assert_false(c->progress);
     c->progress = progress;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TMK_PAYLOAD_H
-#define TMK_PAYLOAD_H
+#pragma once
 
 #include <stdint.h>
 
@@ -54,5 +53,3 @@ struct payload_reply {
     int64_t result;
     int32_t error, padding;
 };
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Removes a test's folder and the files in it. */
-#ifndef TMK_TEST_REMOVE_H
-#define TMK_TEST_REMOVE_H
+#pragma once
 
 #include <dirent.h>
 #include <unistd.h>
@@ -16,5 +15,3 @@ static inline int remove_with_files(const char *folder) {
         closedir(d);
     return rmdir(folder);
 }
-
-#endif

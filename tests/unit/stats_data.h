@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Data for the tests of the statistics, and short spellings. */
-#ifndef TMK_STATS_DATA_H
-#define TMK_STATS_DATA_H
+#pragma once
 
 #include "test.h"
 
@@ -166,5 +165,3 @@ static inline void shuffle(size_t *order, size_t n) {
         order[j] = t;
     }
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The tests of a file are a group; run_group.c runs it. cmocka requires these four headers before
  * it, in this order. */
-#ifndef TMK_TEST_H
-#define TMK_TEST_H
+#pragma once
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -73,5 +72,3 @@ struct tmk_diag *test_diag_reset(void);
         if ((expr) != TMK_OK)                                                                      \
             fail_msg("%s: %s", #expr, (diag)->text);                                               \
     } while (0)
-
-#endif
