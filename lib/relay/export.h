@@ -64,17 +64,3 @@ enum tmk_status tmk_relay_keep_names(const struct tmk_graph *graph,
 
 /* The name of a bias's parameter in the original, also where that is given axes first. */
 const char *tmk_relay_bias_name(const struct tmk_graph *graph, const struct tmk_encoding *e);
-
-/* `path` with its ending replaced ("out.relay" -> "out.params.json"); to be freed. NULL when memory
- * ran out. */
-char *tmk_relay_sibling(const char *path, const char *ending);
-/* OUT.edges.json: everything of the edges. */
-enum tmk_status tmk_relay_edges_text(const struct tmk_export_job *job,
-                                     const struct tmk_relay_edges *edges, const char *form,
-                                     struct tmk_text *out, struct tmk_diag *diag);
-/* OUT.params.json: what each entry of the params file is. `quantized` (may be NULL) is the integer
- * form that they are of, with the names of the originals. */
-enum tmk_status tmk_relay_companion_text(const struct tmk_export_job *job,
-                                         const struct tmk_relay_params *params,
-                                         const struct tmk_quantized_graph *quantized,
-                                         struct tmk_text *out, struct tmk_diag *diag);

@@ -14,7 +14,6 @@
 #include "kernel/accel.h"
 #include "plan/plan.h"
 #include "profile/format.h"
-#include "session/declared.h"
 #include "session/statistics_bytes.h"
 #include "stats/state.h"
 #include "tensor/elements.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What statistics of values take, estimated for plans of memory. */
+/* What values and their statistics take, estimated for plans of memory. */
 #pragma once
 
 #include "exec/run.h"
@@ -41,3 +41,10 @@ struct tmk_statistics_bytes {
 struct tmk_statistics_bytes tmk_statistics_bytes_of(const struct tmk_planned_taps *observed,
                                                     const struct tmk_plan_tap *taps, uint32_t n,
                                                     uint64_t times);
+
+/* ---- values whose shapes depend on data ---- */
+
+/* Gives values that a plan for the batch does not know the types that its graph declares, free
+ * dimensions as the inputs have them. Returns the bytes of those that are there together at most.
+ */
+uint64_t tmk_declare_values(struct tmk_plan *plan, const struct tmk_batch *batch);
