@@ -41,8 +41,7 @@ static enum tmk_status check_names(const struct tmk_npz_entry *entries, size_t n
             return tmk_fail(diag, TMK_UNSUPPORTED, "the array's name '%s' %s", name, fault);
         if (tmk_map_get(names, name))
             return tmk_fail(diag, TMK_UNSUPPORTED, "there are two arrays named '%s'", name);
-        if (!tmk_map_put(names, name, (void *)(size_t)name))
-            return tmk_nomem(diag);
+        TMK_TRY_ALLOC(tmk_map_put(names, name, (void *)(size_t)name), diag);
     }
     for (size_t i = 0; i < n; i++) {
         if (!tmk_ends_in(entries[i].name, ".npy"))

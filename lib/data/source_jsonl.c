@@ -98,8 +98,7 @@ static enum tmk_status bind_jsonl(struct tmk_source *source, const struct tmk_so
     struct jsonl *jsonl = source->own;
     struct tmk_source_array *arrays = tmk_arena_array(&source->arena, n, sizeof *arrays);
     jsonl->fields = tmk_arena_array(&source->arena, n, sizeof *jsonl->fields);
-    if (!arrays || !jsonl->fields)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(arrays && jsonl->fields, diag);
     for (uint32_t i = 0; i < n; i++) {
         struct field *field = &jsonl->fields[i];
         *field = (struct field){wants[i], tmk_role_of(&wants[i], n == 1)};

@@ -126,8 +126,8 @@ static enum tmk_status stratum_of(struct tmk_strata *strata, const char *label, 
                             label, TMK_MAX_STRATA);
         known = &strata->labels[strata->n];
         *known = tmk_arena_strndup(&strata->arena, label, length);
-        if (!*known || !tmk_map_put(&strata->by_label, *known, (void *)(uintptr_t)known))
-            return tmk_nomem(diag);
+        TMK_TRY_ALLOC(*known && tmk_map_put(&strata->by_label, *known, (void *)(uintptr_t)known),
+                      diag);
         strata->n++;
     }
     *out = (uint32_t)(known - strata->labels);

@@ -69,8 +69,7 @@ static bool same_shapes(const struct tmk_batch *a, const struct tmk_batch *b) {
 
 static enum tmk_status hold_batch(struct tmk_batch_set *set, const struct tmk_batch *batch,
                                   struct tmk_diag *diag) {
-    if (!TMK_GROW(set->held, set->n, set->size))
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(TMK_GROW(set->held, set->n, set->size), diag);
     set->held[set->n++] = (struct held){*batch, NULL};
     return TMK_OK;
 }

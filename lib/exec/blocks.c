@@ -71,8 +71,7 @@ static enum tmk_status number_nodes(const struct tmk_graph *graph, struct tmk_pt
                                     struct tmk_diag *diag) {
     uintptr_t n = 0;
     for (const struct tmk_node *node = graph->first; node; node = node->next)
-        if (!tmk_ptrmap_put(out, node, (void *)++n))
-            return tmk_nomem(diag);
+        TMK_TRY_ALLOC(tmk_ptrmap_put(out, node, (void *)++n), diag);
     return TMK_OK;
 }
 
@@ -132,8 +131,7 @@ static enum tmk_status find_crossing(const struct tmk_plan *plan, uint32_t end,
         n += plan->steps[s].n_out;
     out->spans = calloc(n + 1u, sizeof *out->spans);
     out->dynamic = calloc(n + 1u, sizeof *out->dynamic);
-    if (!out->spans || !out->dynamic)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(out->spans && out->dynamic, diag);
     for (uint32_t s = 0; s < end; s++)
         for (uint32_t i = 0; i < plan->steps[s].n_out; i++) {
             const uint32_t at = plan->refs[plan->steps[s].first_out + i];

@@ -153,8 +153,7 @@ static enum tmk_status note_stopped(const struct step *step, bool **stopped, boo
     size_t n = 0;
     if (!*stopped)
         *stopped = calloc(step->prompts, sizeof **stopped);
-    if (!*stopped)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(*stopped, diag);
     for (size_t p = 0; p < step->prompts; p++) {
         for (size_t i = 0; i < step->generation->n_stop; i++)
             (*stopped)[p] |= step->generation->stop[i] == (int64_t)step->next[p];

@@ -423,8 +423,7 @@ static enum tmk_status create_runner(struct tmk_exec *exec, uint32_t i, struct t
     r->number = i;
     r->workers = calloc(exec->n_graphs, sizeof(struct tmk_worker *));
     r->planned = calloc(exec->n_graphs, sizeof(struct tmk_planned *));
-    if (!r->workers || !r->planned)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(r->workers && r->planned, diag);
     for (uint32_t g = 0; g < exec->n_graphs; g++) {
         TMK_TRY(tmk_worker_create(&r->workers[g], diag));
         tmk_worker_limit(r->workers[g], exec->options.max_iterations);

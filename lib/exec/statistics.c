@@ -196,8 +196,7 @@ static enum tmk_status leave_worker(void *context, uint32_t worker, struct tmk_d
 static enum tmk_status init_counted(const struct tmk_statistics_config *config,
                                     struct tmk_counted *out, struct tmk_diag *diag) {
     size_t n;
-    if (!tmk_mul_size(config->groups, config->n_slots, &n))
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(tmk_mul_size(config->groups, config->n_slots, &n), diag);
     struct tmk_counted empty = {.accounts = calloc(n + 1, sizeof *empty.accounts),
                                 .tallies = calloc(config->groups, sizeof *empty.tallies),
                                 .n_slots = config->n_slots,

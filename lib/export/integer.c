@@ -371,8 +371,7 @@ static enum tmk_status add_multipliers(struct tmk_integer *g, const struct tmk_r
     int32_t *q = tmk_arena_array(&g->arena, n, sizeof *q),
             *shift = tmk_arena_array(&g->arena, n, sizeof *shift);
     float *real = tmk_arena_array(&g->arena, n, sizeof *real);
-    if (!q || !shift || !real)
-        return tmk_nomem(g->diag);
+    TMK_TRY_ALLOC(q && shift && real, g->diag);
     for (uint32_t i = 0; i < n; i++) {
         TMK_TRY(tmk_in(g->diag,
                        (g->options->pow2 ? tmk_fixed_from_real_pow2 : tmk_fixed_from_real)(

@@ -157,8 +157,7 @@ static enum tmk_status read_affine(struct tmk_integer *g, const struct tmk_node 
     struct affine a = {.n = n[1]};
     a.factor = tmk_arena_array(&g->arena, a.n, sizeof *a.factor);
     a.offset = tmk_arena_array(&g->arena, a.n, sizeof *a.offset);
-    if (!a.factor || !a.offset)
-        return tmk_nomem(g->diag);
+    TMK_TRY_ALLOC(a.factor && a.offset, g->diag);
     for (uint32_t c = 0; c < a.n; c++) {
         const double scale = (double)t[1][c], bias = (double)t[2][c], mean = (double)t[3][c],
                      variance = (double)t[4][c];
@@ -180,8 +179,7 @@ static enum tmk_status to_integers(struct tmk_integer *g, const struct affine *a
     const double codes = ldexp(1, (int)bits_of(x)), scale = (double)x->scale[0];
     int32_t *factor = tmk_arena_array(&g->arena, a->n, sizeof *factor),
             *offset = tmk_arena_array(&g->arena, a->n, sizeof *offset);
-    if (!factor || !offset)
-        return tmk_nomem(g->diag);
+    TMK_TRY_ALLOC(factor && offset, g->diag);
     for (int32_t i = 1; i < shape.rank; i++)
         shape.dim[i] = 1;
     for (uint32_t c = 0; c < a->n; c++) {

@@ -137,8 +137,7 @@ static enum tmk_status put_layer(struct writing *w, const struct tmk_export_laye
         tmk_export_layer_skip(w->job, layer, why);
         return TMK_OK;
     }
-    if (!tmk_map_put(&w->names, name, (void *)layer))
-        return tmk_nomem(w->diag);
+    TMK_TRY_ALLOC(tmk_map_put(&w->names, name, (void *)layer), w->diag);
     TMK_TRY(tmk_ncnn_scales_make(layer, factors, w->settings.six_bits, &scales, w->diag));
     put_scales(&w->weights, name, 0, scales.weights, scales.n);
     tmk_text_printf(&w->inputs, "%s ", name);

@@ -72,8 +72,7 @@ static enum tmk_status add_port(struct reading *r, const struct tmk_xml_tag *tag
     struct tmk_ir_port port = {.layer = ir->n_layers - 1, .names = get_text(r, tag, "names")};
     const char *raw;
     size_t len;
-    if (!TMK_GROW(ir->ports, ir->n_ports, r->ports_size) || !port.names)
-        return tmk_nomem(r->diag);
+    TMK_TRY_ALLOC(TMK_GROW(ir->ports, ir->n_ports, r->ports_size) && port.names, r->diag);
     if (!get_number(tag, "id", &port.id))
         return fail_tag(r, tag, "the id of a port");
     port.is_float32 =

@@ -481,8 +481,7 @@ static enum tmk_status pass_codes(struct tmk_qdq *q, const struct tmk_node *node
         made->id = (uint32_t)value->profile_id;
         made->fingerprint = value->fingerprint;
         made->name = value->name;
-        if (!tmk_ptrmap_put(&q->derived, value, made))
-            return tmk_nomem(q->diag);
+        TMK_TRY_ALLOC(tmk_ptrmap_put(&q->derived, value, made), q->diag);
     }
     return TMK_OK;
 }

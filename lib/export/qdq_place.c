@@ -110,8 +110,7 @@ static enum tmk_status add_node(struct tmk_qdq *q, const char *op, const char *n
                       tmk_dtype_bits(codes) == 16 || tmk_dtype_bits(codes) == 4 || block ? 21 : 13,
                   opset = tmk_graph_opset(q->graph, TMK_DOMAIN_ONNX);
     const bool microsoft = q->options->microsoft;
-    if (!name || !result)
-        return tmk_nomem(q->diag);
+    TMK_TRY_ALLOC(name && result, q->diag);
     TMK_TRY(tmk_graph_add_node(q->graph, NULL,
                                &(struct tmk_node_spec){microsoft ? MICROSOFT : TMK_DOMAIN_ONNX, op,
                                                        name,
@@ -171,8 +170,7 @@ static enum tmk_status find_readers(struct tmk_qdq *q, const struct tmk_qdq_mark
     struct readers r = {.general = general && value->n_graph_outputs};
     r.list = tmk_arena_array(&q->arena, value->n_uses, sizeof *r.list);
     r.other = tmk_arena_array(&q->arena, value->n_uses, sizeof *r.other);
-    if (!r.list || !r.other)
-        return tmk_nomem(q->diag);
+    TMK_TRY_ALLOC(r.list && r.other, q->diag);
     for (uint32_t i = 0; i < value->n_uses; i++) {
         struct reader *one = &r.list[r.n++];
         one->node = value->uses[i].node;
@@ -243,8 +241,7 @@ static enum tmk_status convert_codes(struct tmk_qdq *q, struct tmk_qdq_mark *mar
             const char *base = join_name(q, name, suffix, ""),
                        *clone = base ? join_name(q, base, "_clone", "") : NULL,
                        *result = base ? join_name(q, base, "_QuantizeLinear_Input", "") : NULL;
-            if (!clone || !result)
-                return tmk_nomem(q->diag);
+            TMK_TRY_ALLOC(clone && result, q->diag);
             TMK_TRY(add_dequantize(q, clone, "", mark->codes, mark->encoding, mark->scale,
                                    mark->zero, result, &from));
         }

@@ -75,8 +75,7 @@ enum tmk_status tmk_ranges_add(struct tmk_ranges *ranges, const char *name, size
     TMK_TRY_ALLOC(TMK_GROW(ranges->items, ranges->n, ranges->size), diag);
     struct tmk_range range = {.name = tmk_arena_strndup(ranges->arena, name, len), .n = n};
     double *numbers = tmk_arena_array(ranges->arena, n, 3 * sizeof *numbers);
-    if (!range.name || !numbers)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(range.name && numbers, diag);
     range.low = numbers;
     range.high = numbers + n;
     range.step = numbers + 2 * (size_t)n;

@@ -86,8 +86,7 @@ static enum tmk_status read_node(const struct tmk_node *node, struct tmk_map *se
     if (!scale || !value || (!quantize && !constant_of(value)) || tmk_map_get(seen, value->name))
         return TMK_OK;
     const enum tmk_dtype dtype = zero ? zero->dtype : quantize ? TMK_UINT8 : value->data.dtype;
-    if (!tmk_map_put(seen, value->name, (void *)value))
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(tmk_map_put(seen, value->name, (void *)value), diag);
     if (dtype == TMK_INT32)
         return quantize ? TMK_OK : put_bias(out, value->name, constant_of(value), scale, diag);
     return put_range(out, value->name, scale, zero, dtype, diag);

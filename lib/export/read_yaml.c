@@ -82,8 +82,7 @@ static enum tmk_status scan_text(const char *text, size_t len, size_t *bytes,
     struct scan scan = {0};
     yaml_parser_t parser;
     enum tmk_status status = TMK_OK;
-    if (!yaml_parser_initialize(&parser))
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(yaml_parser_initialize(&parser), diag);
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, len);
     for (bool more = true; status == TMK_OK && more;) {
         yaml_event_t event;
@@ -144,8 +143,7 @@ static enum tmk_status each_document(const char *text, size_t len, document_fn *
     yaml_parser_t parser;
     yaml_document_t document;
     enum tmk_status status = TMK_OK;
-    if (!yaml_parser_initialize(&parser))
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(yaml_parser_initialize(&parser), diag);
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, len);
     for (bool more = true; status == TMK_OK && more;) {
         if (!yaml_parser_load(&parser, &document)) {

@@ -303,8 +303,7 @@ static enum tmk_status compare_earlier(struct page *p, struct tmk_diag *diag) {
     const size_t n = p->options->n_earlier;
     p->diffs = calloc(n + 1, sizeof(struct tmk_diff *));
     p->earlier = calloc(n * p->profile->n_tensors + 1, sizeof(const struct tmk_diff_item *));
-    if (!p->diffs || !p->earlier)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(p->diffs && p->earlier, diag);
     for (size_t k = 0; k < n; k++) {
         TMK_TRY(page_goes_on(p, diag));
         TMK_TRY(tmk_diff_profiles(p->options->earlier[k], p->profile, &p->diffs[k], diag));

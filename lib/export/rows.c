@@ -58,8 +58,9 @@ static enum tmk_status add_name(struct making *m, const struct tmk_encoding *e, 
         tmk_export_skip(m->job, e, why);
         return TMK_OK;
     }
-    if (!TMK_GROW(m->rows.items, m->rows.n, m->size) || !tmk_map_put(&m->taken, name, (void *)e))
-        return tmk_nomem(m->diag);
+    TMK_TRY_ALLOC(TMK_GROW(m->rows.items, m->rows.n, m->size) &&
+                      tmk_map_put(&m->taken, name, (void *)e),
+                  m->diag);
     m->rows.items[m->rows.n++] = (struct tmk_export_row){e, name};
     return TMK_OK;
 }

@@ -207,8 +207,7 @@ enum tmk_status tmk_gathered_append(struct tmk_gathered *gathered, const struct 
         gathered->shape = shape;
     }
     size_t bytes = tmk_tensor_bytes(tensor), need;
-    if (!tmk_add_size(gathered->used, bytes, &need))
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(tmk_add_size(gathered->used, bytes, &need), diag);
     if (need > gathered->size) {
         size_t size = gathered->size ? gathered->size : 4096;
         while (size < need && tmk_mul_size(size, 2, &size)) {

@@ -212,8 +212,8 @@ static enum tmk_status describe_ends(struct tmk_profile *profile, const struct t
         tensor->producer = (struct tmk_profile_producer){
             tmk_profile_text(profile, node->name), tmk_profile_text(profile, node->op),
             tmk_profile_text(profile, node->domain), value->output};
-        if (!tensor->producer.node || !tensor->producer.op || !tensor->producer.domain)
-            return tmk_nomem(diag);
+        TMK_TRY_ALLOC(tensor->producer.node && tensor->producer.op && tensor->producer.domain,
+                      diag);
     }
     struct tmk_use *uses = calloc(value->n_uses + 1u, sizeof *uses);
     TMK_TRY_ALLOC(uses, diag);
@@ -358,8 +358,7 @@ static enum tmk_status move_account(const struct tmk_profile *profile, struct tm
         return tmk_nomem(diag);
     tensor->sample_min = malloc(bytes ? bytes : 1);
     tensor->sample_max = malloc(bytes ? bytes : 1);
-    if (!tensor->sample_min || !tensor->sample_max)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(tensor->sample_min && tensor->sample_max, diag);
     tensor->n_samples = n;
     for (uint64_t i = 0; i < n; i++)
         tensor->sample_min[i] = tensor->sample_max[i] = NAN;
@@ -392,8 +391,7 @@ static enum tmk_status record_value(struct tmk_profile *profile, const struct tm
     tensor->name = tmk_profile_text(profile, value->name);
     tmk_graph_path(value->graph, path);
     tensor->path = tmk_profile_text(profile, path);
-    if (!tensor->name || !tensor->path)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(tensor->name && tensor->path, diag);
     tensor->kind = tmk_value_kind_of(value);
     tensor->inner = value->inner;
     tensor->dtype = value->type.dtype;

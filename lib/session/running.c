@@ -199,8 +199,7 @@ static enum tmk_status configure_slots(struct tmk_running *run, struct tmk_diag 
     run->slots = calloc(run->n_slots + 1u, sizeof *run->slots);
     run->labels = calloc(run->n_slots + 1u, sizeof *run->labels);
     run->whole = calloc(run->n_slots + 1u, sizeof *run->whole);
-    if (!run->slots || !run->labels || !run->whole)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(run->slots && run->labels && run->whole, diag);
     for (uint32_t i = 0; i < run->n_slots; i++) {
         const struct tmk_observer *observer = &run->observers[i];
         enum tmk_observer_kind kind;

@@ -40,8 +40,7 @@ static enum tmk_status load_files(const char *directory, const char *stem,
     const struct tmk_type tensor = {.kind = TMK_TYPE_TENSOR};
     files->tensors = calloc(MOST_TENSORS, sizeof *files->tensors);
     files->names = calloc(MOST_TENSORS, sizeof(char *));
-    if (!files->tensors || !files->names)
-        return tmk_nomem(diag);
+    TMK_TRY_ALLOC(files->tensors && files->names, diag);
     for (; files->n < MOST_TENSORS; files->n++) {
         char path[4096];
         int len = snprintf(path, sizeof path, "%s/%s_%u.pb", directory, stem, files->n);
