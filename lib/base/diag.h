@@ -32,6 +32,14 @@ bool tmk_nomem_by_limit(struct tmk_diag *diag);
             return tmk_try_status_;                                                                \
     } while (0)
 
+/* Sets the variable to the expression's status, unless a step before this one failed: for steps
+ * behind which there is something to clean up. */
+#define TMK_THEN(status, expr)                                                                     \
+    do {                                                                                           \
+        if ((status) == TMK_OK)                                                                    \
+            (status) = (expr);                                                                     \
+    } while (0)
+
 /* Returns tmk_nomem(diag) from the calling function unless the allocations gave something. */
 #define TMK_TRY_ALLOC(allocated, diag)                                                             \
     do {                                                                                           \

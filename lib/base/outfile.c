@@ -482,8 +482,7 @@ enum tmk_status tmk_outfiles_commit(struct tmk_outfile *files, size_t n, struct 
     for (size_t i = 0; status == TMK_OK && i < n; i++)
         if (!flush_bytes(&files[i]))
             status = cannot_write(&files[i], diag);
-    if (status == TMK_OK)
-        status = put_all_in_place(files, before, n, diag);
+    TMK_THEN(status, put_all_in_place(files, before, n, diag));
     free(before);
     for (size_t i = 0; i < n; i++) {
         if (status == TMK_OK && files[i].folder >= 0)
@@ -590,8 +589,7 @@ enum tmk_status tmk_files_write(const struct tmk_file_content *files, size_t n,
         status = tmk_outfile_begin(files[i].path, &outs[i], diag);
     for (size_t i = 0; status == TMK_OK && i < n; i++)
         status = tmk_outfile_write(&outs[i], files[i].bytes, files[i].len, diag);
-    if (status == TMK_OK)
-        status = tmk_outfiles_commit(outs, n, diag);
+    TMK_THEN(status, tmk_outfiles_commit(outs, n, diag));
     for (size_t i = 0; outs && i < n; i++)
         tmk_outfile_abort(&outs[i]);
     free(outs);

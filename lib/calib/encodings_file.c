@@ -386,8 +386,8 @@ enum tmk_status tmk_encodings_read(const char *path, struct tmk_encodings **out,
     struct tmk_encodings *encodings = NULL;
     TMK_TRY(tmk_in_file(diag, tmk_json_file_open(path, &file, diag), path, TMK_FILE_ENCODINGS));
     enum tmk_status status = tmk_encodings_create(&encodings, diag);
-    if (status == TMK_OK)
-        status = tmk_in_file(diag, read_tree(file.tree, encodings, diag), path, TMK_FILE_ENCODINGS);
+    TMK_THEN(status,
+             tmk_in_file(diag, read_tree(file.tree, encodings, diag), path, TMK_FILE_ENCODINGS));
     tmk_json_file_close(&file);
     if (status == TMK_OK)
         *out = encodings;
@@ -408,8 +408,7 @@ enum tmk_status tmk_encodings_write(const struct tmk_encodings *encodings, const
     tmk_locale_end(locale);
     if (status == TMK_OK && text.failed)
         status = tmk_nomem(diag);
-    if (status == TMK_OK)
-        status = tmk_file_write(path, text.data, text.len, diag);
+    TMK_THEN(status, tmk_file_write(path, text.data, text.len, diag));
     tmk_text_finish(&text);
     return status;
 }

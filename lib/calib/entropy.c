@@ -210,13 +210,10 @@ static enum tmk_status choose_entropy(const struct tmk_spread *spread, const str
     enum tmk_status status = TMK_OK;
     if (levels > 0) {
         status = tmk_excess_make(spread, false, &sides[0], diag);
-        if (status == TMK_OK)
-            status = tmk_excess_make(spread, true, &sides[1], diag);
-        if (status == TMK_OK)
-            status = search_all(levels, sides, most, &found, diag);
-        if (status == TMK_OK)
-            status = tmk_widen_thresholds(spread, grid, &cost, sides, most, &found.from, &found.to,
-                                          diag);
+        TMK_THEN(status, tmk_excess_make(spread, true, &sides[1], diag));
+        TMK_THEN(status, search_all(levels, sides, most, &found, diag));
+        TMK_THEN(status, tmk_widen_thresholds(spread, grid, &cost, sides, most, &found.from,
+                                              &found.to, diag));
         tmk_excess_finish(&sides[0]);
         tmk_excess_finish(&sides[1]);
     }

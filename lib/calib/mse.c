@@ -296,8 +296,7 @@ enum tmk_status tmk_search_range(const struct tmk_spread *spread, const struct t
     float widest;
     TMK_TRY(start_search(&search, spread, grid, more, &widest, diag));
     enum tmk_status status = tmk_excess_make(spread, false, &search.above, diag);
-    if (status == TMK_OK)
-        status = tmk_excess_make(spread, true, &search.below, diag);
+    TMK_THEN(status, tmk_excess_make(spread, true, &search.below, diag));
     if (status == TMK_OK && search.above.square + search.below.square > 0) {
         double from = (double)widest * margin_of(&search);
         struct trial best = search_scales(&search, from);

@@ -260,12 +260,10 @@ static enum tmk_status make_inputs(struct build *b) {
                 continue;
             }
             status = node_by_name(b, use->node, use->op, use->domain, &node);
-            if (status == TMK_OK)
-                status = set_port(b, &b->net->nodes[node].inputs, &b->net->nodes[node].n_inputs,
-                                  use->input, v);
+            TMK_THEN(status, set_port(b, &b->net->nodes[node].inputs, &b->net->nodes[node].n_inputs,
+                                      use->input, v));
         }
-    if (status == TMK_OK)
-        status = finalize_pending(b, pending, n);
+    TMK_THEN(status, finalize_pending(b, pending, n));
     free(pending);
     return status;
 }
@@ -332,14 +330,10 @@ enum tmk_status tmk_net_init(struct tmk_net *net, const struct tmk_profile *prof
     b.first = tmk_arena_array(&net->arena, n + 2, sizeof *b.first);
     enum tmk_status status =
         net->maker && net->first_use && net->varies && b.first ? TMK_OK : tmk_nomem(diag);
-    if (status == TMK_OK)
-        status = make_nodes(&b);
-    if (status == TMK_OK)
-        status = list_unnamed(&b);
-    if (status == TMK_OK)
-        status = make_inputs(&b);
-    if (status == TMK_OK)
-        status = make_uses(&b);
+    TMK_THEN(status, make_nodes(&b));
+    TMK_THEN(status, list_unnamed(&b));
+    TMK_THEN(status, make_inputs(&b));
+    TMK_THEN(status, make_uses(&b));
     if (status == TMK_OK)
         find_what_varies(net);
     free(b.unnamed);

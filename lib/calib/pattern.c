@@ -210,10 +210,8 @@ enum tmk_status tmk_patterns_list(const struct tmk_profile *profile, struct tmk_
     struct tmk_net net;
     struct tmk_patterns patterns = {.of = NULL};
     enum tmk_status status = tmk_net_init(&net, profile, diag);
-    if (status == TMK_OK)
-        status = tmk_patterns_init(&patterns, &net, diag);
-    if (status == TMK_OK)
-        status = list_nodes(&net, &patterns, out, n, diag);
+    TMK_THEN(status, tmk_patterns_init(&patterns, &net, diag));
+    TMK_THEN(status, list_nodes(&net, &patterns, out, n, diag));
     tmk_patterns_finish(&patterns);
     tmk_net_finish(&net);
     return status;

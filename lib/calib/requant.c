@@ -166,8 +166,7 @@ enum tmk_status tmk_make_requants(struct tmk_make *make) {
         struct tmk_requant *to = &all->requants[i];
         *to = r.list[i];
         status = tmk_encodings_keep(all, to->node, &to->node, make->diag);
-        if (status == TMK_OK)
-            status = tmk_encodings_keep(all, to->op, &to->op, make->diag);
+        TMK_THEN(status, tmk_encodings_keep(all, to->op, &to->op, make->diag));
     }
     if (status == TMK_OK) {
         qsort(all->requants, r.n, sizeof *all->requants, by_id);

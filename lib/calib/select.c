@@ -539,10 +539,8 @@ enum tmk_status tmk_select(const struct tmk_net *net, const struct tmk_config *c
     s.match = (struct tmk_match){net,  config, s.is_bias_add, first,        last,    &s.patterns,
                                  wide, beside, more_bits,     out->matched, unpaired};
     enum tmk_status status = tmk_patterns_init(&s.patterns, net, diag);
-    if (status == TMK_OK)
-        status = tmk_find_wide(net, config, &s.patterns, wide, diag);
-    if (status == TMK_OK)
-        status = select_values(&s);
+    TMK_THEN(status, tmk_find_wide(net, config, &s.patterns, wide, diag));
+    TMK_THEN(status, select_values(&s));
     tmk_patterns_finish(&s.patterns);
     return status;
 }

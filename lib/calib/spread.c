@@ -153,8 +153,7 @@ static enum tmk_status of_thinned(const struct tmk_stats *const *stats, uint32_t
     }
     if (status == TMK_OK && e.finite == 0)
         status = tmk_fail(diag, TMK_NOTFOUND, "no finite element was seen");
-    if (status == TMK_OK)
-        status = fill_estimated(&e, out, diag);
+    TMK_THEN(status, fill_estimated(&e, out, diag));
     free(e.count);
     free(e.sum);
     return status;
@@ -171,11 +170,9 @@ enum tmk_status tmk_spread_make(const struct tmk_stats *const *stats, uint32_t n
     enum tmk_status status = tmk_stats_create(TMK_STATS_HISTOGRAM, &all, diag);
     for (uint32_t i = 0; i < n && status == TMK_OK; i++) {
         status = check_level(stats[i], diag);
-        if (status == TMK_OK)
-            status = tmk_stats_merge(all, stats[i], diag);
+        TMK_THEN(status, tmk_stats_merge(all, stats[i], diag));
     }
-    if (status == TMK_OK)
-        status = of_state(all, out, diag);
+    TMK_THEN(status, of_state(all, out, diag));
     tmk_stats_destroy(&all);
     return status;
 }

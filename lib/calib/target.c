@@ -316,8 +316,7 @@ static enum tmk_status open_text(const struct tmk_target_text *built_in, struct 
     locale_t locale[2];
     TMK_TRY(tmk_locale_begin(locale, diag));
     enum tmk_status status = tmk_json_parse(built_in->text, strlen(built_in->text), &tree, diag);
-    if (status == TMK_OK)
-        status = tmk_in(diag, make_target(tree, out, diag), "target %s", built_in->name);
+    TMK_THEN(status, tmk_in(diag, make_target(tree, out, diag), "target %s", built_in->name));
     cJSON_Delete(tree);
     tmk_locale_end(locale);
     return status;

@@ -232,8 +232,7 @@ enum tmk_status tmk_target_check(const struct tmk_target *target,
         return tmk_fail(diag, TMK_MISMATCH, "%s is another network than that of the encodings, %s",
                         profile->model.file, encodings->model.file);
     enum tmk_status status = tmk_net_init(&net, profile, diag);
-    if (status == TMK_OK)
-        status = check_net(&check, &net, diag);
+    TMK_THEN(status, check_net(&check, &net, diag));
     tmk_net_finish(&net);
     *found = check.found;
     return status;

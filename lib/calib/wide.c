@@ -44,8 +44,7 @@ static enum tmk_status decibels_of_value(const struct tmk_profile_tensor *t,
     const struct tmk_stats *const stats[] = {t->stats};
     TMK_TRY(tmk_spread_make(stats, 1, &spread, diag));
     enum tmk_status status = tmk_search_range(&spread, grid, NULL, &choice, diag);
-    if (status == TMK_OK)
-        status = tmk_grid_fit(grid, choice.low, choice.high, &scale, &zero_point, diag);
+    TMK_THEN(status, tmk_grid_fit(grid, choice.low, choice.high, &scale, &zero_point, diag));
     if (status == TMK_OK) {
         const double noise = tmk_expect_mse(&spread, grid, (double)scale, zero_point);
         *out = noise > 0 ? 10 * log10(spread.square / noise) : HUGE_VAL;

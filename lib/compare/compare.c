@@ -165,8 +165,7 @@ enum tmk_status tmk_compare_run(struct tmk_comparison *comparison,
     struct tmk_running run = {.options = &mine};
     mine.data.batch = options->data.batch ? options->data.batch : 1;
     enum tmk_status status = prepare_graphs(comparison, &mine.events, diag);
-    if (status == TMK_OK)
-        status = tmk_running_open(&run, comparison->graphs[0], diag);
+    TMK_THEN(status, tmk_running_open(&run, comparison->graphs[0], diag));
     if (status == TMK_OK && comparison->series) {
         run.done = comparison->series->done;
         run.to_run *= comparison->series->runs;

@@ -209,14 +209,11 @@ static enum tmk_status measure_losses(struct tmk_judge *judge,
         status = tmk_quantize_graph(judge->graph, encodings[i], &how, &m.made[i], diag);
         m.graphs[i + 1] = m.made[i].graph;
     }
-    if (status == TMK_OK)
-        status = prepare_comparison(&m, diag);
-    if (status == TMK_OK)
-        status = tmk_compare_run(&m.comparison, judge->run, diag);
+    TMK_THEN(status, prepare_comparison(&m, diag));
+    TMK_THEN(status, tmk_compare_run(&m.comparison, judge->run, diag));
     for (uint32_t i = 0; status == TMK_OK && i < m.n_out; i++)
         fill_loss(&m, i, &out[i]);
-    if (status == TMK_OK)
-        status = ask_metrics(&m, out, diag);
+    TMK_THEN(status, ask_metrics(&m, out, diag));
     finish_measuring(&m);
     return status;
 }
@@ -326,13 +323,11 @@ enum tmk_status tmk_rank_within(struct tmk_model *model, const struct tmk_encodi
     some.data.limit = run->data.limit ? run->data.limit : TMK_RANK_SAMPLES;
     made->arena = calloc(1, sizeof *made->arena);
     enum tmk_status status = made->arena ? TMK_OK : tmk_nomem(diag);
-    if (status == TMK_OK)
-        status = tmk_original(model, &graph, diag);
-    if (status == TMK_OK)
-        status = tmk_in(
-            diag,
-            rank_groups(graph, encodings, &some, most ? most : TMK_RANK_MAX, series, made, diag),
-            "%s", model->path);
+    TMK_THEN(status, tmk_original(model, &graph, diag));
+    TMK_THEN(status, tmk_in(diag,
+                            rank_groups(graph, encodings, &some, most ? most : TMK_RANK_MAX, series,
+                                        made, diag),
+                            "%s", model->path));
     tmk_graph_destroy(&graph);
     if (status == TMK_OK)
         *out = made;

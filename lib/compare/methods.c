@@ -197,8 +197,7 @@ static enum tmk_status choose_weights(struct choosing *c) {
         c->out->weights[i].name = c->how.weights.method = names[i];
         status = tmk_calibrate_by(known, &c->how, NULL, c->known, &made[i], c->diag);
     }
-    if (status == TMK_OK)
-        status = judge_weights(c, (const struct tmk_encodings *const *)made);
+    TMK_THEN(status, judge_weights(c, (const struct tmk_encodings *const *)made));
     for (uint32_t i = 0; i < TMK_WEIGHTS_TRIED; i++)
         tmk_encodings_destroy(&made[i]);
     TMK_TRY(status);

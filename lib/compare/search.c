@@ -172,10 +172,8 @@ static enum tmk_status try_value(struct tmk_search *s, uint32_t id) {
     snprintf(name, sizeof name, "p%u '%s'%s", of->id, of->name,
              of->group ? " and what shares its scale" : "");
     enum tmk_status status = tmk_search_members(s->current, of, &unit, s->diag);
-    if (status == TMK_OK)
-        status = prepare_all(s, of, &unit, attempts, &n);
-    if (status == TMK_OK)
-        status = tmk_attempts_run(s, attempts, n, &tried);
+    TMK_THEN(status, prepare_all(s, of, &unit, attempts, &n));
+    TMK_THEN(status, tmk_attempts_run(s, attempts, n, &tried));
     struct tmk_attempt *best = status == TMK_OK ? best_of(s, attempts, tried) : NULL;
     if (best)
         tmk_attempt_choose(s, best, name);
@@ -199,12 +197,10 @@ static enum tmk_status probe_values(struct tmk_search *s, const struct tmk_sensi
             continue;
         of[n_attempts] = i; /* if it is worth it */
         status = tmk_search_members(s->current, e, &unit, s->diag);
-        if (status == TMK_OK)
-            status = tmk_attempt_add(s, &unit, TMK_CHANGE_FLOAT, NULL, attempts, &n_attempts);
+        TMK_THEN(status, tmk_attempt_add(s, &unit, TMK_CHANGE_FLOAT, NULL, attempts, &n_attempts));
         free(unit.ids);
     }
-    if (status == TMK_OK)
-        status = tmk_attempts_run(s, attempts, n_attempts, &tried);
+    TMK_THEN(status, tmk_attempts_run(s, attempts, n_attempts, &tried));
     for (uint32_t i = 0; i < n_attempts; i++) {
         gains[of[i]] = i < tried && attempts[i].loss.lost < method_gain * s->loss.lost;
         tmk_attempt_finish(&attempts[i]);
@@ -296,10 +292,8 @@ static enum tmk_status search_half(const struct tmk_search *all, int half, doubl
     run.data.skip = half ? all->samples.split : all->samples.first;
     run.data.limit = all->samples.in_half[half];
     enum tmk_status status = s.config ? tmk_search_judge_by(&s, &run) : tmk_nomem(s.diag);
-    if (status == TMK_OK)
-        status = tmk_search_calibrate(&s, s.config, &s.current, s.diag);
-    if (status == TMK_OK)
-        status = search_stages(&s);
+    TMK_THEN(status, tmk_search_calibrate(&s, s.config, &s.current, s.diag));
+    TMK_THEN(status, search_stages(&s));
     if (status == TMK_OK && all->options->report) {
         snprintf(line, sizeof line,
                  "by the %s half of the samples alone: %u changes, %.2f dB there",
@@ -351,14 +345,11 @@ static enum tmk_status find_unsearched(struct tmk_search *s, struct tmk_attempt 
     struct tmk_search_loss losses[MOST];
     uint32_t more = 0, best = 0;
     enum tmk_status status = list[0].config ? TMK_OK : tmk_nomem(s->diag);
-    if (status == TMK_OK)
-        status = tmk_search_calibrate(s, list[0].config, &list[0].encodings, s->diag);
-    if (status == TMK_OK)
-        status = tmk_search_defaults(s, &list[1], &more);
+    TMK_THEN(status, tmk_search_calibrate(s, list[0].config, &list[0].encodings, s->diag));
+    TMK_THEN(status, tmk_search_defaults(s, &list[1], &more));
     for (uint32_t i = 0; i <= more; i++)
         all[i] = list[i].encodings;
-    if (status == TMK_OK)
-        status = tmk_search_losses(s, all, 1 + more, losses);
+    TMK_THEN(status, tmk_search_losses(s, all, 1 + more, losses));
     for (uint32_t i = 0; status == TMK_OK && i <= more; i++) {
         list[i].loss = losses[i];
         if (tmk_is_better(&losses[i], &losses[best], tmk_default_gain))
@@ -417,8 +408,7 @@ static enum tmk_status search_all(struct tmk_search *s, const struct tmk_encodin
     enum tmk_status status = halved ? search_halves(s, halves) : TMK_OK;
     if (status == TMK_OK && halved && !to_goal && !tmk_search_is_late(s))
         status = find_unsearched(s, &unsearched);
-    if (status == TMK_OK)
-        status = search_stages(s);
+    TMK_THEN(status, search_stages(s));
     if (status == TMK_OK && unsearched.encodings)
         status = keep_unsearched(s, &unsearched, halves, &kept);
     if (status == TMK_OK) {
@@ -520,10 +510,8 @@ enum tmk_status tmk_model_search(struct tmk_model *model, const struct tmk_encod
     s.known = tmk_weight_ranges_create();
     TMK_TRY_ALLOC(s.known, diag);
     enum tmk_status status = search_all(&s, encodings, run);
-    if (status == TMK_OK)
-        status = add_setting(&s);
-    if (status == TMK_OK)
-        status = write_config(&s);
+    TMK_THEN(status, add_setting(&s));
+    TMK_THEN(status, write_config(&s));
     if (status == TMK_OK) {
         *out = s.current;
         *result = s.result;

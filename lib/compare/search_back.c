@@ -71,11 +71,9 @@ static enum tmk_status try_product(struct tmk_search *s, const struct tmk_net *n
     uint32_t n = 0, tried = 0;
     char name[300];
     enum tmk_status status = unit_of_product(net, start, node, &unit, s->diag);
-    if (status == TMK_OK)
-        status = tmk_attempt_add(s, &unit, TMK_CHANGE_BACK, NULL, &attempt, &n);
+    TMK_THEN(status, tmk_attempt_add(s, &unit, TMK_CHANGE_BACK, NULL, &attempt, &n));
     free(unit.ids);
-    if (status == TMK_OK)
-        status = tmk_attempts_run(s, &attempt, n, &tried);
+    TMK_THEN(status, tmk_attempts_run(s, &attempt, n, &tried));
     if (status == TMK_OK && tried && attempt.loss.at_goal && attempt.cost.share8 > s->cost.share8) {
         snprintf(name, sizeof name, "operands of %s '%s'", net->nodes[node].op,
                  net->nodes[node].name);

@@ -30,8 +30,7 @@ static enum tmk_status try_first(struct tmk_search *s, const struct tmk_ranking 
     uint32_t added = 0, tried = 0;
     enum tmk_status status = unit_of_ranked(s, ranking, n, &unit);
     *reached = false;
-    if (status == TMK_OK)
-        status = tmk_attempt_add(s, &unit, change, NULL, &attempt, &added);
+    TMK_THEN(status, tmk_attempt_add(s, &unit, change, NULL, &attempt, &added));
     free(unit.ids);
     if (status != TMK_OK || !added)
         return status;

@@ -111,8 +111,7 @@ static enum tmk_status try_group(struct tmk_search *s, struct group *group,
     *found = false;
     for (int i = 0; status == TMK_OK && i < 2; i++)
         status = tmk_attempt_add(s, &group->unit, changes[i], NULL, list, &n);
-    if (status == TMK_OK)
-        status = tmk_attempts_run(s, list, n, &tried);
+    TMK_THEN(status, tmk_attempts_run(s, list, n, &tried));
     group->done = status == TMK_OK && !n;
     if (status == TMK_OK && tried) {
         chosen = tried == 2 && score_of(s, &list[1]) > score_of(s, &list[0]);
@@ -169,8 +168,7 @@ static enum tmk_status try_defaults(struct tmk_search *s) {
     struct tmk_attempt list[TMK_SEARCH_DEFAULTS], *best = NULL;
     uint32_t n = 0, tried = 0;
     enum tmk_status status = tmk_search_defaults(s, list, &n);
-    if (status == TMK_OK)
-        status = tmk_attempts_run(s, list, n, &tried);
+    TMK_THEN(status, tmk_attempts_run(s, list, n, &tried));
     for (uint32_t i = 0; status == TMK_OK && i < tried; i++)
         if (tmk_is_better(&list[i].loss, &s->loss, tmk_default_gain) &&
             (!best || list[i].loss.lost < tmk_default_gain * best->loss.lost))

@@ -136,8 +136,7 @@ static enum tmk_status judge_apart(struct tmk_search *s, const struct tmk_run_op
     if (s->options->labels)
         TMK_TRY(tmk_labels_read(&run, s->options->labels, &other.labels, s->diag));
     enum tmk_status status = tmk_search_judge_by(&other, &run);
-    if (status == TMK_OK)
-        status = tmk_losses(&other.judge, list, 2, losses, s->diag);
+    TMK_THEN(status, tmk_losses(&other.judge, list, 2, losses, s->diag));
     if (status == TMK_OK) {
         result->judged = TMK_JUDGED_APART;
         result->judged_samples = losses[0].samples;

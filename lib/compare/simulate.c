@@ -253,9 +253,8 @@ enum tmk_status tmk_model_simulate(struct tmk_model *model, const struct tmk_enc
     TMK_TRY_ALLOC(s.out, diag);
     s.out->arena = calloc(1, sizeof *s.out->arena);
     enum tmk_status status = s.out->arena ? TMK_OK : tmk_nomem(diag);
-    if (status == TMK_OK)
-        status =
-            tmk_in(diag, run_simulation(&s, model, encodings, run, options), "%s", model->path);
+    TMK_THEN(status,
+             tmk_in(diag, run_simulation(&s, model, encodings, run, options), "%s", model->path));
     for (int i = 0; i < GRAPHS; i++)
         tmk_quantized_finish(&s.quantized[i]);
     tmk_labels_finish(&s.labels);

@@ -115,8 +115,7 @@ static enum tmk_status resample_axes(const struct tmk_pixels *in, const struct t
     int32_t *sum = tmk_memory_aligned(row * sizeof *sum);
     enum tmk_status status =
         sum ? tmk_pixels_init(&half, view->columns, bottom - top, channels, diag) : tmk_nomem(diag);
-    if (status == TMK_OK)
-        status = tmk_pixels_init(out, view->columns, view->rows, channels, diag);
+    TMK_THEN(status, tmk_pixels_init(out, view->columns, view->rows, channels, diag));
     for (uint32_t y = top; status == TMK_OK && y < bottom; y++)
         resample_row(in->data + y * wide, across, view->columns, channels,
                      half.data + (y - top) * row);
@@ -133,10 +132,8 @@ enum tmk_status tmk_image_resize(const struct tmk_pixels *in, const struct tmk_i
     struct axis across = {0}, down = {0};
     enum tmk_status status =
         init_axis(&across, in->width, view->width, view->x, view->columns, diag);
-    if (status == TMK_OK)
-        status = init_axis(&down, in->height, view->height, view->y, view->rows, diag);
-    if (status == TMK_OK)
-        status = resample_axes(in, view, &across, &down, out, diag);
+    TMK_THEN(status, init_axis(&down, in->height, view->height, view->y, view->rows, diag));
+    TMK_THEN(status, resample_axes(in, view, &across, &down, out, diag));
     finish_axis(&across);
     finish_axis(&down);
     return status;

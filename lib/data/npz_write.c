@@ -110,8 +110,7 @@ static enum tmk_status make_archive(zip_source_t *to, const struct tmk_npz_entry
         status = tmk_in(diag, add_member(zip, &entries[i], arena, diag), "'%s'", entries[i].name);
     if (status == TMK_OK && zip_close(zip) == 0)
         return TMK_OK;
-    if (status == TMK_OK)
-        status = zip_failed(zip_get_error(zip), diag);
+    TMK_THEN(status, zip_failed(zip_get_error(zip), diag));
     zip_discard(zip);
     return status;
 }
@@ -144,13 +143,10 @@ static enum tmk_status write_npz(struct tmk_outfile *file, const struct tmk_npz_
     zip_error_init(&error);
     zip_source_t *archive = zip_source_buffer_create(NULL, 0, 0, &error);
     enum tmk_status status = archive ? TMK_OK : zip_failed(&error, diag);
-    if (status == TMK_OK)
-        status = check_names(entries, n, &arena, &names, diag);
-    if (status == TMK_OK)
-        status = make_archive(archive, entries, n, &arena, diag);
+    TMK_THEN(status, check_names(entries, n, &arena, &names, diag));
+    TMK_THEN(status, make_archive(archive, entries, n, &arena, diag));
     status = tmk_in(diag, status, "%s", file->path);
-    if (status == TMK_OK)
-        status = copy_out(archive, file, diag);
+    TMK_THEN(status, copy_out(archive, file, diag));
     if (archive)
         zip_source_free(archive);
     zip_error_fini(&error);
@@ -164,10 +160,8 @@ static enum tmk_status write_npy(struct tmk_outfile *file, const struct tmk_tens
     struct tmk_text header = {0};
     enum tmk_status status =
         tmk_in(diag, tmk_npy_write_header(tensor, &header, diag), "%s", file->path);
-    if (status == TMK_OK)
-        status = tmk_outfile_write(file, header.data, header.len, diag);
-    if (status == TMK_OK)
-        status = tmk_outfile_write(file, tensor->data, tmk_tensor_bytes(tensor), diag);
+    TMK_THEN(status, tmk_outfile_write(file, header.data, header.len, diag));
+    TMK_THEN(status, tmk_outfile_write(file, tensor->data, tmk_tensor_bytes(tensor), diag));
     tmk_text_finish(&header);
     return status;
 }

@@ -196,8 +196,7 @@ static enum tmk_status read_entries(const struct hdf5 *h, struct table *table,
         ((uint8_t *)tensor.data)[i] = ((uint8_t *)tensor.data)[i] != 0;
     if (narrow)
         tensor.origin = table->stored;
-    if (status == TMK_OK)
-        status = tmk_tensor_widen(&tensor, out, diag);
+    TMK_THEN(status, tmk_tensor_widen(&tensor, out, diag));
     tmk_tensor_finish(&tensor);
     return status;
 }
@@ -208,8 +207,7 @@ static enum tmk_status read_hdf5(struct tmk_source *source, uint32_t a, uint64_t
     const struct tmk_source_array *array = &source->info.arrays[a];
     struct tmk_tensor tensor = {0};
     enum tmk_status status = read_entries(h, &h->tables[a], array, first, count, &tensor, diag);
-    if (status == TMK_OK)
-        status = tmk_source_return_tensor(tmk_hdf5_bytes(h->file), &tensor, out, diag);
+    TMK_THEN(status, tmk_source_return_tensor(tmk_hdf5_bytes(h->file), &tensor, out, diag));
     return *array->name ? tmk_in(diag, status, "%s: '%s'", source->info.path, array->name)
                         : tmk_in(diag, status, "%s", source->info.path);
 }

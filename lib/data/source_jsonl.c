@@ -274,8 +274,7 @@ static enum tmk_status read_jsonl(struct tmk_source *source, uint32_t array, uin
     struct tmk_tensor made = {0};
     (void)count;
     enum tmk_status status = parse_line(jsonl, (size_t)first, diag);
-    if (status == TMK_OK)
-        status = make_tensor(jsonl, source->info.n_arrays, array, &made, diag);
+    TMK_THEN(status, make_tensor(jsonl, source->info.n_arrays, array, &made, diag));
     if (status == TMK_OK)
         *out = made;
     else

@@ -35,8 +35,7 @@ static enum tmk_status parse_header(const struct tmk_infile *file, struct tmk_np
     unsigned char *bytes = malloc(size + 1);
     TMK_TRY_ALLOC(bytes, diag);
     enum tmk_status status = tmk_infile_read(file, 0, bytes, size, diag);
-    if (status == TMK_OK)
-        status = tmk_npy_parse(bytes, size, out, diag);
+    TMK_THEN(status, tmk_npy_parse(bytes, size, out, diag));
     free(bytes);
     return status;
 }
@@ -85,8 +84,7 @@ static enum tmk_status read_entries(const struct npy *npy, uint64_t first, uint6
     TMK_TRY_ALLOC(bytes, diag);
     enum tmk_status status = tmk_infile_read(&npy->file, npy->header.offset + first * entry,
                                              tmk_buf_data(bytes), part.bytes, diag);
-    if (status == TMK_OK)
-        status = tmk_npy_slice(&part, bytes, 0, count, out, diag);
+    TMK_THEN(status, tmk_npy_slice(&part, bytes, 0, count, out, diag));
     tmk_buf_unref(&bytes);
     return status;
 }

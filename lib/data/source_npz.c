@@ -290,10 +290,8 @@ static enum tmk_status read_header(struct npz *npz, struct member *member, struc
     TMK_TRY_ALLOC(buf || size <= have, diag);
     enum tmk_status status =
         buf ? unpack_member(npz->zip, member->index, tmk_buf_data(buf), size, false, diag) : TMK_OK;
-    if (status == TMK_OK)
-        status = tmk_npy_parse(buf ? tmk_buf_data(buf) : start, size, &member->header, diag);
-    if (status == TMK_OK)
-        status = tmk_npy_check_size(&member->header, member->size, diag);
+    TMK_THEN(status, tmk_npy_parse(buf ? tmk_buf_data(buf) : start, size, &member->header, diag));
+    TMK_THEN(status, tmk_npy_check_size(&member->header, member->size, diag));
     tmk_buf_unref(&buf);
     return status;
 }

@@ -189,8 +189,7 @@ static enum tmk_status hash_all(const struct tmk_source *source, const atomic_bo
     for (size_t s = 0; s < sets->n && status == TMK_OK; s++) {
         for (uint32_t i = 0; i < source->info.n_arrays && status == TMK_OK; i++)
             status = hash_file(source, hash, s, i, diag);
-        if (status == TMK_OK)
-            status = tmk_source_hash_stopped(source, stop, diag);
+        TMK_THEN(status, tmk_source_hash_stopped(source, stop, diag));
     }
     tmk_hash128_finish(&hash, digest);
     if (status == TMK_OK)

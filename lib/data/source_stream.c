@@ -114,8 +114,7 @@ static enum tmk_status read_header(struct stream *stream, struct tmk_npy *out, b
         take_bytes(stream, bytes + sizeof start, size - sizeof start, &got, diag);
     if (status == TMK_OK && got < size - sizeof start)
         status = fail_truncated(diag);
-    if (status == TMK_OK)
-        status = tmk_npy_parse(bytes, size, out, diag);
+    TMK_THEN(status, tmk_npy_parse(bytes, size, out, diag));
     free(bytes);
     return status;
 }

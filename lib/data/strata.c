@@ -215,8 +215,7 @@ static enum tmk_status read_strata(const struct tmk_infile *file, struct tmk_str
                                    struct tmk_diag *diag) {
     char *text = NULL;
     enum tmk_status status = read_text(file, &text, diag);
-    if (status == TMK_OK)
-        status = parse_strata(strata, text, (size_t)file->size, diag);
+    TMK_THEN(status, parse_strata(strata, text, (size_t)file->size, diag));
     free(text);
     return status;
 }
@@ -228,8 +227,7 @@ enum tmk_status tmk_strata_read(const char *path, struct tmk_strata **out, struc
     enum tmk_status status = strata ? TMK_OK : tmk_nomem(diag);
     if (status == TMK_OK && !(strata->path = strdup(path)))
         status = tmk_nomem(diag);
-    if (status == TMK_OK)
-        status = read_strata(&file, strata, diag);
+    TMK_THEN(status, read_strata(&file, strata, diag));
     tmk_infile_close(&file);
     if (status == TMK_OK)
         *out = strata;

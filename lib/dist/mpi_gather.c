@@ -119,8 +119,7 @@ static enum tmk_status add_from(struct tmk_team *team, struct tmk_profile *profi
     TMK_TRY(receive_profile(team, from, offer.length, &bytes, diag));
     enum tmk_status status = tmk_checkpoint_unpack(bytes, (size_t)offer.length, &other, diag);
     free(bytes);
-    if (status == TMK_OK)
-        status = tmk_checkpoint_add(profile, other, diag);
+    TMK_THEN(status, tmk_checkpoint_add(profile, other, diag));
     tmk_profile_destroy(&other);
     return tmk_in(diag, status, "the profile of rank %u", from);
 }

@@ -156,8 +156,7 @@ enum tmk_status tmk_blocks_create(const struct tmk_plan *plan, const struct tmk_
     blocks->end = calloc(cuts->n, sizeof *blocks->end);
     blocks->crossing = calloc(cuts->n, sizeof *blocks->crossing);
     enum tmk_status status = blocks->end && blocks->crossing ? TMK_OK : tmk_nomem(diag);
-    if (status == TMK_OK)
-        status = number_nodes(plan->graph, &numbers, diag);
+    TMK_THEN(status, number_nodes(plan->graph, &numbers, diag));
     if (status == TMK_OK)
         find_ends(blocks, plan, cuts, &numbers);
     for (uint32_t b = 0; status == TMK_OK && b + 1 < cuts->n; b++)

@@ -63,9 +63,8 @@ enum tmk_status tmk_cache_create(const struct tmk_graph *graph, const struct tmk
     struct finalized *finalized = calloc(groups, sizeof *finalized);
     uint8_t *needs = calloc(n_slots + 1u, sizeof *needs);
     enum tmk_status status = cache && finalized && needs ? TMK_OK : tmk_nomem(diag);
-    if (status == TMK_OK)
-        status = cuts ? tmk_packs_create_empty(&cache->packs, diag)
-                      : tmk_packs_create(&cache->packs, diag);
+    TMK_THEN(status, cuts ? tmk_packs_create_empty(&cache->packs, diag)
+                          : tmk_packs_create(&cache->packs, diag));
     if (status != TMK_OK) {
         free(cache);
         free(finalized);

@@ -265,8 +265,7 @@ enum tmk_status tmk_generation_step(const struct tmk_generation *generation,
         status = choose_next(&step, output, &logits, diag);
     }
     bool all = false;
-    if (status == TMK_OK)
-        status = note_stopped(&step, stopped, &all, diag);
+    TMK_THEN(status, note_stopped(&step, stopped, &all, diag));
     if (status == TMK_OK && !all)
         status = grow_inputs(&step, graph, inputs, diag);
     *more = !all;

@@ -162,11 +162,11 @@ static enum tmk_status run_graph(struct runner *r, uint32_t graph, const struct 
     enum tmk_status status = TMK_OK;
     if (planned->blocks)
         status = tmk_cache_load(cache, planned, batch->part.block, diag);
-    if (status == TMK_OK)
-        status = planned->blocks
-                     ? tmk_worker_run_block(r->workers[graph], planned->plan, planned->blocks,
-                                            &batch->part, batch->inputs, watch, diag)
-                     : tmk_worker_run(r->workers[graph], planned->plan, batch->inputs, watch, diag);
+    TMK_THEN(status,
+             planned->blocks
+                 ? tmk_worker_run_block(r->workers[graph], planned->plan, planned->blocks,
+                                        &batch->part, batch->inputs, watch, diag)
+                 : tmk_worker_run(r->workers[graph], planned->plan, batch->inputs, watch, diag));
     if (status == TMK_OK && !batch->part.more)
         tmk_cache_ran(cache, planned, batch->group, batch->sample, batch->samples, batch->again);
     enum tmk_status released = tmk_cache_release(cache, old, diag);

@@ -175,8 +175,7 @@ enum tmk_status tmk_worker_infer(struct tmk_worker *worker, const struct tmk_nod
     struct tmk_infer_result *results = calloc(node->n_outputs + 1u, sizeof *results);
     TMK_TRY_ALLOC(results, diag);
     enum tmk_status status = tmk_op_infer(node, in, results, diag);
-    if (status == TMK_OK)
-        status = count_operations(worker, node, in, results, diag);
+    TMK_THEN(status, count_operations(worker, node, in, results, diag));
     for (uint32_t i = 0; status == TMK_OK && i < node->n_outputs; i++) {
         if (!out[i])
             continue;

@@ -35,8 +35,7 @@ static enum tmk_status run_node(struct tmk_worker *worker, const struct tmk_node
         tmk_worker_arrange(worker, node, in, out);
         status = tmk_worker_infer(worker, node, in, out, diag);
     }
-    if (status == TMK_OK)
-        status = tmk_worker_plain(worker, node, in, out, NULL, diag);
+    TMK_THEN(status, tmk_worker_plain(worker, node, in, out, NULL, diag));
     free(in);
     free(out);
     return status;

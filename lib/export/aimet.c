@@ -469,8 +469,7 @@ static enum tmk_status put_sections(const struct tmk_export_rows *rows, const ch
     struct tmk_json_out args = quantizer_args(rows);
     enum tmk_status status =
         put_section(rows, false, put, "\"activation_encodings\":", brackets, out, diag);
-    if (status == TMK_OK)
-        status = put_section(rows, true, put, ",\n\"param_encodings\":", brackets, out, diag);
+    TMK_THEN(status, put_section(rows, true, put, ",\n\"param_encodings\":", brackets, out, diag));
     tmk_text_puts(out, ",\n\"excluded_layers\":[],\n\"quantizer_args\":");
     enum tmk_status finished = tmk_json_finish(&args, out, diag);
     return status == TMK_OK ? finished : status;
@@ -554,8 +553,7 @@ static enum tmk_status fit_rows(const struct tmk_export_job *job, struct tmk_exp
     struct tmk_by_id all;
     TMK_TRY(tmk_by_id_init(&all, job->graph, diag));
     enum tmk_status status = drop_unquantized(job, &all, rows, is_200, diag);
-    if (status == TMK_OK)
-        status = tie_values(job, all.n, rows, tied, diag);
+    TMK_THEN(status, tie_values(job, all.n, rows, tied, diag));
     tmk_by_id_finish(&all);
     return status;
 }
@@ -576,8 +574,7 @@ static enum tmk_status put_aimet(const struct tmk_export_job *job, struct tmk_ex
         tmk_export_remark(job, "AIMET refuses 2.0.0 where it has no quantizer for an encoding: "
                                "with --model such encodings are left out");
     tmk_text_printf(out, "{\"version\":\"%s\",\n", version);
-    if (status == TMK_OK)
-        status = is_200 ? put_list(rows, out, diag) : put_sections(rows, version, out, diag);
+    TMK_THEN(status, is_200 ? put_list(rows, out, diag) : put_sections(rows, version, out, diag));
     tmk_text_puts(out, "}\n");
     free(tied);
     return status;

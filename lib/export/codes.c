@@ -202,8 +202,7 @@ static enum tmk_status read_parameters(const struct tmk_node *node, enum tmk_dty
     enum tmk_status status = move_from(value, node, scale, arena, &steps, diag);
     if (status == TMK_OK && zero)
         status = move_from(value, node, zero, arena, &zeros, diag);
-    if (status == TMK_OK)
-        status = take_parameters(&steps, zero ? &zeros : NULL, dtype, value, arena, out, diag);
+    TMK_THEN(status, take_parameters(&steps, zero ? &zeros : NULL, dtype, value, arena, out, diag));
     tmk_tensor_finish(&steps);
     tmk_tensor_finish(&zeros);
     return status;

@@ -191,10 +191,8 @@ enum tmk_status tmk_diff_profiles(const struct tmk_profile *a, const struct tmk_
     bool *taken = calloc(b->n_tensors + 1, sizeof *taken);
     enum tmk_status status =
         taken && fill_index(&of_b, b, same_graph(a, b)) ? TMK_OK : tmk_nomem(diag);
-    if (status == TMK_OK)
-        status = create_diff(a->n_tensors, b->n_tensors, &diff, diag);
-    if (status == TMK_OK)
-        status = compare_profiles(a, b, &of_b, taken, diff, diag);
+    TMK_THEN(status, create_diff(a->n_tensors, b->n_tensors, &diff, diag));
+    TMK_THEN(status, compare_profiles(a, b, &of_b, taken, diff, diag));
     drop_index(&of_b);
     free(taken);
     return finish_diff(status, diff, out);
@@ -244,8 +242,7 @@ enum tmk_status tmk_diff_ranges(const struct tmk_ranges *a, const struct tmk_ran
     struct tmk_map of_b = {0};
     TMK_TRY(create_diff(a->n, b->n, &diff, diag));
     enum tmk_status status = compare_entries(a, b, &of_b, diff, diag);
-    if (status == TMK_OK)
-        status = list_rest(a, b, diff, diag);
+    TMK_THEN(status, list_rest(a, b, diff, diag));
     tmk_map_finish(&of_b);
     return finish_diff(status, diff, out);
 }
@@ -280,10 +277,8 @@ enum tmk_status tmk_diff_coverage(const struct tmk_profile *a, const struct tmk_
     struct tmk_range_coverage *coverage = calloc(b->n + 1, sizeof *coverage);
     bool *taken = calloc(a->n_tensors + 1, sizeof *taken);
     enum tmk_status status = coverage && taken ? TMK_OK : tmk_nomem(diag);
-    if (status == TMK_OK)
-        status = tmk_ranges_cover(b, a, NULL, coverage, diag);
-    if (status == TMK_OK)
-        status = create_diff((size_t)a->n_tensors + b->n, b->n, &diff, diag);
+    TMK_THEN(status, tmk_ranges_cover(b, a, NULL, coverage, diag));
+    TMK_THEN(status, create_diff((size_t)a->n_tensors + b->n, b->n, &diff, diag));
     if (status == TMK_OK)
         add_coverage(a, b, coverage, taken, diff);
     free(coverage);

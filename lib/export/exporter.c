@@ -184,8 +184,7 @@ enum tmk_status tmk_export_names_read(const char *path, const struct tmk_encodin
     TMK_TRY(tmk_file_map(path, &file, diag));
     enum tmk_status status =
         tmk_json_parse_object(tmk_buf_data(file), tmk_buf_size(file), &object, &held, diag);
-    if (status == TMK_OK)
-        status = read_members(&r, object);
+    TMK_THEN(status, read_members(&r, object));
     cJSON_Delete(object);
     tmk_memory_uncharge(held);
     tmk_buf_unref(&file);

@@ -204,8 +204,8 @@ enum tmk_status tmk_export_run(const struct tmk_exporter *row, const struct tmk_
     job.encodings = &counts.held;
     job.given = asked->encodings;
     job.counts = &counts;
-    if (status == TMK_OK)
-        status = row->text ? tmk_export_text_write(&job, row->text, diag) : row->write(&job, diag);
+    TMK_THEN(status,
+             row->text ? tmk_export_text_write(&job, row->text, diag) : row->write(&job, diag));
     if (status == TMK_OK)
         report_changes(row, asked, &counts);
     if (status == TMK_OK || status == TMK_NOTFOUND)

@@ -192,8 +192,7 @@ static enum tmk_status put_template(struct writing *w, const struct tmk_export_l
     struct tmk_ncnn_match *matches = NULL;
     TMK_TRY(tmk_ncnn_model_read(w->job->template, &w->model, w->diag));
     enum tmk_status status = tmk_ncnn_matches_make(&w->model, layers, NULL, &matches, w->diag);
-    if (status == TMK_OK)
-        status = put_matches(w, layers, matches);
+    TMK_THEN(status, put_matches(w, layers, matches));
     tmk_ncnn_matches_finish(matches, w->model.n);
     tmk_ncnn_model_finish(&w->model);
     return status;

@@ -121,8 +121,7 @@ static enum tmk_status put_dynamic(struct writing *w, const struct tmk_ncnn_laye
         status = scales[i] ? TMK_OK : tmk_nomem(w->diag);
         if (status == TMK_OK && match->ours)
             status = set_gemm_scale(w, match, scales[i]);
-        if (status == TMK_OK)
-            status = put_quantized_part(w, part, scales[i]);
+        TMK_THEN(status, put_quantized_part(w, part, scales[i]));
     }
     for (size_t i = 0; i < layer->n_parts; i++) {
         put_bytes(w, scales[i], scales[i] ? layer->parts[i].scales * sizeof *scales[i] : 0);
@@ -196,13 +195,10 @@ static enum tmk_status write_int8(const struct tmk_export_job *job, struct tmk_d
     enum tmk_status status = tmk_export_layers_make(job, true, &w.layers, diag);
     if (status == TMK_OK && job->names)
         status = name_layers(&w);
-    if (status == TMK_OK)
-        status = tmk_ncnn_matches_make(&w.model, &w.layers, job->names ? &w.by_blob : NULL,
-                                       &w.matches, diag);
-    if (status == TMK_OK)
-        status = put_all(&w);
-    if (status == TMK_OK)
-        status = tmk_export_write_pair(job, ".param", &w.param, &w.bin, diag);
+    TMK_THEN(status, tmk_ncnn_matches_make(&w.model, &w.layers, job->names ? &w.by_blob : NULL,
+                                           &w.matches, diag));
+    TMK_THEN(status, put_all(&w));
+    TMK_THEN(status, tmk_export_write_pair(job, ".param", &w.param, &w.bin, diag));
     tmk_ncnn_matches_finish(w.matches, w.model.n);
     tmk_map_finish(&w.by_blob);
     tmk_export_layers_finish(&w.layers);

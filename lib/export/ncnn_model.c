@@ -145,10 +145,8 @@ enum tmk_status tmk_ncnn_model_read(const char *path, struct tmk_ncnn_model *out
     struct tmk_buf *file = NULL;
     char *bin = tmk_export_bin_path(path, ".param");
     enum tmk_status status = bin ? tmk_file_map(path, &file, diag) : tmk_nomem(diag);
-    if (status == TMK_OK)
-        status = tmk_file_map(bin, &model.bin, diag);
-    if (status == TMK_OK)
-        status = tmk_in(diag, read_param(&r, file), "%s", path);
+    TMK_THEN(status, tmk_file_map(bin, &model.bin, diag));
+    TMK_THEN(status, tmk_in(diag, read_param(&r, file), "%s", path));
     free(bin);
     tmk_buf_unref(&file);
     if (status == TMK_OK)

@@ -562,14 +562,10 @@ static enum tmk_status write_openvino(const struct tmk_export_job *job, struct t
                                                   .unfit = tmk_export_unfit_codes};
     struct tmk_text xml = {0};
     enum tmk_status status = read_overflow(&w);
-    if (status == TMK_OK)
-        status = read_template(&w);
-    if (status == TMK_OK)
-        status = tmk_export_rows_make(job, &wants, &w.rows, diag);
-    if (status == TMK_OK)
-        status = put_rows(&w);
-    if (status == TMK_OK)
-        status = put_xml(&w, &xml);
+    TMK_THEN(status, read_template(&w));
+    TMK_THEN(status, tmk_export_rows_make(job, &wants, &w.rows, diag));
+    TMK_THEN(status, put_rows(&w));
+    TMK_THEN(status, put_xml(&w, &xml));
     if (status == TMK_OK) {
         remark_16_bits(&w);
         remark_halved(&w);

@@ -498,10 +498,8 @@ static enum tmk_status write_ort_cache(const struct tmk_export_job *job, struct 
     struct tmk_text out = {0};
     TMK_TRY(tmk_export_rows_make(job, &wants, &rows, diag));
     enum tmk_status status = tmk_graph_clone(job->graph, &typed, diag);
-    if (status == TMK_OK)
-        status = tmk_fill_types(typed, diag);
-    if (status == TMK_OK)
-        status = write_rows(job, typed, &rows, &out, diag);
+    TMK_THEN(status, tmk_fill_types(typed, diag));
+    TMK_THEN(status, write_rows(job, typed, &rows, &out, diag));
     if (status == TMK_OK)
         remark_on_half(job);
     tmk_graph_destroy(&typed);

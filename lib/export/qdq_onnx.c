@@ -136,8 +136,7 @@ static enum tmk_status write_upgraded(const struct tmk_export_job *job, struct t
     struct tmk_quantized_graph made = {0};
     TMK_TRY(tmk_quantize_graph(graph, job->encodings, &options, &made, diag));
     enum tmk_status status = check_written(job, diag);
-    if (status == TMK_OK)
-        status = tmk_onnx_save(made.graph, job->path, diag);
+    TMK_THEN(status, tmk_onnx_save(made.graph, job->path, diag));
     if (status == TMK_OK)
         remark_on_precision(job, made.graph);
     tmk_quantized_finish(&made);
@@ -152,8 +151,7 @@ static enum tmk_status write_qdq(const struct tmk_export_job *job, struct tmk_di
     TMK_TRY(find_opset(job, microsoft, &opset, diag));
     TMK_TRY(tmk_graph_clone(job->graph, &graph, diag));
     enum tmk_status status = tmk_opset_upgrade(graph, opset, diag);
-    if (status == TMK_OK)
-        status = write_upgraded(job, graph, microsoft, diag);
+    TMK_THEN(status, write_upgraded(job, graph, microsoft, diag));
     if (status == TMK_OK)
         remark_on_consumers(job, tmk_graph_opset(job->graph, TMK_DOMAIN_ONNX), opset);
     tmk_graph_destroy(&graph);

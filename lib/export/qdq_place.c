@@ -326,8 +326,8 @@ static enum tmk_status place_codes(struct tmk_qdq *q, struct tmk_qdq_mark *mark,
     TMK_TRY(tmk_qdq_codes(&mark->value->data, e, scale, &codes, q->diag));
     enum tmk_status status = add_parameters(q, name, suffix, e, scale, &mark->value->data.shape,
                                             &out->scale, &out->zero);
-    if (status == TMK_OK)
-        status = add_initializer(q, join_name(q, name, "_quantized", suffix), &codes, &out->codes);
+    TMK_THEN(status,
+             add_initializer(q, join_name(q, name, "_quantized", suffix), &codes, &out->codes));
     tmk_tensor_finish(&codes);
     TMK_TRY(status);
     out->encoding = e;

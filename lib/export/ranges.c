@@ -157,8 +157,7 @@ enum tmk_status tmk_ranges_read(const char *path, const char *format, struct tmk
     TMK_TRY(tmk_file_map(path, &buf, diag));
     const struct tmk_ranges_file file = {path, tmk_buf_data(buf), tmk_buf_size(buf)};
     enum tmk_status status = find_reader(&file, format, &reader, diag);
-    if (status == TMK_OK)
-        status = create_ranges(&ranges, diag);
+    TMK_THEN(status, create_ranges(&ranges, diag));
     if (status == TMK_OK) {
         ranges->format = reader->name;
         ranges->unnamed = reader->unnamed;

@@ -69,8 +69,7 @@ static enum tmk_status read_member(const struct tmk_ranges_file *file, const cha
     const cJSON *items;
     TMK_TRY(tmk_json_parse_object(file->text, file->len, &root, &held, diag));
     enum tmk_status status = tmk_json_object(root, key, &items, diag);
-    if (status == TMK_OK)
-        status = read_ranges(items, keys, wanted, out, diag);
+    TMK_THEN(status, read_ranges(items, keys, wanted, out, diag));
     cJSON_Delete(root);
     tmk_memory_uncharge(held);
     return status;

@@ -465,14 +465,11 @@ enum tmk_status tmk_report_page(const struct tmk_profile *profile,
     enum tmk_status status = tmk_locale_begin(saved, diag);
     if (status == TMK_OK) {
         status = compare_earlier(&p, diag);
-        if (status == TMK_OK)
-            status = find_nonfinite(&p, diag);
-        if (status == TMK_OK)
-            status = put_page(&p, diag);
+        TMK_THEN(status, find_nonfinite(&p, diag));
+        TMK_THEN(status, put_page(&p, diag));
         tmk_locale_end(saved);
     }
-    if (status == TMK_OK)
-        status = tmk_file_write(path, p.text.data, p.text.len, diag);
+    TMK_THEN(status, tmk_file_write(path, p.text.data, p.text.len, diag));
     finish_page(&p);
     return status;
 }

@@ -112,8 +112,7 @@ enum tmk_status tmk_export_rows_make(const struct tmk_export_job *job,
     struct making m = {.job = job, .wants = wants, .diag = diag};
     enum tmk_status status = add_all(&m);
     tmk_map_finish(&m.taken);
-    if (status == TMK_OK)
-        status = tmk_export_ready(job, diag);
+    TMK_THEN(status, tmk_export_ready(job, diag));
     if (status == TMK_OK)
         remark_readers(&m);
     if (status == TMK_OK)
@@ -147,8 +146,7 @@ enum tmk_status tmk_export_text_write(const struct tmk_export_job *job,
     TMK_TRY(tmk_export_rows_make(job, &text->wants, &rows, diag));
     enum tmk_status status =
         text->put ? text->put(job, &rows, &out, diag) : put_each(text, &rows, &out, diag);
-    if (status == TMK_OK)
-        status = tmk_export_write(job, &out, diag);
+    TMK_THEN(status, tmk_export_write(job, &out, diag));
     tmk_text_finish(&out);
     tmk_export_rows_finish(&rows);
     return status;

@@ -224,8 +224,7 @@ static enum tmk_status bind_source(struct tmk_feed *feed, uint32_t source, int32
     if (status == TMK_OK && !n)
         status = tmk_fail(diag, TMK_ARGUMENT, "%s: every input has data already",
                           tmk_source_info(feed->sources[source])->path);
-    if (status == TMK_OK)
-        status = tmk_source_bind(feed->sources[source], wants, n, diag);
+    TMK_THEN(status, tmk_source_bind(feed->sources[source], wants, n, diag));
     free(wants);
     return status;
 }

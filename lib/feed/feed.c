@@ -229,16 +229,11 @@ enum tmk_status tmk_feed_open(const struct tmk_graph *graph, const struct tmk_da
     feed->notices = *notices;
     feed->batch_size = data->batch ? data->batch : 1;
     enum tmk_status status = tmk_feed_check_dims(feed, diag);
-    if (status == TMK_OK)
-        status = tmk_feed_find_recurrence(feed, diag);
-    if (status == TMK_OK)
-        status = tmk_feed_bind(feed, diag);
-    if (status == TMK_OK)
-        status = tmk_feed_cut(feed, diag);
-    if (status == TMK_OK)
-        status = tmk_feed_check_strata(feed, diag);
-    if (status == TMK_OK)
-        status = open_counts(feed, diag);
+    TMK_THEN(status, tmk_feed_find_recurrence(feed, diag));
+    TMK_THEN(status, tmk_feed_bind(feed, diag));
+    TMK_THEN(status, tmk_feed_cut(feed, diag));
+    TMK_THEN(status, tmk_feed_check_strata(feed, diag));
+    TMK_THEN(status, open_counts(feed, diag));
     if (status == TMK_OK) {
         feed->orders = calloc(2 * (size_t)graph->n_inputs + 1, sizeof *feed->orders);
         status = feed->orders ? TMK_OK : tmk_nomem(diag);

@@ -389,8 +389,7 @@ enum tmk_status tmk_chain_create(const struct tmk_shape *space, uint32_t block,
     TMK_TRY_ALLOC(m.chain, diag);
     m.chain->n_operands = n_operands;
     enum tmk_status status = allocate_chain(&m);
-    if (status == TMK_OK)
-        status = make_chain(&m);
+    TMK_THEN(status, make_chain(&m));
     tmk_arena_finish(&m.arena);
     if (status == TMK_OK)
         *out = m.chain;

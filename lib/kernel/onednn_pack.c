@@ -193,8 +193,7 @@ static enum tmk_status fill_gathered(const struct tmk_argument *argument, const 
         return tmk_memory_fail(diag, bytes, "a copy of weights to be transformed");
     dnnl_engine_t engine = argument->dn->engine;
     enum tmk_status status = reorder_once(engine, outside, between, source, dense, diag);
-    if (status == TMK_OK)
-        status = reorder_once(engine, between, argument->wanted, dense, to, diag);
+    TMK_THEN(status, reorder_once(engine, between, argument->wanted, dense, to, diag));
     tmk_memory_free(dense);
     return status;
 }

@@ -467,12 +467,9 @@ enum tmk_status tmk_link_choose_equal(const struct tmk_choosing *c) {
     struct classes k = {
         .c = c, .n_originals = c->originals->n, .n = c->originals->n + c->values->n};
     enum tmk_status status = find_edges(&k);
-    if (status == TMK_OK)
-        status = drop_near_misses(&k);
-    if (status == TMK_OK)
-        status = make_classes(&k);
-    if (status == TMK_OK)
-        status = match_classes(&k);
+    TMK_THEN(status, drop_near_misses(&k));
+    TMK_THEN(status, make_classes(&k));
+    TMK_THEN(status, match_classes(&k));
     free(k.edges);
     free(k.begin);
     free(k.parent);

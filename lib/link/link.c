@@ -288,8 +288,7 @@ enum tmk_status tmk_linking_end(struct tmk_linking *l, const char *pass, struct 
     struct ways ways = {0};
     bool *constant = calloc((size_t)l->from->n_tensors + 1, sizeof *constant);
     enum tmk_status status = constant ? find_ways(l, &ways) : tmk_nomem(l->diag);
-    if (status == TMK_OK)
-        status = record_rest(l, &ways, constant);
+    TMK_THEN(status, record_rest(l, &ways, constant));
     free(ways.to);
     free(ways.fork);
     free(ways.stack);
@@ -329,8 +328,7 @@ enum tmk_status tmk_link_by_lineage(const struct tmk_profile *from, const struct
         return status;
     }
     status = check_model(from, &link->record->original, path, "original", diag);
-    if (status == TMK_OK)
-        status = check_model(to, &link->record->transformed, path, "transformed model", diag);
+    TMK_THEN(status, check_model(to, &link->record->transformed, path, "transformed model", diag));
     if (status == TMK_OK) {
         link->matches = calloc((size_t)link->record->n_originals + 1, sizeof *link->matches);
         status = link->matches ? TMK_OK : tmk_nomem(diag);

@@ -192,8 +192,7 @@ static enum tmk_status signatures_of_dump(const char *path, const struct tmk_pro
         status = tmk_fail(diag, TMK_FORMAT, "%s: its arrays have no samples along their first axis",
                           path);
     out->batches = dump.samples < like->batches ? (uint32_t)dump.samples : like->batches;
-    if (status == TMK_OK)
-        status = read_arrays(&dump, to, out, diag);
+    TMK_THEN(status, read_arrays(&dump, to, out, diag));
     tmk_source_close(&dump.source);
     return status;
 }
@@ -252,8 +251,8 @@ static enum tmk_status sample_sides(const struct tmk_linking *l,
         return signatures_of_dump(numbers->tensors, l->to, &s->originals, &s->values, l->diag);
     struct tmk_model copy = {0};
     enum tmk_status status = with_inputs_of(s->original, numbers->model, &copy, l->diag);
-    if (status == TMK_OK)
-        status = signatures_of_run(&copy, copy.graph->n_inputs, &run, &series, &s->values, l->diag);
+    TMK_THEN(status,
+             signatures_of_run(&copy, copy.graph->n_inputs, &run, &series, &s->values, l->diag));
     tmk_graph_destroy(&copy.graph);
     return status;
 }
@@ -381,10 +380,8 @@ enum tmk_status tmk_link_by_numbers(const struct tmk_profile *from, const struct
     struct sides sides = {0};
     TMK_TRY(tmk_data_can_repeat(&numbers->run->data, diag));
     enum tmk_status status = tmk_linking_init(&l, "numbers", from, to, diag);
-    if (status == TMK_OK)
-        status = match_numbers(&l, numbers, &sides);
-    if (status == TMK_OK)
-        status = tmk_linking_end(&l, "link:numbers", out);
+    TMK_THEN(status, match_numbers(&l, numbers, &sides));
+    TMK_THEN(status, tmk_linking_end(&l, "link:numbers", out));
     tmk_signatures_finish(&sides.originals);
     tmk_signatures_finish(&sides.values);
     tmk_graph_destroy(&sides.original);
@@ -426,8 +423,7 @@ enum tmk_status tmk_tensors_skeleton(const char *path, struct tmk_profile **out,
     struct tmk_profile *profile = NULL;
     TMK_TRY(tmk_source_open(path, NULL, &source, diag));
     enum tmk_status status = tmk_profile_create(&profile, diag);
-    if (status == TMK_OK)
-        status = add_arrays(profile, path, tmk_source_info(source), diag);
+    TMK_THEN(status, add_arrays(profile, path, tmk_source_info(source), diag));
     tmk_source_close(&source);
     if (status == TMK_OK)
         *out = profile;

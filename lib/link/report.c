@@ -118,8 +118,7 @@ enum tmk_status tmk_link_write_report(const struct tmk_link *link, const char *p
     TMK_TRY(tmk_locale_begin(saved, diag));
     enum tmk_status status = print_table(link, &text, diag);
     tmk_locale_end(saved);
-    if (status == TMK_OK)
-        status = tmk_file_write(path, text.data, text.len, diag);
+    TMK_THEN(status, tmk_file_write(path, text.data, text.len, diag));
     tmk_text_finish(&text);
     return status;
 }

@@ -445,8 +445,7 @@ static enum tmk_status match_structure(struct tmk_linking *l) {
             continue;
         status = list_ambiguous(&index, &entries);
     }
-    if (status == TMK_OK)
-        status = tmk_linking_leave_out(l);
+    TMK_THEN(status, tmk_linking_leave_out(l));
     tmk_link_index_finish(&index);
     free(entries.all);
     return status;
@@ -457,10 +456,8 @@ enum tmk_status tmk_link_by_fingerprint(const struct tmk_profile *from,
                                         struct tmk_diag *diag) {
     struct tmk_linking l;
     enum tmk_status status = tmk_linking_init(&l, "fingerprint", from, to, diag);
-    if (status == TMK_OK)
-        status = match_structure(&l);
-    if (status == TMK_OK)
-        status = tmk_linking_end(&l, "link:fingerprint", out);
+    TMK_THEN(status, match_structure(&l));
+    TMK_THEN(status, tmk_linking_end(&l, "link:fingerprint", out));
     tmk_linking_finish(&l);
     return status;
 }

@@ -220,8 +220,7 @@ enum tmk_status tmk_link_weights(struct tmk_linking *l, struct tmk_graph *origin
                                  struct tmk_graph *model) {
     struct weights w = {.l = l};
     enum tmk_status status = list_weights(original, l->from->n_tensors, &w.originals, l->diag);
-    if (status == TMK_OK)
-        status = list_weights(model, l->to->n_tensors, &w.values, l->diag);
+    TMK_THEN(status, list_weights(model, l->to->n_tensors, &w.values, l->diag));
     for (uint32_t o = 0; status == TMK_OK && o < l->from->n_tensors; o++)
         if (w.originals[o] && l->value_of[o] == TMK_UNLINKED)
             status = find_relation(&w, o);

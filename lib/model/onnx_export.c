@@ -316,8 +316,7 @@ static enum tmk_status write_body(struct tmk_onnx_writer *w, const struct tmk_gr
     for (const struct tmk_node *node = graph->first; node && status == TMK_OK; node = node->next) {
         TmkPb__Node **at = &pb->node[pb->n_node];
         status = write_node(w, node, names, &taken, at);
-        if (status == TMK_OK)
-            status = write_rounding(w, node, names, &at);
+        TMK_THEN(status, write_rounding(w, node, names, &at));
         pb->n_node = (size_t)(at - pb->node) + (status == TMK_OK);
     }
     tmk_map_finish(&taken.taken);
@@ -527,8 +526,7 @@ enum tmk_status tmk_onnx_encode(const struct tmk_graph *graph, struct tmk_text *
     struct sink sink = {.base.append = append_to_text, .text = out};
     TmkPb__Model *model = NULL;
     enum tmk_status status = onnx_write_model(&w, graph, &model);
-    if (status == TMK_OK)
-        status = check_size(model, diag);
+    TMK_THEN(status, check_size(model, diag));
     if (status == TMK_OK) {
         tmk_pb__model__pack_to_buffer(model, &sink.base);
         status = out->failed ? tmk_nomem(diag) : TMK_OK;
@@ -603,18 +601,14 @@ enum tmk_status tmk_onnx_save_split(const struct tmk_graph *graph, const char *p
     TmkPb__Model *model = NULL;
     TMK_TRY(tmk_check_ending(path, "onnx", diag));
     enum tmk_status status = onnx_write_model(&w, graph, &model);
-    if (status == TMK_OK)
-        status = tmk_outfile_begin(path, out, diag);
+    TMK_THEN(status, tmk_outfile_begin(path, out, diag));
     if (status == TMK_OK && weight_bytes(&w) > limit) {
         tmk_text_printf(&data_path, "%s.data", path);
         status = data_path.failed ? tmk_nomem(diag) : tmk_outfile_begin(data_path.data, data, diag);
-        if (status == TMK_OK)
-            status = move_weights_out(&w, data_path.data, data);
+        TMK_THEN(status, move_weights_out(&w, data_path.data, data));
     }
-    if (status == TMK_OK)
-        status = write_file(model, out, diag);
-    if (status == TMK_OK)
-        status = tmk_outfiles_commit(files, data_path.data ? 2 : 1, diag);
+    TMK_THEN(status, write_file(model, out, diag));
+    TMK_THEN(status, tmk_outfiles_commit(files, data_path.data ? 2 : 1, diag));
     tmk_outfile_abort(out);
     tmk_outfile_abort(data);
     tmk_text_finish(&data_path);

@@ -129,11 +129,9 @@ static enum tmk_status add_inputs(struct tmk_onnx_builder *b, struct tmk_onnx_sc
             continue;
         status =
             tmk_in(b->diag, tmk_onnx_type(info->type, &type, b->diag), "input '%s'", info->name);
-        if (status == TMK_OK)
-            status = tmk_graph_add_input(scope->graph, info->name, &type, &value, b->diag);
-        if (status == TMK_OK)
-            status =
-                tmk_onnx_define(b, scope, info->name, (struct tmk_onnx_binding){.value = value});
+        TMK_THEN(status, tmk_graph_add_input(scope->graph, info->name, &type, &value, b->diag));
+        TMK_THEN(status,
+                 tmk_onnx_define(b, scope, info->name, (struct tmk_onnx_binding){.value = value}));
     }
     tmk_map_finish(&initializers);
     return status;
@@ -162,8 +160,7 @@ static enum tmk_status add_initializer(struct tmk_onnx_builder *b, struct tmk_on
                                        const char *name, struct tmk_tensor *tensor) {
     struct tmk_value *value = NULL;
     enum tmk_status status = tmk_onnx_charge(b, scope, tmk_tensor_bytes(tensor));
-    if (status == TMK_OK)
-        status = tmk_graph_add_initializer(scope->graph, name, tensor, &value, b->diag);
+    TMK_THEN(status, tmk_graph_add_initializer(scope->graph, name, tensor, &value, b->diag));
     tmk_tensor_finish(tensor);
     TMK_TRY(status);
     return tmk_onnx_define(b, scope, name, (struct tmk_onnx_binding){.value = value});

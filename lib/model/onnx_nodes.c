@@ -117,13 +117,11 @@ static enum tmk_status set_tensors(struct tmk_onnx_builder *b, struct tmk_onnx_s
     size_t made = 0;
     while (status == TMK_OK && made < n) {
         status = tmk_onnx_tensor(b->file, pb[made], &tensors[made], b->diag);
-        if (status == TMK_OK)
-            status = tmk_onnx_charge(b, scope, tmk_tensor_bytes(&tensors[made++]));
+        TMK_THEN(status, tmk_onnx_charge(b, scope, tmk_tensor_bytes(&tensors[made++])));
     }
     attr->n = n;
     attr->tensors = tensors;
-    if (status == TMK_OK)
-        status = tmk_node_set_attr(node, attr, b->diag);
+    TMK_THEN(status, tmk_node_set_attr(node, attr, b->diag));
     while (made)
         tmk_tensor_finish(&tensors[--made]);
     return status;
@@ -137,8 +135,7 @@ static enum tmk_status set_dense(struct tmk_onnx_builder *b, const struct tmk_on
     const struct tmk_attr attr = {
         .name = "value", .kind = TMK_ATTR_TENSOR, .n = 1, .tensors = &tensor};
     enum tmk_status status = tmk_onnx_charge(b, scope, tmk_tensor_bytes(&tensor));
-    if (status == TMK_OK)
-        status = tmk_node_set_attr(node, &attr, b->diag);
+    TMK_THEN(status, tmk_node_set_attr(node, &attr, b->diag));
     tmk_tensor_finish(&tensor);
     return status;
 }

@@ -57,8 +57,7 @@ static enum tmk_status modify(struct tmk_run *run, const char *attr, struct tmk_
         return tmk_fail(run->diag, TMK_GRAPH, "the graph '%s' makes %u values, not 1", attr,
                         graph->graphs[0]->n_outputs);
     enum tmk_status status = tmk_call_body(run, graph->graphs[0], x, 1, made);
-    if (status == TMK_OK)
-        status = tmk_want_dtype(&made[0], TMK_FLOAT32, attr, run->diag);
+    TMK_THEN(status, tmk_want_dtype(&made[0], TMK_FLOAT32, attr, run->diag));
     if (status == TMK_OK && !tmk_shape_equal(&made[0].shape, &x->shape))
         status =
             tmk_fail(run->diag, TMK_SHAPE, "the graph '%s' makes %s, not the shape that it gets",

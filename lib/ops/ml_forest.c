@@ -253,10 +253,8 @@ static enum tmk_status read_named(const struct tmk_node *node, const char *kind,
     for (; f->n_base < base.n; f->n_base++)
         f->base[f->n_base] = number_at(&base, f->n_base);
     enum tmk_status status = name_nodes(trees, numbers, n, &names, diag);
-    if (status == TMK_OK)
-        status = read_named_nodes(node, n, trees, numbers, &names, f, diag);
-    if (status == TMK_OK)
-        status = read_named_weights(node, kind, &names, f, diag);
+    TMK_THEN(status, read_named_nodes(node, n, trees, numbers, &names, f, diag));
+    TMK_THEN(status, read_named_weights(node, kind, &names, f, diag));
     free(names.sorted);
     return status;
 }
@@ -406,8 +404,7 @@ enum tmk_status tmk_forest_plant(const struct tmk_node *node, const char *kind, 
                                  struct tmk_forest *out, struct tmk_diag *diag) {
     struct tmk_forest f = {.targets = targets, .aggregate = TMK_AGGREGATE_SUM};
     enum tmk_status status = kind ? read_named(node, kind, &f, diag) : read_placed(node, &f, diag);
-    if (status == TMK_OK)
-        status = check_circles(&f, diag);
+    TMK_THEN(status, check_circles(&f, diag));
     if (status == TMK_OK)
         *out = f;
     else

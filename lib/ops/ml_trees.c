@@ -70,8 +70,7 @@ static enum tmk_status run_regressor(struct tmk_run *run) {
     struct tmk_forest f;
     TMK_TRY(find_regressor(run->node, run->in[0], &rows, &f, run->diag));
     enum tmk_status status = tmk_ml_read(run, &rows);
-    if (status == TMK_OK)
-        status = run_forest(run, &rows, &f);
+    TMK_THEN(status, run_forest(run, &rows, &f));
     tmk_forest_drop(&f);
     return status;
 }
@@ -186,8 +185,7 @@ static enum tmk_status run_classifier(struct tmk_run *run) {
     struct tmk_forest f;
     TMK_TRY(find_classifier(run->node, run->in[0], &rows, &labels, &f, run->diag));
     enum tmk_status status = tmk_ml_read(run, &rows);
-    if (status == TMK_OK)
-        status = classify_rows(run, &rows, &labels, &f);
+    TMK_THEN(status, classify_rows(run, &rows, &labels, &f));
     tmk_forest_drop(&f);
     return status;
 }

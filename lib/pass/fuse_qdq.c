@@ -391,8 +391,7 @@ static enum tmk_status retire_dequantize(struct tmk_rewrite *rw, struct tmk_node
     }
     how.quantized.scale = scale;
     how.quantized.zero_point = zero;
-    if (status == TMK_OK)
-        status = tmk_rewrite_replace(rw, real, o.codes, &how);
+    TMK_THEN(status, tmk_rewrite_replace(rw, real, o.codes, &how));
     if (status == TMK_OK)
         tmk_rewrite_remove(rw, dequantize);
     free(zero);

@@ -125,10 +125,8 @@ static enum tmk_status insert_behind(struct tmk_value *value,
         node->row = tmk_op_find(TMK_DOMAIN_TIDEMARK, inserted->op, 1);
     for (size_t i = 0; status == TMK_OK && i < inserted->n_attrs; i++)
         status = tmk_node_set_attr(node, &inserted->attrs[i], diag);
-    if (status == TMK_OK)
-        status = tmk_value_set_type(node->outputs[0], &value->type, diag);
-    if (status == TMK_OK)
-        status = tmk_value_replace(value, node->outputs[0], node, takes_name, diag);
+    TMK_THEN(status, tmk_value_set_type(node->outputs[0], &value->type, diag));
+    TMK_THEN(status, tmk_value_replace(value, node->outputs[0], node, takes_name, diag));
     if (status == TMK_OK && takes_name)
         status = tmk_value_rename(value, off, diag);
     free(on);
@@ -177,8 +175,7 @@ enum tmk_status tmk_instrument(struct tmk_graph *graph,
     for (size_t i = 0; status == TMK_OK && i < options->n_patterns; i++)
         if (!in.matched[i])
             status = no_value(graph, options->patterns[i], diag);
-    if (status == TMK_OK)
-        status = tmk_graph_set_opset(graph, TMK_DOMAIN_TIDEMARK, 1, diag);
+    TMK_THEN(status, tmk_graph_set_opset(graph, TMK_DOMAIN_TIDEMARK, 1, diag));
     for (size_t i = 0; status == TMK_OK && i < in.n; i++) {
         const struct tmk_observer_place as = {in.values[i], in.values[i]->profile_id, options->kind,
                                               NULL};

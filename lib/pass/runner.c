@@ -58,12 +58,9 @@ static enum tmk_status run_one(const struct tmk_pass *pass, struct tmk_graph *gr
                              .n_ranges = options->n_ranges,
                              .diag = diag};
     enum tmk_status status = tmk_rewrite_begin(&rw);
-    if (status == TMK_OK)
-        status = pin_values(&rw, options);
-    if (status == TMK_OK)
-        status = pass->run(&rw);
-    if (status == TMK_OK)
-        status = finish_passes(graph, lineage, diag);
+    TMK_THEN(status, pin_values(&rw, options));
+    TMK_THEN(status, pass->run(&rw));
+    TMK_THEN(status, finish_passes(graph, lineage, diag));
     *progress = rw.progress;
     tmk_rewrite_finish(&rw);
     return tmk_in(diag, status, "pass %s", pass->name);

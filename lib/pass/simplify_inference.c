@@ -203,8 +203,7 @@ static enum tmk_status unfold_norm(struct tmk_rewrite *rw, struct tmk_node *node
     struct tmk_tensor a = {0}, b = {0};
     const struct tmk_shape shape = factor_shape(&norm, legacy);
     enum tmk_status status = tmk_tensor_init(&a, TMK_FLOAT32, &shape, rw->diag);
-    if (status == TMK_OK)
-        status = tmk_tensor_init(&b, TMK_FLOAT32, &shape, rw->diag);
+    TMK_THEN(status, tmk_tensor_init(&b, TMK_FLOAT32, &shape, rw->diag));
     if (status == TMK_OK && compute_factors(&norm, (double)tmk_node_float(node, "epsilon", 1e-5f),
                                             a.data, b.data, tmk_tensor_count(&a)))
         status = expand_norm(rw, node, &a, &b, legacy);
@@ -233,8 +232,7 @@ static enum tmk_status simplify_nodes(struct tmk_rewrite *rw) {
         s.changed = false;
         status = skip_nodes(&s);
     } while (status == TMK_OK && s.changed);
-    if (status == TMK_OK)
-        status = tmk_rewrite_each(rw, unfold_norm);
+    TMK_THEN(status, tmk_rewrite_each(rw, unfold_norm));
     tmk_certain_finish(&s.certain);
     return status;
 }

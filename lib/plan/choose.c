@@ -367,8 +367,7 @@ enum tmk_status tmk_plan_arrange(struct tmk_planning *p) {
     TMK_TRY_ALLOC(a.choice && a.groups && a.made && a.reader && a.fixed && a.tapped, p->diag);
     fix_values(&a);
     enum tmk_status status = arrange_choose(&a);
-    if (status == TMK_OK)
-        status = tmk_arrange_emit(&a);
+    TMK_THEN(status, tmk_arrange_emit(&a));
     for (uint32_t r = 0; r < p->n_raw; r++)
         tmk_accel_destroy(&a.choice[r].accel);
     return status;

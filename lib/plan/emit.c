@@ -304,8 +304,7 @@ static enum tmk_status emit_chain(struct emitting *e, uint32_t number) {
     for (uint32_t r = c->group->first; status == TMK_OK && r != TMK_NO_STEP;
          r = e->a->choice[r].next)
         status = add_member(e, c, r);
-    if (status == TMK_OK)
-        status = write_chain(e, c);
+    TMK_THEN(status, write_chain(e, c));
     free(c);
     return status;
 }

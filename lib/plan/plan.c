@@ -142,10 +142,8 @@ enum tmk_status tmk_plan_create(const struct tmk_graph *graph, const struct tmk_
     enum tmk_status status = TMK_OK;
     if (p.options->seeds.input)
         status = tmk_plan_positions(p.plan, &p.options->seeds, diag);
-    if (status == TMK_OK)
-        status = tmk_plan_arrange(&p);
-    if (status == TMK_OK)
-        status = tmk_plan_memory(&p);
+    TMK_THEN(status, tmk_plan_arrange(&p));
+    TMK_THEN(status, tmk_plan_memory(&p));
     if (status == TMK_OK) {
         drop_unused_constants(&p);
         shrink_values(p.plan);

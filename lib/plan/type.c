@@ -149,8 +149,7 @@ static enum tmk_status fold_node(struct tmk_planning *p, const struct tmk_node *
     enum tmk_status status = out && opened && known
                                  ? open_operands(node, opened, in, known, p->diag)
                                  : tmk_nomem(p->diag);
-    if (status == TMK_OK)
-        status = tmk_op_run(node, known, out, p->diag);
+    TMK_THEN(status, tmk_op_run(node, known, out, p->diag));
     for (uint32_t i = 0; status == TMK_OK && i < node->n_outputs; i++)
         if (node->outputs[i])
             status = keep_constant(p, node, i, &out[i]);

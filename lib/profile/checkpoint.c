@@ -428,8 +428,7 @@ enum tmk_status tmk_checkpoint_write(struct tmk_profile *const *profiles, size_t
     for (size_t i = 0; status == TMK_OK && i < n; i++)
         if (profiles[i])
             status = tmk_in(diag, tmk_checkpoint_encode(profiles[i], &bytes, diag), "%s", path);
-    if (status == TMK_OK)
-        status = tmk_file_write(path, bytes.data, bytes.len, diag);
+    TMK_THEN(status, tmk_file_write(path, bytes.data, bytes.len, diag));
     tmk_text_finish(&bytes);
     return status;
 }

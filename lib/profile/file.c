@@ -98,8 +98,7 @@ static enum tmk_status get_tensor(struct reader *r, const cJSON *item) {
     row = (struct tmk_profile_row){
         .t = *t, .is = {.channel_axis = -1, .sumsq_lo = NAN, .sumsq_hi = NAN}, .bins = &r->bins};
     enum tmk_status status = get_row(r, item, &row);
-    if (status == TMK_OK)
-        status = tmk_profile_row_restore(&row, r->diag);
+    TMK_THEN(status, tmk_profile_row_restore(&row, r->diag));
     free(row.channels);
     *t = row.t;
     return status;
@@ -116,8 +115,7 @@ static enum tmk_status get_tensors(struct reader *r, const char *text, size_t le
         enum tmk_status status = tmk_json_next(&scan, '[', NULL, &value, &size, r->diag);
         if (status == TMK_NOTFOUND)
             return TMK_OK;
-        if (status == TMK_OK)
-            status = tmk_json_parse(value, size, &item, r->diag);
+        TMK_THEN(status, tmk_json_parse(value, size, &item, r->diag));
         if (status == TMK_OK) {
             status = get_tensor(r, item);
             cJSON_Delete(item);
@@ -172,14 +170,11 @@ static enum tmk_status read_json(const char *text, size_t len, struct tmk_profil
     TMK_TRY(tmk_profile_bins_init(&r.bins, diag));
     cJSON *header = cJSON_CreateObject();
     enum tmk_status status = header ? TMK_OK : tmk_nomem(diag);
-    if (status == TMK_OK)
-        status = gather_members(&r, text, len, header, &tensors, &tensors_len);
-    if (status == TMK_OK)
-        status = tmk_profile_get_header(profile, header, diag);
+    TMK_THEN(status, gather_members(&r, text, len, header, &tensors, &tensors_len));
+    TMK_THEN(status, tmk_profile_get_header(profile, header, diag));
     r.fields = tmk_profile_reader(profile, diag);
-    if (status == TMK_OK)
-        status = tensors ? get_tensors(&r, tensors, tensors_len)
-                         : tmk_fail(diag, TMK_FORMAT, "'tensors' is missing");
+    TMK_THEN(status, tensors ? get_tensors(&r, tensors, tensors_len)
+                             : tmk_fail(diag, TMK_FORMAT, "'tensors' is missing"));
     cJSON_Delete(header);
     tmk_memory_uncharge(r.held);
     tmk_profile_bins_finish(&r.bins);
@@ -261,10 +256,9 @@ static enum tmk_status read_subject(enum tmk_file_kind kind, const char *path, v
                                         : read_json(text, len, subject, diag);
         tmk_buf_unref(&buf);
     }
-    if (status == TMK_OK)
-        status = kind == TMK_FILE_LINEAGE
-                     ? tmk_lineage_record_check(*(struct tmk_lineage_record **)subject, diag)
-                     : tmk_profile_validate(subject, diag);
+    TMK_THEN(status, kind == TMK_FILE_LINEAGE
+                         ? tmk_lineage_record_check(*(struct tmk_lineage_record **)subject, diag)
+                         : tmk_profile_validate(subject, diag));
     tmk_locale_end(locale);
     return tmk_in_file(diag, status, path, kind);
 }

@@ -253,11 +253,9 @@ enum tmk_status tmk_h5_read_header(struct tmk_h5_reader *r, cJSON **out) {
     char *text = malloc(size);
     TMK_TRY_ALLOC(text, r->diag);
     enum tmk_status status = tmk_hdf5_read_as(r->file, &set, TMK_HDF5_CHARS, size, r->diag);
-    if (status == TMK_OK)
-        status = tmk_hdf5_read(r->file, &set, 0, 1, text, r->diag);
+    TMK_THEN(status, tmk_hdf5_read(r->file, &set, 0, 1, text, r->diag));
     text[size - 1] = '\0';
-    if (status == TMK_OK)
-        status = parse_text(r, text, out);
+    TMK_THEN(status, parse_text(r, text, out));
     free(text);
     return tmk_in(r->diag, status, "'%s'", path);
 }

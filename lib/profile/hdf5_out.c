@@ -374,8 +374,7 @@ enum tmk_status tmk_h5_image_finish(struct tmk_h5 *h, hid_t file, struct tmk_h5_
     size_t size = image_size(image);
     if (status == TMK_OK && (h->failed || size == 0))
         status = tmk_fail(diag, TMK_WRITE, "%s: HDF5 cannot make the file: %s", out->path, h->why);
-    if (status == TMK_OK)
-        status = tmk_outfile_write(out, image->bytes, size, diag);
+    TMK_THEN(status, tmk_outfile_write(out, image->bytes, size, diag));
     free(image->bytes);
     return status;
 }

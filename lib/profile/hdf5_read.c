@@ -300,8 +300,7 @@ enum tmk_status tmk_profile_read_hdf5(const char *path, struct tmk_profile *prof
     struct tmk_h5_reader r = {.profile = profile, .diag = diag};
     TMK_TRY(tmk_profile_bins_init(&r.bins, diag));
     enum tmk_status status = tmk_h5_begin_file(&r, path);
-    if (status == TMK_OK)
-        status = read_parts(&r);
+    TMK_THEN(status, read_parts(&r));
     tmk_h5_end_file(&r);
     tmk_profile_bins_finish(&r.bins);
     return status;

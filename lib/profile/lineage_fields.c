@@ -263,8 +263,7 @@ enum tmk_status tmk_lineage_write_json(const struct tmk_lineage_record *record,
     tmk_text_puts(&text, "\n}\n");
     if (status == TMK_OK && text.failed)
         status = tmk_nomem(diag);
-    if (status == TMK_OK)
-        status = tmk_outfile_write(out, text.data, text.len, diag);
+    TMK_THEN(status, tmk_outfile_write(out, text.data, text.len, diag));
     tmk_text_finish(&text);
     return status;
 }

@@ -85,10 +85,9 @@ enum tmk_status tmk_profile_same_run(const struct tmk_profile *a, const struct t
     for (uint32_t i = 0; i < a->n_sources; i++) {
         const struct tmk_profile_source *x = &a->sources[i], *y = &b->sources[i];
         enum tmk_status status = same_text("the input", x->input, y->input, diag);
-        if (status == TMK_OK)
-            status = same_text("the data's hash", x->hash, y->hash, diag);
-        if (status == TMK_OK)
-            status = same_number("the number of the data's entries", x->samples, y->samples, diag);
+        TMK_THEN(status, same_text("the data's hash", x->hash, y->hash, diag));
+        TMK_THEN(status,
+                 same_number("the number of the data's entries", x->samples, y->samples, diag));
         TMK_TRY(tmk_in(diag, status, "input '%s'", x->input));
     }
     TMK_TRY(same_settings(a, b, diag));
@@ -393,8 +392,7 @@ static enum tmk_status add_up(struct tmk_profile *dst, const struct tmk_profile 
     for (uint32_t i = 0; i < dst->n_tensors; i++) {
         struct tmk_profile_tensor *t = &dst->tensors[i];
         enum tmk_status status = join_samples(dst, src, i, first, end, diag);
-        if (status == TMK_OK)
-            status = add_value(dst, t, &src->tensors[i], diag);
+        TMK_THEN(status, add_value(dst, t, &src->tensors[i], diag));
         TMK_TRY(tmk_in(diag, status, "p%" PRIu32 " '%s'", t->id, t->name));
     }
     /* In one run, what follows from a value without squares has none. */
@@ -429,8 +427,7 @@ static enum tmk_status merge_profiles(struct tmk_profile *dst, const struct tmk_
     TMK_TRY(is_cut_at_batches(src, "second", diag));
     TMK_TRY(tmk_profile_join_ranges(dst, src, &ranges, &n, diag));
     enum tmk_status status = same_values(dst, src, same, diag);
-    if (status == TMK_OK)
-        status = add_up(dst, src, ranges, n, diag);
+    TMK_THEN(status, add_up(dst, src, ranges, n, diag));
     free(ranges);
     return status;
 }

@@ -221,8 +221,7 @@ enum tmk_status tmk_meter_write(const struct tmk_meter *meter, const char *path,
     TMK_TRY(tmk_locale_begin(locale, diag));
     enum tmk_status status = put_all(meter, &text, diag);
     tmk_locale_end(locale);
-    if (status == TMK_OK)
-        status = tmk_file_write(path, text.data, text.len, diag);
+    TMK_THEN(status, tmk_file_write(path, text.data, text.len, diag));
     tmk_text_finish(&text);
     return status;
 }

@@ -328,8 +328,7 @@ enum tmk_status tmk_profile_validate(const struct tmk_profile *profile, struct t
         const struct tmk_profile_tensor *t = &profile->tensors[i];
         if (i > 0 && t->id <= t[-1].id)
             status = tmk_fail(diag, TMK_MISMATCH, "it comes after p%" PRIu32, t[-1].id);
-        if (status == TMK_OK)
-            status = validate_tensor(profile, t, &bins, diag);
+        TMK_THEN(status, validate_tensor(profile, t, &bins, diag));
         status = tmk_in(diag, status, "p%" PRIu32 " '%s'", t->id,
                         is_text(t->name, "", NULL) == TMK_OK ? t->name : "");
     }

@@ -514,8 +514,7 @@ enum tmk_status tmk_relay_save(const struct tmk_graph *graph, const char *path,
         status = tmk_nomem(diag);
     const struct tmk_file_content files[] = {{path, text.data, text.len},
                                              {params_path, weights.data, weights.len}};
-    if (status == TMK_OK)
-        status = tmk_files_write(files, params_path ? 2 : 1, diag);
+    TMK_THEN(status, tmk_files_write(files, params_path ? 2 : 1, diag));
     tmk_text_finish(&text);
     tmk_text_finish(&weights);
     if (written) {

@@ -339,14 +339,11 @@ static enum tmk_status write_files(const struct tmk_export_job *job, const struc
         paths[i] = i == TEXT ? strdup(job->path) : sibling_path(job->path, endings[i]);
         status = paths[i] ? TMK_OK : tmk_nomem(diag);
     }
-    if (status == TMK_OK)
-        status = check_path(job, paths[PARAMS], diag);
-    if (status == TMK_OK)
-        status = print_all(job, files, texts, diag);
+    TMK_THEN(status, check_path(job, paths[PARAMS], diag));
+    TMK_THEN(status, print_all(job, files, texts, diag));
     for (int i = 0; i < FILES; i++)
         contents[i] = (struct tmk_file_content){paths[i], texts[i].data, texts[i].len};
-    if (status == TMK_OK)
-        status = tmk_files_write(contents, FILES, diag);
+    TMK_THEN(status, tmk_files_write(contents, FILES, diag));
     for (int i = 0; i < FILES; i++) {
         free(paths[i]);
         tmk_text_finish(&texts[i]);
@@ -385,14 +382,13 @@ static enum tmk_status write_annotated(const struct tmk_export_job *job, struct 
     coding.from = files.params;
     files.module = raised ? raised : job->relay;
     enum tmk_status status = codes ? tmk_relay_params_create(&coding.to, diag) : TMK_OK;
-    if (status == TMK_OK)
-        status = tmk_relay_annotate(job, files.module, codes ? &coding : NULL, &files.edges, diag);
+    TMK_THEN(status,
+             tmk_relay_annotate(job, files.module, codes ? &coding : NULL, &files.edges, diag));
     if (codes)
         files.params = coding.to;
     if (status == TMK_OK)
         count_edges(job, &files.edges);
-    if (status == TMK_OK)
-        status = write_files(job, &files, diag);
+    TMK_THEN(status, write_files(job, &files, diag));
     tmk_relay_edges_finish(&files.edges);
     tmk_relay_module_destroy(&raised);
     tmk_relay_params_destroy(&params);
@@ -477,15 +473,12 @@ static enum tmk_status write_integer(const struct tmk_export_job *job, struct tm
                         tmk_export_setting(job, "rounding", ""));
     TMK_TRY(tmk_quantize_graph(job->graph, job->encodings, &options, &quantized, diag));
     enum tmk_status status = tmk_relay_keep_names(job->graph, job->encodings, &quantized, diag);
-    if (status == TMK_OK)
-        status = tmk_relay_export(quantized.graph, &qnn, &files.module, &params, diag);
+    TMK_THEN(status, tmk_relay_export(quantized.graph, &qnn, &files.module, &params, diag));
     files.params = params;
-    if (status == TMK_OK)
-        status = find_edges(job, files.module, &quantized, &arena, &files.edges, diag);
+    TMK_THEN(status, find_edges(job, files.module, &quantized, &arena, &files.edges, diag));
     if (status == TMK_OK)
         count_edges(job, &files.edges);
-    if (status == TMK_OK)
-        status = write_files(job, &files, diag);
+    TMK_THEN(status, write_files(job, &files, diag));
     if (status == TMK_OK) {
         for (const struct tmk_node *node = quantized.graph->first; node; node = node->next)
             if (tmk_op_is_product(node))

@@ -307,8 +307,7 @@ static enum tmk_status lower_branch(struct tmk_relay_lowering *l, struct tmk_rel
     TMK_TRY(new_frame(l, frame, tmk_rl_text(l, "%s/", name), &inner));
     l->graph = graph;
     enum tmk_status status = lower_body(l, inner, body, name, &result);
-    if (status == TMK_OK)
-        status = add_outputs(l, graph, &result);
+    TMK_THEN(status, add_outputs(l, graph, &result));
     l->graph = outside;
     return status;
 }
@@ -524,10 +523,8 @@ enum tmk_status tmk_relay_lower(struct tmk_relay_module *module,
     tmk_ptrmap_finish(&l.renamed);
     tmk_map_finish(&l.names);
     tmk_arena_finish(&l.scratch);
-    if (status == TMK_OK)
-        status = tmk_graph_sort(l.root, diag);
-    if (status == TMK_OK)
-        status = tmk_model_finish(l.root, keep_unknown, diag);
+    TMK_THEN(status, tmk_graph_sort(l.root, diag));
+    TMK_THEN(status, tmk_model_finish(l.root, keep_unknown, diag));
     if (status == TMK_OK)
         *out = l.root;
     else

@@ -299,8 +299,7 @@ enum tmk_status tmk_relay_parse_section(struct tmk_relay_reader *in, const char 
     struct tmk_relay_nodes nodes = {.in = in, .json = json, .len = len, .what = "metadata: "};
     bool other = false;
     enum tmk_status status = tmk_relay_nodes_open(&nodes);
-    if (status == TMK_OK)
-        status = read_root(&nodes, &other);
+    TMK_THEN(status, read_root(&nodes, &other));
     tmk_relay_nodes_finish(&nodes);
     TMK_TRY(status);
     in->module->has_metadata = true;

@@ -486,8 +486,7 @@ enum tmk_status tmk_relay_parse(const char *text, size_t len, const char *name,
     free(in.metadata.data);
     tmk_map_finish(&in.words);
     tmk_map_finish(&in.types);
-    if (status == TMK_OK)
-        status = index_functions(module, diag);
+    TMK_THEN(status, index_functions(module, diag));
     if (status != TMK_OK) {
         tmk_relay_module_destroy(&module);
         return status;

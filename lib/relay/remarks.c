@@ -42,8 +42,7 @@ static enum tmk_status read_type(struct tmk_relay_reader *in, const char *begin,
     in->diag = NULL;
     struct tmk_relay_type *type = NULL;
     enum tmk_status status = tmk_relay_next(in);
-    if (status == TMK_OK)
-        status = tmk_relay_parse_type(in, &type);
+    TMK_THEN(status, tmk_relay_parse_type(in, &type));
     bool whole = status == TMK_OK && in->token.kind == RELAY_END;
     in->at = saved.at;
     in->end = saved.end;

@@ -212,8 +212,8 @@ static enum tmk_status greet_program(struct tmk_helper *helper, struct tmk_diag 
     struct tmk_helper_answer answer = {0};
     enum tmk_status status =
         tmk_helper_send(helper, &begin, sizeof begin, NULL, 0, START_SECONDS, NULL);
-    if (status == TMK_OK)
-        status = tmk_helper_receive(helper, 0, &answer, &helper->ready, sizeof helper->ready, NULL);
+    TMK_THEN(status,
+             tmk_helper_receive(helper, 0, &answer, &helper->ready, sizeof helper->ready, NULL));
     if (status == TMK_OK && !answer.outcome &&
         strncmp(helper->ready.version, TMK_VERSION, sizeof helper->ready.version) == 0)
         return TMK_OK;
@@ -228,8 +228,7 @@ enum tmk_status tmk_helper_begin(const struct tmk_helper_kind *kind, int file, s
     *out = (struct tmk_helper){
         .kind = kind, .fd = -1, .owner = getpid(), .size = shared, .memory = memory};
     enum tmk_status status = start_program(out, file, diag);
-    if (status == TMK_OK)
-        status = greet_program(out, diag);
+    TMK_THEN(status, greet_program(out, diag));
     if (status != TMK_OK)
         tmk_helper_end(out);
     return status;

@@ -161,8 +161,7 @@ static enum tmk_status plan_batch(const struct tmk_memory_request *r,
     const struct tmk_plan_options options = {.needs = r->n_slots ? needs : NULL, .packs = *packs};
     if (status == TMK_OK && !tmk_kernel_enter_thread())
         status = tmk_nomem(diag);
-    if (status == TMK_OK)
-        status = tmk_plan_create(r->graph, inputs, &options, out, diag);
+    TMK_THEN(status, tmk_plan_create(r->graph, inputs, &options, out, diag));
     free(needs);
     return status;
 }
@@ -387,9 +386,8 @@ static enum tmk_status measure_batch(const struct tmk_memory_request *r,
     enum tmk_status status = tmk_in(diag, plan_batch(r, slots, batch->inputs, &packs, &plan, diag),
                                     "%s: sample %llu", r->path, (unsigned long long)batch->sample);
     p->dynamic = status == TMK_OK ? tmk_declare_values(plan, batch) : 0;
-    if (status == TMK_OK)
-        status = tmk_reach_of(&p->reach, r->graph, batch, tmk_feed_batches(feed), plan->n_values,
-                              &reach, diag);
+    TMK_THEN(status, tmk_reach_of(&p->reach, r->graph, batch, tmk_feed_batches(feed),
+                                  plan->n_values, &reach, diag));
     if (status == TMK_OK) {
         p->read = calloc(plan->n_steps + 1u, sizeof *p->read);
         const struct tmk_planned_taps o = {plan, slots, reach};
@@ -446,8 +444,7 @@ static enum tmk_status look_at_batches(struct tmk_feed *source, struct tmk_batch
             sequences |= batch.continues_sequence;
             bytes += input_bytes(&batch);
             count_shapes(&batch, seen, p);
-            if (status == TMK_OK)
-                status = tmk_reach_note(&p->reach, &batch, diag);
+            TMK_THEN(status, tmk_reach_note(&p->reach, &batch, diag));
         }
         if (batch.samples && (!out->samples || (!batch.continues_sequence &&
                                                 input_bytes(&batch) > input_bytes(out)))) {
@@ -481,8 +478,7 @@ static enum tmk_status plan_once(const struct tmk_memory_request *r,
         m->threads = (uint32_t)calls;
     m->batch = tmk_feed_plan(source).batch;
     enum tmk_status status = look_at_batches(source, &batch, p, diag);
-    if (status == TMK_OK)
-        status = measure_batch(r, source, &batch, p, diag);
+    TMK_THEN(status, measure_batch(r, source, &batch, p, diag));
     add_sequences(source, m);
     tmk_batch_finish(&batch);
     tmk_reach_finish(&p->reach);

@@ -57,8 +57,7 @@ enum tmk_status tmk_partials_add(struct tmk_partials *partials, uint32_t stratum
     enum tmk_status status = TMK_OK;
     if (*sum) {
         status = tmk_partials_follow(partials, stratum, segment, diag);
-        if (status == TMK_OK)
-            status = tmk_profile_merge(*sum, segment, diag);
+        TMK_THEN(status, tmk_profile_merge(*sum, segment, diag));
         tmk_profile_destroy(&segment);
         return status;
     }
@@ -120,8 +119,7 @@ enum tmk_status tmk_partials_read(struct tmk_partials *partials, struct tmk_diag
     enum tmk_status status = TMK_OK;
     for (size_t i = 0; i < n; i++) {
         uint32_t stratum;
-        if (status == TMK_OK)
-            status = stratum_of(partials, found[i], &stratum, diag);
+        TMK_THEN(status, stratum_of(partials, found[i], &stratum, diag));
         if (status == TMK_OK)
             partials->before[stratum] = found[i];
         else

@@ -178,12 +178,9 @@ enum tmk_status tmk_segment_describe(const struct tmk_segment *segment, uint32_t
     struct tmk_profile *profile = NULL;
     TMK_TRY(tmk_profile_create(&profile, diag));
     enum tmk_status status = describe_model(profile, segment->model, segment->original, diag);
-    if (status == TMK_OK)
-        status = describe_data(profile, segment, diag);
-    if (status == TMK_OK)
-        status = describe_counts(profile, segment, stratum, diag);
-    if (status == TMK_OK)
-        status = describe_settings(profile, segment, label, diag);
+    TMK_THEN(status, describe_data(profile, segment, diag));
+    TMK_THEN(status, describe_counts(profile, segment, stratum, diag));
+    TMK_THEN(status, describe_settings(profile, segment, label, diag));
     if (status == TMK_OK)
         *out = profile;
     else
@@ -510,8 +507,7 @@ enum tmk_status tmk_model_skeleton(const struct tmk_model *model, struct tmk_pro
     struct tmk_profile *profile = NULL;
     TMK_TRY(tmk_original(model, &graph, diag));
     enum tmk_status status = tmk_profile_create(&profile, diag);
-    if (status == TMK_OK)
-        status = fill_profile(profile, model, graph, diag);
+    TMK_THEN(status, fill_profile(profile, model, graph, diag));
     tmk_graph_destroy(&graph);
     if (status == TMK_OK)
         *out = profile;

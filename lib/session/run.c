@@ -124,8 +124,7 @@ static enum tmk_status write_all(const struct gathering *g, const char *path,
         status = tmk_gathered_tensor(&g->all[i].gathered, g->slices, &tensors[i], diag);
         entries[i] = (struct tmk_npz_entry){g->all[i].gathered.name, &tensors[i]};
     }
-    if (status == TMK_OK)
-        status = tmk_npz_write(path, entries, g->n, diag);
+    TMK_THEN(status, tmk_npz_write(path, entries, g->n, diag));
     free(tensors);
     free(entries);
     return status;
@@ -153,16 +152,13 @@ enum tmk_status tmk_model_run(struct tmk_model *model, const struct tmk_run_opti
     mine.data.batch = options->data.batch ? options->data.batch : 1;
     tmk_inputs_begin();
     enum tmk_status status = tmk_in(diag, tmk_feed_takes(model->graph, diag), "%s", model->path);
-    if (status == TMK_OK)
-        status = tmk_graph_clone_lazy(model->graph, &g.graph, diag);
-    if (status == TMK_OK)
-        status = tmk_in(diag, choose_outputs(&g, patterns, n_patterns, diag), "%s", model->path);
+    TMK_THEN(status, tmk_graph_clone_lazy(model->graph, &g.graph, diag));
+    TMK_THEN(status,
+             tmk_in(diag, choose_outputs(&g, patterns, n_patterns, diag), "%s", model->path));
     if (status == TMK_OK)
         status = tmk_npz_check(path, g.n, diag); /* before the run */
-    if (status == TMK_OK)
-        status = run_all(&g, &run, diag);
-    if (status == TMK_OK)
-        status = write_all(&g, path, diag);
+    TMK_THEN(status, run_all(&g, &run, diag));
+    TMK_THEN(status, write_all(&g, path, diag));
     tmk_inputs_end();
     tmk_running_finish(&run);
     for (size_t i = 0; i < g.n; i++)
@@ -234,8 +230,7 @@ enum tmk_status tmk_model_costs(struct tmk_model *model, const struct tmk_run_op
                                 struct tmk_diag *diag) {
     struct tmk_running run = {.options = options, .timing = true};
     enum tmk_status status = run_once(&run, model, observe, diag);
-    if (status == TMK_OK)
-        status = list_costs(&run.result.timing, out, diag);
+    TMK_THEN(status, list_costs(&run.result.timing, out, diag));
     tmk_running_finish(&run);
     return status;
 }

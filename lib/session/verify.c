@@ -192,13 +192,12 @@ static enum tmk_status load_set(const struct tmk_graph *graph, struct test_set *
     struct files given = {0};
     enum tmk_status status =
         load_files(set->path, "input", graph->inputs, graph->n_inputs, &given, diag);
-    if (status == TMK_OK)
-        status =
-            load_files(set->path, "output", graph->outputs, graph->n_outputs, &set->wanted, diag);
+    TMK_THEN(status,
+             load_files(set->path, "output", graph->outputs, graph->n_outputs, &set->wanted, diag));
     if (status == TMK_OK && !set->wanted.n)
         status = tmk_fail(diag, TMK_NOTFOUND, "%s: has no output_0.pb to compare with", set->path);
-    if (status == TMK_OK)
-        status = tmk_in(diag, arrange_inputs(graph, &given, out->inputs, diag), "%s", set->path);
+    TMK_THEN(status,
+             tmk_in(diag, arrange_inputs(graph, &given, out->inputs, diag), "%s", set->path));
     finish_files(&given);
     return status;
 }
@@ -332,8 +331,7 @@ enum tmk_status tmk_model_verify(struct tmk_model *model, const char *directory,
                                  void *context, uint32_t *failed, struct tmk_diag *diag) {
     struct verifying v = {.options = options, .report = report, .context = context};
     enum tmk_status status = tmk_graph_clone(model->graph, &v.graph, diag);
-    if (status == TMK_OK)
-        status = list_sets(&v, directory, diag);
+    TMK_THEN(status, list_sets(&v, directory, diag));
     if (status == TMK_OK) {
         tmk_graph_number(v.graph);
         status = run_sets(&v, diag);

@@ -240,13 +240,11 @@ enum tmk_status tmk_stats_decode(const void *bytes, size_t len, struct tmk_stats
     struct rows rows = {0};
     get_facts(&in, &summary);
     enum tmk_status status = get_channels(&in, &summary, &rows, diag);
-    if (status == TMK_OK)
-        status = get_bins(&in, &summary, &rows, diag);
+    TMK_THEN(status, get_bins(&in, &summary, &rows, diag));
     if (status == TMK_OK && (in.failed || in.at != in.end))
         status = tmk_fail(diag, TMK_FORMAT, "byte %zu of the statistics: malformed",
                           (size_t)(in.at - start));
-    if (status == TMK_OK)
-        status = tmk_stats_restore(&summary, rows.bin, rows.count, rows.low, out, diag);
+    TMK_THEN(status, tmk_stats_restore(&summary, rows.bin, rows.count, rows.low, out, diag));
     free(rows.channel_min);
     free(rows.channel_max);
     free(rows.bin);

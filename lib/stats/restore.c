@@ -247,14 +247,10 @@ enum tmk_status tmk_stats_restore(const struct tmk_summary *summary, const uint1
     struct tmk_stats *stats;
     TMK_TRY(tmk_stats_create(summary->level, &stats, diag));
     enum tmk_status status = tmk_stats_thin(stats, summary->share ? summary->share : 1, 0, diag);
-    if (status == TMK_OK)
-        status = check_counts(summary, count, diag);
-    if (status == TMK_OK)
-        status = check_bins(summary, bin, count, diag);
-    if (status == TMK_OK)
-        status = check_channels(summary, diag);
-    if (status == TMK_OK)
-        status = fill_state(stats, summary, bin, count, low, diag);
+    TMK_THEN(status, check_counts(summary, count, diag));
+    TMK_THEN(status, check_bins(summary, bin, count, diag));
+    TMK_THEN(status, check_channels(summary, diag));
+    TMK_THEN(status, fill_state(stats, summary, bin, count, low, diag));
     if (status == TMK_OK)
         *out = stats;
     else

@@ -233,14 +233,12 @@ static enum tmk_status export_encodings(const struct tmk_encodings *encodings,
     enum tmk_status status = TMK_OK;
     if (model) {
         status = tmk_original(model, &graph, diag);
-        if (status == TMK_OK)
-            status = check_model(encodings, graph, diag);
+        TMK_THEN(status, check_model(encodings, graph, diag));
         status = tmk_in(diag, status, "%s", model->path);
     }
     if (status == TMK_OK && options->target)
         status = check_target(options->target, encodings, graph, diag);
-    if (status == TMK_OK)
-        status = open_relay_text(row, model, &relay, diag);
+    TMK_THEN(status, open_relay_text(row, model, &relay, diag));
     const struct tmk_export_job job = {
         .encodings = encodings,
         .graph = graph,
@@ -261,8 +259,7 @@ static enum tmk_status export_encodings(const struct tmk_encodings *encodings,
     if (status == TMK_OK && names.strangers)
         tmk_export_remark(&job, "%s: %u of its keys are no value of the encodings, '%s' among them",
                           options->names, names.strangers, names.stranger ? names.stranger : "?");
-    if (status == TMK_OK)
-        status = write_in_c_locale(row, &job, diag);
+    TMK_THEN(status, write_in_c_locale(row, &job, diag));
     if (status == TMK_UNSUPPORTED && model &&
         !options->template_file) /* the format cannot express something of the model */
         status = tmk_in(diag, status, "%s", model->path);

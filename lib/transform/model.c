@@ -188,12 +188,11 @@ static enum tmk_status open_model_file(const char *path, const char *params, boo
     enum tmk_status status = model->path && (model->params || !params) ? TMK_OK : tmk_nomem(diag);
     if (status == TMK_OK && !to_plan)
         status = tmk_model_sha256(path, params, model->of_file, diag);
-    if (status == TMK_OK)
-        status = tmk_model_reader_find(path, &reader, diag);
-    if (status == TMK_OK)
-        status = tmk_explain_file_kind(
-            diag, load_graph(reader, model, keep_unknown, to_plan, &model->graph, diag), path,
-            TMK_FILE_MODEL);
+    TMK_THEN(status, tmk_model_reader_find(path, &reader, diag));
+    TMK_THEN(status,
+             tmk_explain_file_kind(
+                 diag, load_graph(reader, model, keep_unknown, to_plan, &model->graph, diag), path,
+                 TMK_FILE_MODEL));
     if (status == TMK_OK) {
         model->format = reader->name;
         memcpy(model->sha256, model->of_file, sizeof model->sha256);
@@ -360,8 +359,7 @@ enum tmk_status tmk_original_watched(const struct tmk_model *model, bool to_run,
     watched->kinds = calloc(watched->n + 1u, sizeof *watched->kinds);
     if (status == TMK_OK && !(sources && watched->ids && watched->kinds))
         status = tmk_nomem(diag);
-    if (status == TMK_OK)
-        status = take_observers_out(graph, observers, sources, watched, diag);
+    TMK_THEN(status, take_observers_out(graph, observers, sources, watched, diag));
     free(sources);
     free(observers);
     if (status == TMK_OK)
@@ -387,8 +385,7 @@ enum tmk_status tmk_instrumented(const struct tmk_graph *original,
     struct tmk_graph *graph = NULL;
     TMK_TRY(tmk_graph_clone(original, &graph, diag));
     enum tmk_status status = tmk_instrument(graph, &options, n_observers, diag);
-    if (status == TMK_OK)
-        status = tmk_graph_verify(graph, diag);
+    TMK_THEN(status, tmk_graph_verify(graph, diag));
     if (status == TMK_OK)
         *out = graph;
     else

@@ -206,8 +206,7 @@ static enum tmk_status read_onnx(struct transforming *t, const char *path, struc
                                  char sha256[65]) {
     struct tmk_model *written = NULL;
     enum tmk_status status = tmk_model_open(path, false, &written, t->diag);
-    if (status == TMK_OK)
-        status = tmk_original(written, file, t->diag);
+    TMK_THEN(status, tmk_original(written, file, t->diag));
     if (status == TMK_OK)
         memcpy(sha256, written->sha256, sizeof written->sha256);
     tmk_model_close(&written);
@@ -222,10 +221,8 @@ static enum tmk_status read_written_relay(struct transforming *t, const char *pa
     struct tmk_relay_params *params = NULL;
     enum tmk_status status =
         tmk_relay_open(path, t->options->params_path, false, &module, &params, file, t->diag);
-    if (status == TMK_OK)
-        status = tmk_relay_match(&t->written, module, *file, matches, t->diag);
-    if (status == TMK_OK)
-        status = tmk_model_sha256(path, t->options->params_path, sha256, t->diag);
+    TMK_THEN(status, tmk_relay_match(&t->written, module, *file, matches, t->diag));
+    TMK_THEN(status, tmk_model_sha256(path, t->options->params_path, sha256, t->diag));
     tmk_relay_module_destroy(&module);
     tmk_relay_params_destroy(&params);
     return status;
@@ -249,8 +246,7 @@ static enum tmk_status make_lineage_record(struct transforming *t, const struct 
                                               .constants = relay ? &t->written.constants : NULL};
         status = tmk_in(t->diag, tmk_lineage_record_of(&ends, &record, t->diag), "%s", path);
     }
-    if (status == TMK_OK)
-        status = describe_models(t, model, path, sha256, file, record);
+    TMK_THEN(status, describe_models(t, model, path, sha256, file, record));
     if (status == TMK_OK)
         *out = record;
     else
@@ -309,13 +305,10 @@ enum tmk_status tmk_model_transform(struct tmk_model *model,
                                     struct tmk_transform_report *report, struct tmk_diag *diag) {
     struct transforming t = {.options = options, .diag = diag};
     enum tmk_status status = choose_passes(&t, tmk_is_relay_path(path));
-    if (status == TMK_OK)
-        status = tmk_original_watched(model, false, &t.original, &t.watched, diag);
+    TMK_THEN(status, tmk_original_watched(model, false, &t.original, &t.watched, diag));
     t.report.observers_before = t.watched.n;
-    if (status == TMK_OK)
-        status = tmk_in(diag, run_passes(&t), "%s", model->path);
-    if (status == TMK_OK)
-        status = save_model(&t, path);
+    TMK_THEN(status, tmk_in(diag, run_passes(&t), "%s", model->path));
+    TMK_THEN(status, save_model(&t, path));
     if (status == TMK_OK && out)
         status = make_lineage_record(&t, model, path, out);
     if (status == TMK_OK && report)
