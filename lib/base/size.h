@@ -60,6 +60,7 @@ static inline size_t tmk_lower_bound(const void *items, size_t n, size_t size, u
     }
     return low;
 }
+/* Orders numbers, and structs that begin with one. */
 static inline int tmk_compare_u32(const void *a, const void *b) {
     return TMK_ORDER(*(const uint32_t *)a, *(const uint32_t *)b);
 }

@@ -194,12 +194,6 @@ static enum tmk_status build_form(struct tmk_integer *g, struct tmk_value *const
     return tmk_graph_verify(g->graph, g->diag);
 }
 
-static int by_id(const void *a, const void *b) {
-    const uint32_t x = ((const struct tmk_quantized_value *)a)->id,
-                   y = ((const struct tmk_quantized_value *)b)->id;
-    return TMK_ORDER(x, y);
-}
-
 static bool is_read(const struct tmk_value *value) {
     return value && (value->n_uses || value->n_graph_outputs);
 }
@@ -226,7 +220,7 @@ static enum tmk_status list_values(const struct tmk_integer *g, struct tmk_value
         }
         kept += v->codes || v->real;
     }
-    qsort(list, kept, sizeof *list, by_id);
+    qsort(list, kept, sizeof *list, tmk_compare_u32);
     out->values = list;
     out->n = kept;
     return TMK_OK;
@@ -247,10 +241,8 @@ enum tmk_status tmk_quantize_integer(const struct tmk_graph *graph,
         status = tmk_nomem(diag);
     for (uint32_t i = 0; values && i < n; i++)
         values[i] = made.graph->values[i];
-    if (status == TMK_OK)
-        status = build_form(&g, values, n);
-    if (status == TMK_OK)
-        status = list_values(&g, values, n, &made);
+    TMK_THEN(status, build_form(&g, values, n));
+    TMK_THEN(status, list_values(&g, values, n, &made));
     tmk_ptrmap_finish(&g.forms);
     tmk_ptrmap_finish(&g.rewritten);
     tmk_ptrmap_finish(&g.overrides);

@@ -87,12 +87,6 @@ static enum tmk_status report_rest(struct tmk_qdq *q) {
     return status;
 }
 
-static int by_id(const void *a, const void *b) {
-    const uint32_t ia = ((const struct tmk_quantized_value *)a)->id,
-                   ib = ((const struct tmk_quantized_value *)b)->id;
-    return TMK_ORDER(ia, ib);
-}
-
 /* Values without an encoding can be read where they are. */
 static enum tmk_status list_values(const struct tmk_qdq *q, struct tmk_quantized_graph *out) {
     struct tmk_by_id all;
@@ -115,7 +109,7 @@ static enum tmk_status list_values(const struct tmk_qdq *q, struct tmk_quantized
             list[n++] = (struct tmk_quantized_value){id, value, NULL, NULL};
     }
     if (list)
-        qsort(list, n, sizeof *list, by_id);
+        qsort(list, n, sizeof *list, tmk_compare_u32);
     tmk_by_id_finish(&all);
     out->values = list;
     out->n = n;
@@ -142,8 +136,7 @@ static enum tmk_status quantize_qdq(const struct tmk_graph *graph,
     TMK_TRY(tmk_graph_clone(graph, &made.graph, diag));
     q.graph = made.graph;
     enum tmk_status status = build_qdq(&q);
-    if (status == TMK_OK)
-        status = list_values(&q, &made);
+    TMK_THEN(status, list_values(&q, &made));
     tmk_ptrmap_finish(&q.by_value);
     tmk_ptrmap_finish(&q.enlarged);
     tmk_ptrmap_finish(&q.derived);
