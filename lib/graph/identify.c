@@ -137,7 +137,7 @@ static void mix_attr(struct print *p, const struct tmk_attr *attr) {
         break;
     case TMK_ATTR_GRAPH:
     case TMK_ATTR_GRAPHS:
-        break; /* in order of name, by tmk_node_each_graph */
+        break; /* in order of name, by tmk_node_next_graph */
     }
 }
 

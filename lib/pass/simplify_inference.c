@@ -227,7 +227,7 @@ static enum tmk_status skip_nodes(struct simplifying *s) {
 static enum tmk_status simplify_nodes(struct tmk_rewrite *rw) {
     struct simplifying s = {.rw = rw};
     TMK_TRY(tmk_certain_create(rw->graph, &s.certain, rw->diag));
-    enum tmk_status status;
+    enum tmk_status status = TMK_OK;
     do {
         s.changed = false;
         status = skip_nodes(&s);
