@@ -59,6 +59,16 @@ void tmk_profile_put_dims(struct tmk_json_out *to, const char *key, const struct
     tmk_json_put_child(to, key, &dims);
 }
 
+/* As put_dims wrote it: a number, or digits where doubles do not hold it; other strings are names.
+ */
+static bool as_size(const cJSON *dim, int64_t *out) {
+    int64_t size;
+    if (!tmk_json_as_i64(dim, &size) || size < (cJSON_IsString(dim) ? INT64_C(1) << 53 : 0))
+        return false;
+    *out = size;
+    return true;
+}
+
 enum tmk_status tmk_profile_get_dims(struct tmk_field_reader *r, const cJSON *item, bool unknown,
                                      struct tmk_shape *shape, const char **symbol) {
     struct tmk_shape got = {0};
@@ -71,10 +81,10 @@ enum tmk_status tmk_profile_get_dims(struct tmk_field_reader *r, const cJSON *it
                             TMK_MAX_RANK);
         int64_t *at = &got.dim[got.rank];
         *at = -1;
-        if (symbol && cJSON_IsString(dim) && *dim->valuestring)
+        const bool size = as_size(dim, at);
+        if (!size && symbol && cJSON_IsString(dim) && *dim->valuestring)
             TMK_TRY(tmk_field_keep(r, dim->valuestring, &symbol[got.rank]));
-        else if (!(unknown && cJSON_IsNull(dim)) &&
-                 !(cJSON_IsNumber(dim) && tmk_json_as_i64(dim, at) && *at >= 0))
+        else if (!size && !(unknown && cJSON_IsNull(dim)))
             return tmk_fail(r->diag, TMK_FORMAT, "dimension %" PRId32 " of a shape is not a size",
                             got.rank);
         got.rank++;

@@ -114,7 +114,10 @@ TEST(files_read_back_to_the_same_bytes) {
     static const char *const names[] = {"a.json", "b.json", "a.h5", "c.json", "b.h5"};
     char path[5][128];
     struct tmk_lineage_record *record = sample();
+    struct tmk_lineage_identity *huge = &record->originals[TMK_LINEAGE_VIEW].is;
     (void)state;
+    huge->has_shape = true;
+    huge->shape = (struct tmk_shape){2, {INT64_MAX, 1}}; /* more than a double holds */
     for (size_t i = 0; i < (TMK_TEST_HDF5 ? 5 : 2); i++) {
         must(tmk_lineage_record_write(record, in_folder(names[i], path[i]), DIAG));
         tmk_lineage_record_destroy(&record);
@@ -125,6 +128,7 @@ TEST(files_read_back_to_the_same_bytes) {
     assert_true(signbit(record->originals[TMK_LINEAGE_AFFINE].affine.shift[1]));
     assert_true(record->originals[TMK_LINEAGE_QUANTIZED].quantized.zero_point[0] == INT64_MIN);
     assert_int_equal(record->originals[TMK_LINEAGE_AFFINE].view.perm[1], 2);
+    assert_true(record->originals[TMK_LINEAGE_VIEW].is.shape.dim[0] == INT64_MAX);
     assert_string_equal(record->originals[1].is.name, "o/ü");
     assert_int_equal(record->n_passes, 5);
     tmk_lineage_record_destroy(&record);
