@@ -412,4 +412,6 @@ def test_usage_errors_and_bad_files_are_refused(path):
 if "late-signals" in FEATURES:  # ThreadSanitizer: whatever starts threads in its own way, once
     main({test.__name__: test for test in (test_integer_modes_and_threads_agree, test_ranking_starts_with_the_largest_error,
                                            test_search_improves_the_encodings)})
+if "sanitized" in FEATURES:  # searches that do what those of the other tests do, and are looked at more closely
+    del test_search_starts_with_groups_and_judges_each_half_by_the_other, test_search_ends_at_a_goal_and_takes_samples_of_its_own
 main()

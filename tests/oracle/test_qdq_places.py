@@ -101,7 +101,7 @@ def ours(path, options, config):
 
 def test_places():
     count = equal = 0
-    for name in subset(hand_made.NETWORKS):
+    for name in subset(hand_made.NETWORKS, 6):
         model, feeds = hand_made.make(name)
         feeds = feeds[:2]
         graph = Graph(model)
@@ -158,7 +158,7 @@ WIDER = ("generator", "loop", "lstm", "unit_ends", "top_k")  # --integer quantiz
 def test_what_has_codes_keeps_them():
     """ONNX Runtime's QDQ models as input: of the exported file the numbers are the model's, and those that simulate has of it."""
     kept = 0
-    for name in subset(hand_made.NETWORKS):
+    for name in subset(hand_made.NETWORKS, 6):
         model, feeds = hand_made.make(name)
         feeds = feeds[:2]
         if model.opset_import[0].version < 13:  # ONNX Runtime gives DequantizeLinear an axis that it has not
