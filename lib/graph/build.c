@@ -373,8 +373,10 @@ enum tmk_status tmk_node_set_attr(struct tmk_node *node, const struct tmk_attr *
     TMK_TRY_ALLOC(attrs, diag);
     node->attrs = attrs;
     TMK_TRY(copy_attr(node->graph, attr, &copy, diag));
-    for (size_t i = 0; i < tmk_attr_graphs(&copy); i++)
+    for (size_t i = 0; i < tmk_attr_graphs(&copy); i++) {
         copy.graphs[i]->owner = node;
+        copy.graphs[i]->place = i;
+    }
     for (uint32_t i = 0; i < node->n_attrs; i++)
         if (strcmp(node->attrs[i].name, attr->name) == 0) {
             retire_attr(&node->attrs[i], &copy);

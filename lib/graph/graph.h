@@ -148,6 +148,7 @@ struct tmk_graph {
     struct tmk_arena *arena;  /* the root's, shared with its sub-graphs */
     struct tmk_graph *parent; /* NULL: a root */
     struct tmk_node *owner;   /* the node whose attribute a sub-graph is; NULL for a root */
+    size_t place;             /* of a sub-graph: which of the attribute's */
     struct tmk_graph
         *made; /* of a root the sub-graph made last, of a sub-graph the one made before it */
     const char *name;

@@ -100,15 +100,14 @@ struct tmk_graph *tmk_graph_root(const struct tmk_graph *graph) {
 
 struct tmk_graph *tmk_node_next_graph(const struct tmk_node *node, const struct tmk_graph *graph) {
     const struct tmk_attr *of = NULL, *next = NULL;
-    for (uint32_t i = 0; graph && i < node->n_attrs; i++)
-        for (size_t k = 0; k < tmk_attr_graphs(&node->attrs[i]); k++)
-            if (node->attrs[i].graphs[k] == graph) {
-                of = &node->attrs[i];
-                if (k + 1 < of->n)
-                    return of->graphs[k + 1];
-            }
+    for (uint32_t i = 0; graph && !of && i < node->n_attrs; i++)
+        if (graph->place < tmk_attr_graphs(&node->attrs[i]) &&
+            node->attrs[i].graphs[graph->place] == graph)
+            of = &node->attrs[i];
     if (graph && !of)
         return NULL;
+    if (of && graph->place + 1 < of->n)
+        return of->graphs[graph->place + 1];
     for (uint32_t i = 0; i < node->n_attrs; i++) { /* they are few */
         const struct tmk_attr *attr = &node->attrs[i];
         if (tmk_attr_graphs(attr) && (!of || strcmp(attr->name, of->name) > 0) &&

@@ -317,6 +317,13 @@ def test_recursive_functions_and_deep_branches_are_refused(here):
     refused(here, "graph", "m.onnx", says=["within each other"])
 
 
+def test_many_graphs_of_one_node_are_walked_in_linear_time(here):
+    graphs = onnx.block(11, onnx.graph([], [], [])) * 200000
+    node = onnx.node("Each", ["x"], ["y"], "each", "f") + onnx.block(5, onnx.block(1, "graphs") + graphs + onnx.number(20, 10))
+    (here / "m.onnx").write_bytes(onnx.model([node], [onnx.value("x", [1])], [onnx.value("y", [1])], opsets=(("", 17), ("f", 1))))
+    within(LIMIT, "graph", "m.onnx", cwd=here).expect(DONE)
+
+
 def test_long_models_are_processed(here):
     """With a small stack: what calls itself once a node would need more."""
     steps, name, parts = 2000 if "sanitized" in FEATURES else 10000, "n" * 10000000, [f"p{i}" for i in range(2048)]
