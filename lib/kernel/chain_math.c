@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "kernel/chain_math.h"
 
-
 #include "kernel/chain_loops.h"
 #include "ops/functions.h"
 #include "ops/vmath.h"

@@ -3,8 +3,8 @@
  *
  * Functions of elements are within 4 units in the last place of the true value, and treat infinite,
  * tiny and huge elements and NaN as libm does; gelu's as its formula does. An element's result
- * depends on the element alone, not on where it is or how many there are; from one kind of
- * processor to another it may differ. y may be x; otherwise they don't overlap.
+ * depends on the element alone, not on where it is or how many there are, and has the same bits on
+ * every processor. y may be x; otherwise they don't overlap.
  *
  * Sums and extremes have the same bits on every processor, since their order is fixed: element i
  * goes to lane i % TMK_VMATH_LANES, and then the upper half of the lanes is joined to the lower

@@ -34,7 +34,6 @@ TARGET static inline vec limit_vec(vec x, float most) {
     return _mm256_max_ps(splat(-most), _mm256_min_ps(splat(most), x));
 }
 
-
 #define scale_vec scale_of
 
 TARGET static inline wide load_wide(const float *x) {

@@ -34,7 +34,6 @@ TARGET static inline vec limit_vec(vec x, float most) {
     return _mm512_max_ps(splat(-most), _mm512_min_ps(splat(most), x));
 }
 
-
 #define scale_vec(v, shifted) _mm512_scalef_ps(v, (shifted) - 0x1.8p23f)
 
 TARGET static inline wide load_wide(const float *x) {
