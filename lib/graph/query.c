@@ -98,16 +98,25 @@ struct tmk_graph *tmk_graph_root(const struct tmk_graph *graph) {
     return (struct tmk_graph *)(uintptr_t)graph;
 }
 
-struct tmk_graph *tmk_node_next_graph(const struct tmk_node *node, const struct tmk_graph *graph) {
-    const struct tmk_attr *of = NULL, *next = NULL;
-    for (uint32_t i = 0; graph && !of && i < node->n_attrs; i++)
+/* The attribute of the node that holds the graph, or NULL. */
+static const struct tmk_attr *attribute_of_graph(const struct tmk_node *node,
+                                                 const struct tmk_graph *graph) {
+    for (uint32_t i = 0; i < node->n_attrs; i++)
         if (graph->place < tmk_attr_graphs(&node->attrs[i]) &&
             node->attrs[i].graphs[graph->place] == graph)
-            of = &node->attrs[i];
-    if (graph && !of)
-        return NULL;
-    if (of && graph->place + 1 < of->n)
-        return of->graphs[graph->place + 1];
+            return &node->attrs[i];
+    return NULL;
+}
+
+struct tmk_graph *tmk_node_next_graph(const struct tmk_node *node, const struct tmk_graph *graph) {
+    const struct tmk_attr *of = NULL, *next = NULL;
+    if (graph) {
+        of = attribute_of_graph(node, graph);
+        if (!of)
+            return NULL;
+        if (graph->place + 1 < of->n)
+            return of->graphs[graph->place + 1];
+    }
     for (uint32_t i = 0; i < node->n_attrs; i++) { /* they are few */
         const struct tmk_attr *attr = &node->attrs[i];
         if (tmk_attr_graphs(attr) && (!of || strcmp(attr->name, of->name) > 0) &&
