@@ -2,9 +2,11 @@
 #include "ops/shapes.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/diag.h"
 #include "base/size.h"
+#include "ops/cost.h"
 #include "ops/ops.h"
 
 /* Sizes that stand for free dimensions: the first of a value (mostly the batch) and the others. All
@@ -15,8 +17,8 @@ static const struct guess {
 } guesses[] = {{2, 2},     {3, 3},  {64, 64}, {96, 96},    {224, 224},
                {448, 448}, {1, 64}, {1, 224}, {2048, 2048}};
 
-/* Tensors of up to so many elements are computed with. */
-enum { MOST_ELEMENTS = 1024 };
+/* Tensors of up to so many elements are computed with, where that takes few operations. */
+enum { MOST_ELEMENTS = 1024, MOST_OPERATIONS = 1 << 20 };
 
 /* What the guesses had in common for one value. */
 struct finding {
@@ -27,10 +29,12 @@ struct finding {
 };
 
 struct typing {
-    const struct guess *guess;  /* NULL: nothing is taken that is not certain */
-    bool guessed;               /* a size was made up */
-    struct tmk_tensor *tensors; /* by value's index; dtype TMK_UNDEFINED: not known */
-    struct finding *findings;   /* the same */
+    const struct guess *guess; /* NULL, inputs too: nothing is taken that is not certain */
+    const struct tmk_graph *graph;
+    const struct tmk_tensor *inputs; /* of a run of the graph, or NULL */
+    bool guessed;                    /* a size was made up */
+    struct tmk_tensor *tensors;      /* by value's index; dtype TMK_UNDEFINED: not known */
+    struct finding *findings;        /* the same */
     const struct tmk_tensor **in;
     struct tmk_infer_result *results;
     bool nomem;
@@ -47,6 +51,18 @@ static bool is_small(const struct tmk_shape *shape) {
     return tmk_shape_count(shape, &count) && count <= MOST_ELEMENTS;
 }
 
+/* What the inputs have where they are declared with the symbol; -1: none is. */
+static int64_t size_of_symbol(const struct typing *t, const char *symbol) {
+    for (uint32_t i = 0; symbol && i < t->graph->n_inputs; i++) {
+        const struct tmk_type *type = &t->graph->inputs[i]->type;
+        const struct tmk_shape *shape = &t->inputs[i].shape;
+        for (int32_t k = 0; type->has_shape && k < type->shape.rank && k < shape->rank; k++)
+            if (type->symbol[k] && strcmp(type->symbol[k], symbol) == 0)
+                return shape->dim[k];
+    }
+    return -1;
+}
+
 /* As the file states, with sizes for what it leaves free. */
 static void take_declared(struct typing *t, const struct tmk_value *value) {
     const struct tmk_type *type = &value->type;
@@ -56,9 +72,11 @@ static void take_declared(struct typing *t, const struct tmk_value *value) {
         return;
     for (int32_t i = 0; i < shape.rank; i++)
         if (shape.dim[i] < 0) {
-            if (!t->guess)
+            if (!t->guess && !t->inputs)
                 return;
-            shape.dim[i] = i ? t->guess->other : t->guess->first;
+            shape.dim[i] = t->inputs ? size_of_symbol(t, type->symbol[i])
+                           : i       ? t->guess->other
+                                     : t->guess->first;
             t->guessed = true;
         }
     if (!tmk_shape_count(&shape, &bytes) ||
@@ -105,7 +123,7 @@ static bool may_compute(const struct tmk_node *node, const struct tmk_tensor *co
     for (uint32_t i = 0; i < node->n_outputs; i++)
         if (node->outputs[i] && results[i].known && !is_small(&results[i].shape))
             return false;
-    return true;
+    return tmk_op_cost(node, in, results) <= MOST_OPERATIONS;
 }
 
 static void compute_constants(struct typing *t, const struct tmk_node *node) {
@@ -177,15 +195,18 @@ static void type_node(struct typing *t, const struct tmk_node *node) {
     } else if (node->row) {
         infer_node(t, node);
     }
-    for (uint32_t i = 0; t->guess && i < node->n_outputs; i++)
+    for (uint32_t i = 0; (t->guess || t->inputs) && i < node->n_outputs; i++)
         if (node->outputs[i] && !is_known(t, node->outputs[i]))
             take_declared(t, node->outputs[i]);
 }
 
 static void type_graph(struct typing *t, const struct tmk_graph *graph) {
+    const bool run = t->inputs && graph == t->graph;
+    for (uint32_t i = 0; run && i < graph->n_inputs; i++)
+        learn_value(t, graph->inputs[i], &t->inputs[i]);
     for (uint32_t i = 0; i < graph->n_values; i++) {
         const struct tmk_value *value = graph->values[i];
-        if (value->kind == TMK_VALUE_INPUT)
+        if (value->kind == TMK_VALUE_INPUT && !run)
             take_declared(t, value);
         else if (value->kind == TMK_VALUE_INITIALIZER)
             tmk_tensor_share(&t->tensors[value->index], &value->data);
@@ -226,11 +247,11 @@ static void store_finding(const struct typing *t, struct tmk_value *value) {
     }
 }
 
-static enum tmk_status begin_typing(struct typing *t, struct tmk_graph *graph, uint32_t *n,
+static enum tmk_status begin_typing(struct typing *t, const struct tmk_graph *graph, uint32_t n,
                                     struct tmk_diag *diag) {
-    *n = tmk_graph_number(graph);
-    *t = (struct typing){.tensors = calloc(*n + 1u, sizeof *t->tensors),
-                         .findings = calloc(*n + 1u, sizeof *t->findings),
+    *t = (struct typing){.graph = graph,
+                         .tensors = calloc(n + 1u, sizeof *t->tensors),
+                         .findings = calloc(n + 1u, sizeof *t->findings),
                          .in = calloc(TMK_MAX_INPUTS, sizeof(struct tmk_tensor *)),
                          .results = calloc(TMK_MAX_OUTPUTS, sizeof *t->results)};
     t->nomem = !t->tensors || !t->findings || !t->in || !t->results;
@@ -252,8 +273,8 @@ static void finish_typing(struct typing *t, uint32_t n) {
 
 enum tmk_status tmk_fill_types(struct tmk_graph *graph, struct tmk_diag *diag) {
     struct typing t;
-    uint32_t n;
-    enum tmk_status status = begin_typing(&t, graph, &n, diag);
+    const uint32_t n = tmk_graph_number(graph);
+    enum tmk_status status = begin_typing(&t, graph, n, diag);
     for (size_t i = 0; i < TMK_COUNT(guesses) && (i == 0 || t.guessed) && !t.nomem; i++) {
         t.guess = &guesses[i];
         type_graph(&t, graph);
@@ -270,11 +291,11 @@ enum tmk_status tmk_fill_types(struct tmk_graph *graph, struct tmk_diag *diag) {
     return status;
 }
 
-enum tmk_status tmk_certain_create(struct tmk_graph *graph, struct tmk_certain *out,
-                                   struct tmk_diag *diag) {
+static enum tmk_status find_types(const struct tmk_graph *graph, const struct tmk_tensor *inputs,
+                                  uint32_t n, struct tmk_certain *out, struct tmk_diag *diag) {
     struct typing t;
-    uint32_t n;
-    enum tmk_status status = begin_typing(&t, graph, &n, diag);
+    enum tmk_status status = begin_typing(&t, graph, n, diag);
+    t.inputs = inputs;
     if (status == TMK_OK)
         type_graph(&t, graph);
     if (t.nomem)
@@ -285,6 +306,16 @@ enum tmk_status tmk_certain_create(struct tmk_graph *graph, struct tmk_certain *
     }
     finish_typing(&t, n);
     return status;
+}
+
+enum tmk_status tmk_certain_create(struct tmk_graph *graph, struct tmk_certain *out,
+                                   struct tmk_diag *diag) {
+    return find_types(graph, NULL, tmk_graph_number(graph), out, diag);
+}
+
+enum tmk_status tmk_types_of_run(const struct tmk_graph *graph, const struct tmk_tensor *inputs,
+                                 uint32_t n, struct tmk_certain *out, struct tmk_diag *diag) {
+    return find_types(graph, inputs, n, out, diag);
 }
 
 void tmk_certain_finish(struct tmk_certain *certain) {

@@ -21,7 +21,8 @@
 /* ACCOUNT: what leads to a value's statistics, of each worker. WORKER: its stack, its heap and what
  * it has of its own. CHAIN: at least, of a plan. RECORDED: a value in a profile. RUNNING: what
  * running touches of the program and its libraries, beyond planning; GENERATORS: oneDNN's of code
- * for products by its "gemm:jit", which run with the first one, and that code, for 8 lanes.
+ * for products by its "gemm:jit", which run with the first one, and that code, for 8 lanes;
+ * OF_VECTORS: those for products with vectors alone.
  * WRITING: what HDF5 takes to write a file, beyond being loaded. LOOKED_AT: batches of which the
  * largest is planned. */
 enum {
@@ -33,6 +34,7 @@ enum {
     RUNNING = 3 << 18,
     LANES = 8,
     GENERATORS = 3 << 20,
+    OF_VECTORS = 3 << 19,
     WRITING = 7 << 20,
     LOOKED_AT = 8
 };
@@ -268,12 +270,29 @@ static enum tmk_status divide_graph(const struct tmk_planned_taps *o, uint64_t c
     return TMK_OK;
 }
 
+/* One of the operands is a vector: oneDNN's gemm:jit then needs few of its generators. */
+static bool multiplies_vector(const struct tmk_plan *plan, const struct tmk_plan_step *step) {
+    const struct tmk_shape *made = &plan->values[plan->refs[step->first_out]].shape;
+    size_t count;
+    if (tmk_node_traits(step->node)->product != TMK_PRODUCT_MATRIX || made->rank == 0 ||
+        !tmk_shape_count(made, &count))
+        return false;
+    const int64_t columns = made->dim[made->rank - 1];
+    return columns == 1 || (uint64_t)columns == count;
+}
+
 /* What running touches of the program and its libraries. */
 static uint64_t running_bytes(const struct tmk_plan *plan) {
-    for (uint32_t s = 0; s < plan->n_steps; s++)
-        if (plan->steps[s].accel && strstr(tmk_accel_name(plan->steps[s].accel), "gemm:jit"))
+    uint64_t most = 0;
+    for (uint32_t s = 0; s < plan->n_steps; s++) {
+        const struct tmk_plan_step *step = &plan->steps[s];
+        if (!step->accel || !strstr(tmk_accel_name(step->accel), "gemm:jit"))
+            continue;
+        if (!multiplies_vector(plan, step))
             return RUNNING + (uint64_t)GENERATORS * tmk_kernel_block() / LANES;
-    return RUNNING;
+        most = OF_VECTORS;
+    }
+    return RUNNING + most;
 }
 
 /* How many a run has at once. Each step of decoding has a shape of its own. */
@@ -385,7 +404,7 @@ static enum tmk_status measure_batch(const struct tmk_memory_request *r,
     float *reach = NULL;
     enum tmk_status status = tmk_in(diag, plan_batch(r, slots, batch->inputs, &packs, &plan, diag),
                                     "%s: sample %llu", r->path, (unsigned long long)batch->sample);
-    p->dynamic = status == TMK_OK ? tmk_declare_values(plan, batch) : 0;
+    TMK_THEN(status, tmk_find_dynamic_types(plan, batch, &p->dynamic, diag));
     TMK_THEN(status, tmk_reach_of(&p->reach, r->graph, batch, tmk_feed_batches(feed),
                                   plan->n_values, &reach, diag));
     if (status == TMK_OK) {

@@ -44,7 +44,8 @@ struct tmk_statistics_bytes tmk_statistics_bytes_of(const struct tmk_planned_tap
 
 /* ---- values whose shapes depend on data ---- */
 
-/* Gives values that a plan for the batch does not know the types that its graph declares, free
- * dimensions as the inputs have them. Returns the bytes of those that are there together at most.
- */
-uint64_t tmk_declare_values(struct tmk_plan *plan, const struct tmk_batch *batch);
+/* Gives values that a plan for the batch does not know the types that they will have, as far as
+ * they follow from the batch and from what the graph declares. *bytes: of those that are there
+ * together at most. */
+enum tmk_status tmk_find_dynamic_types(struct tmk_plan *plan, const struct tmk_batch *batch,
+                                       uint64_t *bytes, struct tmk_diag *diag);

@@ -210,3 +210,31 @@ TEST(certain_is_what_no_size_was_made_up_for) {
     tmk_certain_finish(&certain);
     tmk_graph_destroy(&t.graph);
 }
+
+TEST(a_run_has_what_follows_from_its_inputs) {
+    struct typed t;
+    struct tmk_certain run;
+    fill(&t, "graph \"g\" opset 17 {\n input %m : i64[\"N\",\"S\"]\n input %x : f32[\"N\",3]\n"
+             " init %two : i64[] = {2}\n %n = ReduceSum(%m) {keepdims=0}\n"
+             " %c = Greater(%n, %two)\n"
+             " %a = If(%c) {then_branch=graph \"t\" { %p = Neg(%x)\n output %p },"
+             " else_branch=graph \"e\" { %q = Transpose(%x)\n output %q }}\n %b = Relu(%a)\n"
+             " %z = NonZero(%x) : i64[2,\"S\"]\n %y = Abs(%z)\n"
+             " output %b\n output %y\n}");
+    const uint32_t n = tmk_graph_number(t.graph);
+    for (int64_t last = 0; last < 2; last++) {
+        int64_t mask[] = {1, 1, 0, 0, last};
+        struct tmk_tensor inputs[2];
+        tmk_tensor_borrow(&inputs[0], TMK_INT64, &(struct tmk_shape){2, {1, 5}}, mask);
+        tmk_tensor_borrow(&inputs[1], TMK_FLOAT32, &(struct tmk_shape){2, {1, 3}}, NULL);
+        must(tmk_types_of_run(t.graph, inputs, n, &run, DIAG));
+        const struct tmk_tensor *b = &run.tensors[find_in(t.graph, "b")->index];
+        const struct tmk_tensor *y = &run.tensors[find_in(t.graph, "y")->index];
+        const struct tmk_shape kept = {2, {1, 3}}, turned = {2, {3, 1}}, named = {2, {2, 5}};
+        assert_int_equal(b->dtype, TMK_FLOAT32);
+        assert_true(tmk_shape_equal(&b->shape, last ? &kept : &turned));
+        assert_true(y->dtype == TMK_INT64 && tmk_shape_equal(&y->shape, &named));
+        tmk_certain_finish(&run);
+    }
+    tmk_graph_destroy(&t.graph);
+}
