@@ -21,27 +21,33 @@ struct making {
     struct tmk_diag *diag;
 };
 
-/* Of the value's encodings, from `first` on, the one for all readers, else the first. */
-static const struct tmk_encoding *for_most(const struct tmk_encodings *encodings, uint32_t first,
-                                           uint32_t *end) {
-    const struct tmk_encoding *found = &encodings->items[first];
+/* NULL: the format holds this kind of value. */
+static const char *unfit_role(const struct making *m, const struct tmk_encoding *e) {
+    if (e->role == TMK_ENCODING_WEIGHT && !m->wants->weights)
+        return "a weight: the format holds activations only";
+    if (e->role == TMK_ENCODING_BIAS && !m->wants->biases)
+        return "a bias: its scale is input times weight";
+    return NULL;
+}
+
+/* Of the value's encodings that the format holds, from `first` on, the one for all readers, else the
+ * first: what constants compute is a weight for some readers, an activation for others. */
+static const struct tmk_encoding *for_most(const struct making *m, uint32_t first, uint32_t *end) {
+    const struct tmk_encodings *all = m->job->encodings;
+    const struct tmk_encoding *found = NULL;
     uint32_t i = first;
-    for (; i < encodings->n_items && encodings->items[i].id == encodings->items[first].id; i++)
-        if (!encodings->items[i].n_uses)
-            found = &encodings->items[i];
+    for (; i < all->n_items && all->items[i].id == all->items[first].id; i++)
+        if (!unfit_role(m, &all->items[i]) && (!found || !all->items[i].n_uses))
+            found = &all->items[i];
     *end = i;
-    return found;
+    return found ? found : &all->items[first];
 }
 
 static bool is_held(struct making *m, const struct tmk_encoding *e) {
-    const char *why = NULL;
-    if (e->role == TMK_ENCODING_WEIGHT && !m->wants->weights)
-        why = "a weight: the format holds activations only";
-    else if (e->role == TMK_ENCODING_BIAS && !m->wants->biases)
-        why = "a bias: its scale is input times weight";
-    else if (m->wants->fused && tmk_export_is_before_activation(e))
+    const char *why = unfit_role(m, e);
+    if (!why && m->wants->fused && tmk_export_is_before_activation(e))
         why = "it goes by what is behind its Relu or Clip";
-    else if (m->wants->unfit)
+    else if (!why && m->wants->unfit)
         why = m->wants->unfit(e);
     if (why)
         tmk_export_skip(m->job, e, why);
@@ -83,10 +89,10 @@ static enum tmk_status add_value(struct making *m, const struct tmk_encoding *e)
 static enum tmk_status add_all(struct making *m) {
     const struct tmk_encodings *all = m->job->encodings;
     for (uint32_t i = 0, end; i < all->n_items; i = end) {
-        const struct tmk_encoding *e = for_most(all, i, &end);
+        const struct tmk_encoding *e = for_most(m, i, &end);
         TMK_TRY(add_value(m, e));
         for (uint32_t k = i; k < end; k++)
-            if (&all->items[k] != e)
+            if (&all->items[k] != e && is_held(m, &all->items[k]))
                 tmk_export_skip(m->job, &all->items[k],
                                 "the format has one encoding a value, not one a reader");
     }
@@ -96,9 +102,11 @@ static enum tmk_status add_all(struct making *m) {
 /* Readers that were to stay float. */
 static void remark_readers(const struct making *m) {
     size_t n = 0;
-    for (size_t i = 0; i < m->rows.n; i++)
-        n += m->rows.items[i].encoding->role == TMK_ENCODING_ACTIVATION &&
-             m->rows.items[i].encoding->n_uses;
+    for (size_t i = 0; i < m->rows.n; i++) {
+        const struct tmk_encoding *e = m->rows.items[i].encoding;
+        n += e->role == TMK_ENCODING_ACTIVATION && e->n_uses &&
+             !tmk_encodings_find(m->job->encodings, e->id, NULL, 0);
+    }
     if (n && !m->wants->by_reader)
         tmk_export_remark(m->job,
                           "%zu values are quantized for some of their readers only; the file has "

@@ -112,6 +112,27 @@ def test_litert_and_quark(path):
     same(ours, json.loads((EXAMPLES / "quark" / "save_and_restore.json").read_text()))
 
 
+def test_what_constants_compute_is_an_activation_for_some_readers(path):
+    """A weight of the MatMul and an operand of the Add: formats without weights have the range for the Add."""
+    rng = np.random.default_rng(5)
+    nodes = [helper.make_node("Tanh", ["c"], ["t"]), helper.make_node("MatMul", ["x", "t"], ["m"]),
+             helper.make_node("Add", ["m", "t"], ["y"])]
+    ends = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [8, 8]) for name in "xy"]
+    stored = [onnx.numpy_helper.from_array(rng.standard_normal((8, 8)).astype(np.float32), "c")]
+    onnx.save(helper.make_model(helper.make_graph(nodes, "g", ends[:1], ends[1:], stored), ir_version=9,
+                                opset_imports=[helper.make_opsetid("", 17)]), path / "m.onnx")
+    np.save(path / "x.npy", rng.standard_normal((32, 8)).astype(np.float32))
+    oracle.profile(path / "m.onnx", path / "x.npy", path / "m.json")
+    oracle.tidemark("calibrate", path / "m.json", "--sensitive=quantize", "-o", path / "m.enc", "-q")
+    roles = sorted(e["role"] for e in json.loads((path / "m.enc").read_text())["encodings"] if e["name"] == "t")
+    assert roles == ["activation", "weight"], roles
+    for form in ("quark", "litert", "tensorrt-cache", "tensorrt-ranges", "tpu-mlir"):
+        told = json.loads(oracle.tidemark("export", path / "m.enc", "--model", path / "m.onnx", "--to", form, "-o", path / "m.out", "--json"))
+        assert re.search(r"(^|[\W])t\W", (path / "m.out").read_text(), re.MULTILINE), form
+        assert [one["why"] for one in told["skipped"] if one["name"] == "t"] == ["a weight: the format holds activations only"], form
+        assert not any("some of their readers" in remark for remark in told["remarks"]), told["remarks"]
+
+
 def test_tensorrt(path):
     ours = export(path, "out", "tensorrt-cache", all_activations=True)
     assert ours.read_bytes() == (EXAMPLES / "tensorrt" / "twoconv.calib.cache").read_bytes()
