@@ -67,8 +67,21 @@ def tvm(job, feeds):
     return results
 
 
-def qnn(job, feeds):
-    """Qualcomm's simulation of its processor; every node must be taken."""
+def fixed(path, feed):
+    """The model with the shapes of one sample."""
+    import onnx
+    model = onnx.load(path)
+    for value in model.graph.input:
+        for dimension, size in zip(value.type.tensor_type.shape.dim, np.shape(feed.get(value.name, ()))):
+            dimension.dim_value = size
+    for value in model.graph.output:
+        value.type.tensor_type.ClearField("shape")
+    del model.graph.value_info[:]
+    return model.SerializeToString()
+
+
+def qnn(job, feeds, whole=True):
+    """Qualcomm's simulation of its processor, which takes no free dimensions; every node must be taken."""
     import onnxruntime
     import onnxruntime_qnn
     provider = "QNNExecutionProvider"
@@ -76,10 +89,15 @@ def qnn(job, feeds):
     devices = [device for device in onnxruntime.get_ep_devices() if device.ep_name == provider]
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
-    options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+    options.add_session_config_entry("session.disable_cpu_ep_fallback", str(int(whole)))
     options.add_provider_for_devices(devices[:1], {"backend_path": str(Path(onnxruntime_qnn.get_library_path()).with_name("libQnnHtp.so"))})
-    session = onnxruntime.InferenceSession(job["model"], options)
+    session = onnxruntime.InferenceSession(fixed(job["model"], feeds[0]), options)
     return [session.run(None, feed) for feed in feeds]
+
+
+def qnn_mixed(job, feeds):
+    """The nodes that it does not take are ONNX Runtime's."""
+    return qnn(job, feeds, whole=False)
 
 
 # ---- quantizers that read ranges or encodings ----
@@ -104,7 +122,7 @@ def quark(job, feeds):
     from quark.onnx.quantization.config import Config, get_default_config
     settings = get_default_config("S8S8_AAWS")
     settings.extra_options |= {"SimplifyModel": False}  # what it simplifies and optimises has values that no file can have
-    settings.optimize_model = False
+    settings.optimize_model = settings.include_cle = False  # cross-layer equalization changes the weights, hence the ranges
     if job["file"]:
         settings.extra_options |= {"SaveAndRestore": job["file"]}
     calibrate = feeds_of(job["calibrate"])
@@ -113,17 +131,17 @@ def quark(job, feeds):
 
 
 def modelopt(job, feeds):
-    """It reads TensorRT's calibration cache; by itself it takes minima and maxima."""
+    """It reads TensorRT's calibration cache; by itself it takes minima and maxima. It measures with a cache, too, and replaces them."""
     from modelopt.onnx import quantization
     calibrate = feeds_of(job["calibrate"])
-    own = {"calibration_cache_path": job["file"]} if job["file"] else {"calibration_method": "max"}
-    quantization.quantize(job["model"], quantize_mode="int8", calibration_eps=["cpu"], high_precision_dtype="fp32",
+    cache = {"calibration_cache_path": job["file"]} if job["file"] else {}
+    quantization.quantize(job["model"], quantize_mode="int8", calibration_method="max", calibration_eps=["cpu"], high_precision_dtype="fp32",
                           calibration_data={key: np.concatenate([feed[key] for feed in calibrate]) for key in calibrate[0]},
-                          output_path="modelopt.onnx", **own)
+                          output_path="modelopt.onnx", **cache)
     return run_onnxruntime("modelopt.onnx", feeds)
 
 
-CONSUMERS = {run.__name__: run for run in (openvino, tvm, qnn, aimet, quark, modelopt)}
+CONSUMERS = {run.__name__: run for run in (openvino, tvm, qnn, qnn_mixed, aimet, quark, modelopt)}
 
 
 def main():

@@ -47,10 +47,13 @@ ELSEWHERE = {
     "openvino": ("qdq", ".onnx", ("defaults", "int8 symmetric", "per_channel", "op_types", "nodes_to_exclude")),
     "tvm": ("qdq", ".onnx", ("defaults", "per_channel")),
     "qnn": ("qdq", ".onnx", ("defaults", "uint16")),
+    "qnn_mixed": ("qdq", ".onnx", ("defaults", "uint16")),
     "aimet": ("aimet", ".encodings", ("per_channel",)),
     "quark": ("quark", ".json", ("defaults",)),
     "modelopt": ("tensorrt-cache", ".cache", ("int8 symmetric",)),
 }
+# Rules of calibrate that follow ONNX Runtime's quantizer, where a consumer's own has a scale for each tensor.
+BUILT_IN = {"tensorrt-cache": {"pass-through-shares": False}}
 
 
 def reshaped_constants(model):
@@ -280,6 +283,7 @@ class Network:
         if model not in self.sources:
             self.sources[model] = self.scratch / f"profile{len(self.sources)}.json"
             self.program("profile", model, "--data", self.folder / "calibrate", "-o", self.sources[model], "--quiet")
+        config = {**config, "built_in": config["built_in"] | BUILT_IN.get(kind, {})}
         (self.scratch / "config.json").write_text(json.dumps(config))
         self.program("calibrate", self.sources[model], "-o", self.scratch / "enc.json", *words, "--sensitive=quantize",
                      "--config", self.scratch / "config.json")
@@ -289,28 +293,31 @@ class Network:
         return self.made(lambda out: self.exported(setting, "qdq", out), self.scratch / "qdq.onnx")
 
     def elsewhere(self, consumer, setting):
-        """(what the consumer makes by itself, or of ONNX Runtime's model; what it makes of ours), in decibels."""
+        """What the consumer makes by itself, or of ONNX Runtime's model, and what it makes of ours, in decibels."""
         kind, suffix, _ = ELSEWHERE[consumer]
         ours, theirs = self.scratch / f"ours-{kind}{suffix}", self.scratch / "theirs.onnx"
         if consumer not in self.python:
             try:
                 self.exported(setting, kind, ours)
             except Exception as error:
-                return 0.0, one_line(error)
-            return None, None
+                return {"theirs": 0.0, "ours": one_line(error)}
+            return {}
+        results = []
         def attempt(make, job):
             try:
                 make()
-                return decibels(self.wanted, self.run_elsewhere(consumer, job))
+                results.append(self.run_elsewhere(consumer, job))
+                return decibels(self.wanted, results[-1])
             except Exception as error:
                 return one_line(error)
         def quantize():
             self.ort.quantize_static(self.source(setting), theirs, Reader(self.calibrate), **self.settings[setting][0])
-        if kind == "qdq":
-            return (attempt(quantize, {"model": str(theirs)}),
-                    attempt(lambda: self.exported(setting, kind, ours), {"model": str(ours)}))
         job = {"model": str(self.source(setting)), "file": None}
-        return (attempt(lambda: None, job), attempt(lambda: self.exported(setting, kind, ours), {**job, "file": str(ours)}))
+        jobs = [{"model": str(path)} for path in (theirs, ours)] if kind == "qdq" else [job, {**job, "file": str(ours)}]
+        figures = {"theirs": attempt(quantize if kind == "qdq" else lambda: None, jobs[0]),
+                   "ours": attempt(lambda: self.exported(setting, kind, ours), jobs[1])}
+        chance = kind != "qdq" and len(results) == 2 and verdict(figures) == "BELOW" and by_chance(self.wanted, *results)
+        return figures | ({"chance": True} if chance else {})
 
     def run_elsewhere(self, consumer, job):
         for kind, feeds in (("calibrate", self.calibrate), ("check", self.check)):
@@ -353,11 +360,10 @@ class Network:
             row = {"network": self.name, "setting": setting}
             if consumer in ELSEWHERE:
                 kind = ELSEWHERE[consumer][0]
-                theirs, ours = self.elsewhere(consumer, setting)
-                row |= {"consumer": f"{kind} in {consumer}", "theirs": theirs, "ours": ours}
-                if kind == "qdq" and verdict(row) == "BELOW":
+                row |= {"consumer": f"{kind} in {consumer}", **self.elsewhere(consumer, setting)}
+                if kind == "qdq" and "ours" in row and verdict(row) == "BELOW":
                     row |= self.spread("ours-qdq.onnx", setting, lambda path: self.run_elsewhere(consumer, {"model": str(path)}))
-                if ours is not None:
+                if "ours" in row:
                     yield row
             else:
                 theirs, ours = self.theirs(setting), (self.drop_in if consumer == "quantize_static" else self.qdq)(setting)
