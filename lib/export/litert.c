@@ -11,6 +11,7 @@ static enum tmk_status put_litert(const struct tmk_export_row *row, struct tmk_t
 }
 
 static const struct tmk_export_text litert_text = {
+    .wants = {.computed = true},
     .head = "{\"model_qsvs\":{\n",
     .between = ",\n",
     .tail = "\n},\n\"metadata\":{\"producer\":\"tidemark\"}}\n",

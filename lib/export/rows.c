@@ -18,6 +18,7 @@ struct making {
     struct tmk_export_rows rows;
     size_t size; /* of rows.items */
     struct tmk_map taken;
+    struct tmk_by_id values; /* of wants->computed with a model */
     struct tmk_diag *diag;
 };
 
@@ -30,8 +31,8 @@ static const char *unfit_role(const struct making *m, const struct tmk_encoding 
     return NULL;
 }
 
-/* Of the value's encodings that the format holds, from `first` on, the one for all readers, else the
- * first: what constants compute is a weight for some readers, an activation for others. */
+/* Of the value's encodings that the format holds, from `first` on, the one for all readers, else
+ * the first: what constants compute is a weight for some readers, an activation for others. */
 static const struct tmk_encoding *for_most(const struct making *m, uint32_t first, uint32_t *end) {
     const struct tmk_encodings *all = m->job->encodings;
     const struct tmk_encoding *found = NULL;
@@ -43,8 +44,14 @@ static const struct tmk_encoding *for_most(const struct making *m, uint32_t firs
     return found ? found : &all->items[first];
 }
 
+static bool is_computed(const struct making *m, const struct tmk_encoding *e) {
+    const struct tmk_value *value =
+        m->wants->computed && m->job->graph ? tmk_by_id_get(&m->values, e->id) : NULL;
+    return e->role == TMK_ENCODING_WEIGHT && value && value->producer;
+}
+
 static bool is_held(struct making *m, const struct tmk_encoding *e) {
-    const char *why = unfit_role(m, e);
+    const char *why = is_computed(m, e) ? NULL : unfit_role(m, e);
     if (!why && m->wants->fused && tmk_export_is_before_activation(e))
         why = "it goes by what is behind its Relu or Clip";
     else if (!why && m->wants->unfit)
@@ -118,7 +125,11 @@ enum tmk_status tmk_export_rows_make(const struct tmk_export_job *job,
                                      const struct tmk_export_requirements *wants,
                                      struct tmk_export_rows *out, struct tmk_diag *diag) {
     struct making m = {.job = job, .wants = wants, .diag = diag};
-    enum tmk_status status = add_all(&m);
+    enum tmk_status status = TMK_OK;
+    if (wants->computed && job->graph)
+        status = tmk_by_id_init(&m.values, job->graph, diag);
+    TMK_THEN(status, add_all(&m));
+    tmk_by_id_finish(&m.values);
     tmk_map_finish(&m.taken);
     TMK_THEN(status, tmk_export_ready(job, diag));
     if (status == TMK_OK)

@@ -14,6 +14,7 @@ struct tmk_export_row {
 /* What a format holds. */
 struct tmk_export_requirements {
     bool weights, biases; /* besides activations */
+    bool computed; /* of the weights, those that nodes of the model compute: activations there */
     /* Not what stands in front of Relu or Clip and took over the encoding behind it: the reader
      * puts the two together, and has no tensor between them. */
     bool fused;

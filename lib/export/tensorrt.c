@@ -56,7 +56,8 @@ static enum tmk_status put_cache(const struct tmk_export_job *job, struct tmk_ex
 
 static enum tmk_status write_cache(const struct tmk_export_job *job, struct tmk_diag *diag) {
     static const struct tmk_export_text text = {
-        .wants = {.unfit = unfit_reason, .unfit_name = tmk_export_unfit_line}, .put = put_cache};
+        .wants = {.computed = true, .unfit = unfit_reason, .unfit_name = tmk_export_unfit_line},
+        .put = put_cache};
     if (!is_header(header_of(job)))
         return tmk_fail(diag, TMK_ARGUMENT,
                         "header=%s: TRT-VERSION-CALIBRATOR was expected, such as "
@@ -90,11 +91,12 @@ static enum tmk_status put_amax(const struct tmk_export_row *row, struct tmk_tex
     return TMK_OK;
 }
 
-static const struct tmk_export_text tensorrt_ranges_text = {.wants = {.unfit_name = unfit_colon},
-                                                            .head = "",
-                                                            .between = "\n",
-                                                            .tail = "\n",
-                                                            .put_row = put_amax};
+static const struct tmk_export_text tensorrt_ranges_text = {
+    .wants = {.computed = true, .unfit_name = unfit_colon},
+    .head = "",
+    .between = "\n",
+    .tail = "\n",
+    .put_row = put_amax};
 
 const struct tmk_exporter tmk_exporter_tensorrt_ranges = {
     .name = "tensorrt-ranges",
