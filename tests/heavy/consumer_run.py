@@ -2,7 +2,8 @@
 """A consumer reads and runs what was exported for it: consumer_run.py CONSUMER JOB.json, with the interpreter that has the consumer.
 
 The job: `model` (ONNX; quantized already for those that read QDQ), `calibrate` and `check` (.npz, arrays called "sample/input"), `file`
-(what was exported for the consumer; null: it calibrates by itself), and `out` (.npz, arrays called "sample/output").
+(what was exported for the consumer; null: it calibrates by itself), `moved` (a seed, and by which share AIMET's scales are enlarged at
+most), and `out` (.npz, arrays called "sample/output").
 """
 import json
 import os
@@ -114,7 +115,20 @@ def aimet(job, feeds):
             print("mismatches:", mismatches)
     else:
         simulation.compute_encodings(feeds_of(job["calibrate"]))
+    if "moved" in job:
+        enlarge(simulation.qc_quantize_op_dict.values(), *job["moved"])
     return [simulation.session.run(None, feed) for feed in feeds]
+
+
+def enlarge(quantizers, seed, most):
+    """Scales by up to a share, one for the channels of a tensor."""
+    rng = np.random.default_rng(seed)
+    for quantizer in quantizers:
+        encodings, by = quantizer.get_encodings() if quantizer.enabled else None, 1 + rng.uniform(0, most)
+        for one in encodings or []:
+            one.delta, one.min, one.max = one.delta * by, one.min * by, one.max * by
+        if encodings:
+            quantizer.load_encodings(encodings)
 
 
 def quark(job, feeds):

@@ -316,8 +316,12 @@ class Network:
         jobs = [{"model": str(path)} for path in (theirs, ours)] if kind == "qdq" else [job, {**job, "file": str(ours)}]
         figures = {"theirs": attempt(quantize if kind == "qdq" else lambda: None, jobs[0]),
                    "ours": attempt(lambda: self.exported(setting, kind, ours), jobs[1])}
-        chance = kind != "qdq" and len(results) == 2 and verdict(figures) == "BELOW" and by_chance(self.wanted, *results)
-        return figures | ({"chance": True} if chance else {})
+        if kind != "qdq" and len(results) == 2 and verdict(figures) == "BELOW":
+            figures["chance"] = by_chance(self.wanted, *results)
+            if consumer == "aimet" and not figures["chance"]:
+                figures["moved"] = tuple(sorted(decibels(self.wanted, self.run_elsewhere(consumer, {**job, "moved": (seed, GRAIN)}))
+                                                for seed in range(15))[7] for job in jobs)
+        return figures
 
     def run_elsewhere(self, consumer, job):
         for kind, feeds in (("calibrate", self.calibrate), ("check", self.check)):
