@@ -136,11 +136,12 @@ static enum tmk_status infer_like(struct tmk_infer *infer) {
 
 /* BitCast: the same bits, called another type of the same width.
  *
- * float16, bfloat16 and float64 are held as float32, so their bits are gone: casts from and to them
- * are refused. A bool made of other bits than 0 and 1 is 1 where they are not 0. */
+ * float16, bfloat16 and float64 are held as float32. One that is cast from or to 64 bits is a
+ * double, whose bits are those of the float32 as a double; casts of 16-bit floats are refused. A
+ * bool made of other bits than 0 and 1 is 1 where they are not 0. */
 
 static bool is_held(enum tmk_dtype dtype) {
-    return dtype == TMK_FLOAT32 || dtype == TMK_BOOL ||
+    return dtype == TMK_FLOAT32 || dtype == TMK_FLOAT64 || dtype == TMK_BOOL ||
            (tmk_dtype_is_integer(dtype) && tmk_dtype_bits(dtype) >= 8);
 }
 
@@ -151,6 +152,10 @@ static enum tmk_status infer_bitcast(struct tmk_infer *infer) {
     enum tmk_dtype target = named ? (enum tmk_dtype)to : TMK_UNDEFINED;
     enum tmk_dtype from =
         x->origin != TMK_UNDEFINED && x->origin != x->dtype ? x->origin : x->dtype;
+    if (from == TMK_FLOAT32 && named && tmk_dtype_size(target) == sizeof(double))
+        from = TMK_FLOAT64;
+    if (target == TMK_FLOAT32 && tmk_dtype_size(from) == sizeof(double))
+        target = TMK_FLOAT64; /* as the file had it: an importer says what it is held as */
     if (!is_held(target) || !is_held(from))
         return tmk_fail(infer->diag, TMK_UNSUPPORTED,
                         "a cast of bits from %s to type %lld (%s) is not supported",
@@ -158,9 +163,8 @@ static enum tmk_status infer_bitcast(struct tmk_infer *infer) {
     if (tmk_dtype_size(target) != tmk_dtype_size(from))
         return tmk_fail(infer->diag, TMK_TYPE, "%s and %s do not have the same width%s",
                         tmk_dtype_name(from), tmk_dtype_name(target),
-                        from == TMK_FLOAT32 ? " (16-bit floats and doubles are held as float32)"
-                                            : "");
-    return tmk_infer_set(infer, 0, target, &x->shape);
+                        from == TMK_FLOAT32 ? " (16-bit floats are held as float32)" : "");
+    return tmk_infer_set(infer, 0, runtime_type(target), &x->shape);
 }
 
 static enum tmk_status run_bitcast(struct tmk_run *run) {
@@ -169,7 +173,19 @@ static enum tmk_status run_bitcast(struct tmk_run *run) {
     size_t n = y ? tmk_tensor_count(y) : 0;
     if (n == 0)
         return TMK_OK;
-    memcpy(y->data, x->data, tmk_tensor_bytes(y));
+    if (tmk_dtype_size(x->dtype) == tmk_dtype_size(y->dtype))
+        memcpy(y->data, x->data, tmk_tensor_bytes(y));
+    else /* one of them is a double */
+        for (size_t i = 0; i < n; i++) {
+            double value;
+            if (x->dtype == TMK_FLOAT32) {
+                value = (double)((const float *)x->data)[i];
+                memcpy((char *)y->data + i * sizeof value, &value, sizeof value);
+            } else {
+                memcpy(&value, (const char *)x->data + i * sizeof value, sizeof value);
+                ((float *)y->data)[i] = (float)value;
+            }
+        }
     for (size_t i = 0; i < n && y->dtype == TMK_BOOL; i++)
         ((uint8_t *)y->data)[i] = ((const uint8_t *)x->data)[i] != 0;
     return TMK_OK;

@@ -124,7 +124,14 @@ TEST(running_products_go_either_way) {
 TEST(bits_keep_their_places) {
     gives_type(26, "init %x : f32[2] = {1, -0.0}\n%y = BitCast(%x) {to=12}", TMK_UINT32, "[2]",
                FLOATS(0x3f800000, 0x80000000), 0);
-    refuses(26, "init %x : f32[1] = {1}\n%y = BitCast(%x) {to=7}", TMK_TYPE, "the same width");
+    /* of 64 bits only doubles are held as float32 */
+    gives_type(26, "init %x : f32[2] = {1, -2.5}\n%y = BitCast(%x) {to=7}", TMK_INT64, "[2]",
+               FLOATS(0x3ff0000000000000, -0x3ffc000000000000), 0);
+    gives_type(26,
+               "init %x : i64[2] = {4607182418800017408, 4614256656552045848}\n"
+               "%y = BitCast(%x) {to=11}",
+               TMK_FLOAT32, "[2]", FLOATS(1, 3.14159265f), 0);
+    refuses(26, "init %x : f32[1] = {1}\n%y = BitCast(%x) {to=5}", TMK_TYPE, "the same width");
     refuses(26, "init %x : i32[1] = {1}\n%y = BitCast(%x) {to=10}", TMK_UNSUPPORTED, "float16");
 }
 
