@@ -49,6 +49,8 @@ static enum tmk_status read_sizes(const struct tmk_node *node, const struct tmk_
     return TMK_OK;
 }
 
+/* A row of a cache may be as wide as for a head that turns as a whole; its beginning counts, as in
+ * onnx 1.18's reference. */
 static enum tmk_status want_cache(const struct tmk_tensor *cache, const char *what, bool by_place,
                                   const struct sizes *s, struct tmk_diag *diag) {
     const struct tmk_shape *c = &cache->shape;
@@ -56,7 +58,8 @@ static enum tmk_status want_cache(const struct tmk_tensor *cache, const char *wh
     bool fits = by_place ? c->rank == 2
                          : c->rank == 3 && c->dim[0] == (int64_t)s->batch &&
                                c->dim[1] == (int64_t)s->sequence;
-    if (!fits || c->dim[c->rank - 1] != (int64_t)s->turned / 2)
+    const int64_t width = fits ? c->dim[c->rank - 1] : 0;
+    if (!fits || (width != (int64_t)s->turned / 2 && width != (int64_t)s->head / 2))
         return tmk_fail(diag, TMK_SHAPE, "input '%s' is %s; %s", what, TMK_SHAPE_TEXT(c),
                         by_place ? "with 'position_ids' it takes [positions, half the turning part]"
                                  : "it takes [batch, sequence, half the turning part]");
@@ -105,7 +108,7 @@ static void turn_heads(const struct tmk_run *run, const struct sizes *s, size_t 
 static void turn_by_table(const struct tmk_run *run, const struct sizes *s, size_t at,
                           const struct tmk_tensor *cosine, const struct tmk_tensor *sine,
                           size_t place) {
-    const size_t row = place * (s->turned / 2);
+    const size_t row = place * (size_t)cosine->shape.dim[cosine->shape.rank - 1];
     turn_heads(run, s, at, (const float *)cosine->data + row, (const float *)sine->data + row);
 }
 

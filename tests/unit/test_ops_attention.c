@@ -78,6 +78,17 @@ TEST(pairs_turn_by_the_angle_of_their_place) {
     "%y = RotaryEmbedding(%x, %c, %s, %p) {rotary_embedding_dim=4"
     gives(23, ROTARY "}", "[1,1,2,5]", FLOATS(-3, -4, 1, 2, 5, 1, 2, 3, 4, 5));
     gives(23, ROTARY ", interleaved=1}", "[1,1,2,5]", FLOATS(-2, 1, -4, 3, 5, 1, 2, 3, 4, 5));
+    /* rows for a head of four, of which two turn */
+    gives(23,
+          "init %x : f32[1,1,2,4] = {1, 2, 3, 4, 1, 2, 3, 4}\n"
+          "init %c : f32[2,2] = {1, 9, 0, 9}\ninit %s : f32[2,2] = {0, 9, 1, 9}\n"
+          "init %p : i64[1,2] = {1, 0}\n"
+          "%y = RotaryEmbedding(%x, %c, %s, %p) {rotary_embedding_dim=2}",
+          "[1,1,2,4]", FLOATS(-2, 1, 3, 4, 1, 2, 3, 4));
+    refuses(23,
+            "init %x : f32[1,1,1,6] = {1, 2, 3, 4, 5, 6}\ninit %c : f32[1,1,2] = {1, 1}\n"
+            "%y = RotaryEmbedding(%x, %c, %c) {rotary_embedding_dim=2}",
+            TMK_SHAPE, "half the turning part");
     refuses(23,
             "init %x : f32[1,1,1,2] = {1, 2}\ninit %c : f32[2,1] = {1, 1}\n"
             "init %p : i64[1,1] = {2}\n%y = RotaryEmbedding(%x, %c, %c, %p)",
