@@ -240,9 +240,14 @@ static enum tmk_status read_message(struct tmk_onnx_file *file, const ProtobufCM
                                     const struct tmk_type *type, struct tmk_tensor *out,
                                     const char **name, struct tmk_diag *diag) {
     switch (type->kind) {
-    case TMK_TYPE_TENSOR:
-        *name = ((const TmkPb__Tensor *)message)->name;
-        return tmk_onnx_tensor(file, (const TmkPb__Tensor *)message, out, diag);
+    case TMK_TYPE_TENSOR: {
+        TmkPb__Tensor tensor = *(const TmkPb__Tensor *)message;
+        *name = tensor.name;
+        /* onnx up to 1.18 saved the bits of bfloat16, which NumPy lacks, as uint16 */
+        if (type->origin == TMK_BFLOAT16 && tensor.data_type == TMK_UINT16)
+            tensor.data_type = TMK_BFLOAT16;
+        return tmk_onnx_tensor(file, &tensor, out, diag);
+    }
     case TMK_TYPE_SEQUENCE:
         *name = ((const TmkPb__Sequence *)message)->name;
         return read_sequence(file, (const TmkPb__Sequence *)message, type, out, diag);

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "model/onnx.h"
 #include "session/running.h"
+#include "tensor/float8.h"
 #include "tensor/list.h"
 #include "tensor/shape.h"
 
@@ -90,15 +91,21 @@ static void compare_floats(const struct tmk_tensor *got, const struct tmk_tensor
                  first, (double)x[first], (double)y[first]);
 }
 
+/* Types of 8-bit floats have several codes of NaN. */
+static bool is_nan_code(enum tmk_dtype dtype, const uint8_t *code) {
+    return tmk_float8_is_written(dtype) && isnan(tmk_float8_value(dtype, *code));
+}
+
 static void compare_bytes(const struct tmk_tensor *got, const struct tmk_tensor *want,
                           struct tmk_verdict *verdict) {
     size_t size = tmk_dtype_size(got->dtype), n = tmk_tensor_count(got), bad = 0, first = 0;
-    for (size_t i = 0; i < n; i++)
-        if (memcmp((const char *)got->data + i * size, (const char *)want->data + i * size, size) !=
-            0) {
+    for (size_t i = 0; i < n; i++) {
+        const uint8_t *x = (const uint8_t *)got->data + i * size,
+                      *y = (const uint8_t *)want->data + i * size;
+        if (memcmp(x, y, size) != 0 && !(is_nan_code(got->dtype, x) && is_nan_code(got->dtype, y)))
             if (!bad++)
                 first = i;
-        }
+    }
     verdict->ok = !bad;
     verdict->worst = bad ? INFINITY : 0;
     if (bad)

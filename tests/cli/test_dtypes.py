@@ -2,7 +2,7 @@
 """A model may hold a weight of any element type: every command takes it, or refuses the model before it runs."""
 
 import onnx_bytes as onnx
-from cli import BAD_INPUT, DONE, FEATURES, main, npy_bytes, tensors_of, subset, tidemark
+from cli import ANSWER_NO, BAD_INPUT, DONE, FEATURES, main, npy_bytes, tensors_of, subset, tidemark
 
 # ONNX's number, our name, bits an element; is it counted as an integer?
 HELD = [(1, "float32", 32, False), (2, "uint8", 8, True), (3, "int8", 8, True), (4, "uint16", 16, True), (5, "int16", 16, True),
@@ -92,6 +92,37 @@ def test_narrow_weights_are_dequantized(path):
             for name in ("w", "f", "y"):
                 assert (tensors[name]["min"], tensors[name]["max"]) == (min(values), max(values)), (dtype, tensors[name])
             assert tensors["y"]["sum"] == sum(values), tensors["y"]
+
+
+def tensor_file(path, name, dtype, raw, count):
+    path.write_bytes(onnx.number(1, count) + onnx.number(2, dtype) + onnx.block(8, name) + onnx.block(9, raw))
+
+
+def test_verify_compares_codes_by_what_they_mean(path):
+    """Every NaN of an 8-bit float is NaN; the sign of zero and other numbers are told apart."""
+    nan = bytes.fromhex("0000c07f")
+    for dtype, nans, other in ((17, b"\x7f\xff", b"\x7e"), (18, b"\x80", b"\x7f"), (19, b"\x7d\x7e\x7f\xfd\xfe\xff", b"\x7c\xfc"),
+                               (20, b"\x80", b"\x00")):
+        (path / "m.onnx").write_bytes(onnx.model([onnx.node("Cast", ["x"], ["y"], "narrow", to=dtype)], [onnx.value("x", [1])],
+                                                 [onnx.value("y", [1], dtype)], [], [("", 25)]))
+        tensor_file(path / "input_0.pb", "x", 1, nan, 1)
+        for code in nans + other:
+            tensor_file(path / "output_0.pb", "y", dtype, bytes([code]), 1)
+            done = tidemark("verify", path / "m.onnx", path)
+            done.expect(DONE, "ok") if code in nans else done.expect(ANSWER_NO, "1 of 1 elements differ")
+
+
+def test_verify_reads_bfloat16_that_is_saved_as_uint16(path):
+    """As the test sets of onnx up to 1.18: NumPy has no such type."""
+    BFLOAT16, UINT16 = 16, 4
+    for kinds, files in (((BFLOAT16, 1), (b"\xc0\x3f", b"\x00\x00\xc0\x3f")), ((1, BFLOAT16), (b"\x00\x00\xc0\x3f", b"\xc0\x3f"))):
+        (path / "m.onnx").write_bytes(onnx.model([onnx.node("Cast", ["x"], ["y"], "cast", to=kinds[1])],
+                                                 [onnx.value("x", [1], kinds[0])], [onnx.value("y", [1], kinds[1])], [], [("", 25)]))
+        for name, stem, kind, raw in zip("xy", ("input", "output"), kinds, files, strict=True):
+            tensor_file(path / f"{stem}_0.pb", name, UINT16 if kind == BFLOAT16 else kind, raw, 1)
+        tidemark("verify", path / "m.onnx", path).expect(DONE, "ok")
+    tensor_file(path / "input_0.pb", "x", UINT16, b"\xc0\x3f", 1)
+    assert tidemark("verify", path / "m.onnx", path).status != DONE  # float32 is never saved so
 
 
 main()

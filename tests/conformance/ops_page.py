@@ -40,8 +40,8 @@ count of the others.
 Random operators draw by their attribute `seed`, or, without it, by a fixed seed of their position
 in the graph: the same numbers in every run and every batch, and not those of another program.
 
-Of the 2,033 test cases of onnx 1.23 itself 1,904 have operators and types of this page; 1,889 of
-them pass. `tests/conformance/expected_failures.txt` lists the other 15, and those of the releases
+Of the 2,033 test cases of onnx 1.23 itself 1,904 have operators and types of this page; 1,891 of
+them pass. `tests/conformance/expected_failures.txt` lists the other 13, and those of the releases
 since 1.13, with reasons.
 
 ## Table
