@@ -29,7 +29,12 @@ def call(*words):
 
 class Ncnn:
     def convert(self, job, folder):
-        shutil.copy(job["model"], folder / "model.onnx")
+        import onnx
+        model = onnx.load(job["model"])
+        stored = {tensor.name for tensor in model.graph.initializer}
+        for value in [value for value in model.graph.input if value.name in stored]:  # which pnnx asks for, too
+            model.graph.input.remove(value)
+        onnx.save(model, folder / "model.onnx")
         shapes = [f"[{','.join(map(str, array.shape))}]{ {'f': 'f', 'i': 'i'}[array.dtype.kind]}{8 * array.itemsize}"
                   for array in feeds_of(job["calibrate"])[0].values()]
         pnnx = Path(importlib.util.find_spec("pnnx").origin).with_name("pnnx")
