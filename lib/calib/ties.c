@@ -53,7 +53,19 @@ static bool unite_picks(const struct tie *t, uint32_t a, uint32_t b, enum tmk_bu
     return can_be_tied(t, a) && can_be_tied(t, b) && join_groups(t, a, b, rule);
 }
 
+/* Means have a smaller range than what they are of: a scale of their own is finer, where the
+ * target takes one. */
+static bool has_scale_of_means(const struct tie *t, uint32_t node) {
+    const struct tmk_traits *traits = t->net->nodes[node].traits;
+    const struct tmk_target_row *row =
+        t->config->target ? tmk_target_find_row(t->config->target, t->net->nodes[node].op) : NULL;
+    return row && row->sharing == TMK_TARGET_SHARES_NONE &&
+           tmk_traits_are(traits, TMK_TRAIT_LINEAR) && !tmk_traits_are(traits, TMK_TRAIT_MOVES);
+}
+
 static void tie_direct(const struct tie *t, uint32_t node) {
+    if (has_scale_of_means(t, node))
+        return;
     uint32_t x = tmk_pick_of_input(t->selection, node, 0);
     for (uint32_t o = 0; o < t->net->nodes[node].n_outputs; o++) {
         uint32_t y = of_output(t, node, o);

@@ -195,6 +195,19 @@ def test_what_has_no_codes_hinders_no_target(path):
         assert "none" in left and "v" in encoded, (name, left)
 
 
+def test_means_have_a_scale_of_their_own_where_the_target_takes_one(path):
+    nodes = [onnx.node("Conv", ["x", "w"], ["c"], "first"), onnx.node("AveragePool", ["c"], ["a"], "pool", kernel_shape=[2, 2]),
+             onnx.node("Conv", ["a", "w"], ["y"], "last")]
+    model = onnx.model(nodes, [onnx.value("x", [1, 1, 4, 4])], [onnx.value("y", [1, 1, 3, 3])], [onnx.tensor("w", [1, 1, 1, 1], [1.0])])
+    (path / "m.onnx").write_bytes(model)
+    (path / "x.npy").write_bytes(npy_bytes([1, 1, 4, 4], [(k * 7 % 16) - 8 for k in range(16)]))
+    tidemark("profile", path / "m.onnx", "--data", path / "x.npy", "-q", "-o", path / "p.json").expect(DONE)
+    for name, own in (("tvm-byoc", True), ("ort-qnn", True), ("litert", False), ("ethos-u", False)):
+        tidemark("calibrate", path / "p.json", "--target", name, "-q", "-o", path / "enc.json").expect(DONE)
+        scale = {item["name"]: item["scale"] for item in encodings(path)["encodings"] if item["role"] == "activation"}
+        assert (scale["a"] < scale["c"]) == own and (own or scale["a"] == scale["c"]), (name, scale)
+
+
 def test_export_takes_the_format_and_the_limits_from_the_table(path):
     calibrate(path, "--target", own_table(path)).expect(DONE)
     tidemark("export", path / "enc.json", "--target", path / "mine.json", "-o", path / "out.csv").expect(DONE, "for csv")
