@@ -124,31 +124,33 @@ static void narrow_integers(enum tmk_dtype dtype, const int32_t *from, size_t n,
 static enum tmk_status from_fields(const struct header *h, const TmkPb__Tensor *pb,
                                    struct tmk_tensor *out, struct tmk_diag *diag) {
     const void *field;
+    const char *name;
     size_t n, want = h->count;
     switch (h->dtype) {
     case TMK_COMPLEX64:
     case TMK_FLOAT32:
-        field = pb->float_data, n = pb->n_float_data;
+        field = pb->float_data, n = pb->n_float_data, name = "float_data";
         want *= h->dtype == TMK_FLOAT32 ? 1 : 2;
         break;
     case TMK_COMPLEX128:
     case TMK_FLOAT64:
-        field = pb->double_data, n = pb->n_double_data;
+        field = pb->double_data, n = pb->n_double_data, name = "double_data";
         want *= h->dtype == TMK_FLOAT64 ? 1 : 2;
         break;
     case TMK_INT64:
-        field = pb->int64_data, n = pb->n_int64_data;
+        field = pb->int64_data, n = pb->n_int64_data, name = "int64_data";
         break;
     case TMK_UINT32:
     case TMK_UINT64:
-        field = pb->uint64_data, n = pb->n_uint64_data;
+        field = pb->uint64_data, n = pb->n_uint64_data, name = "uint64_data";
         break;
     default:
-        field = pb->int32_data, n = pb->n_int32_data;
+        field = pb->int32_data, n = pb->n_int32_data, name = "int32_data";
         want = is_packed(h->dtype) ? h->bytes : h->count;
     }
     if (n != want) {
-        return tmk_fail(diag, TMK_FORMAT, "%zu elements of data where %s of shape %s takes %zu", n,
+        return tmk_fail(diag, TMK_FORMAT,
+                        "field %s has %zu elements of data where %s of shape %s takes %zu", name, n,
                         tmk_dtype_name(h->dtype), TMK_SHAPE_TEXT(&h->shape), want);
     }
     struct tmk_tensor tensor;
