@@ -100,7 +100,7 @@ bool tmk_match_is_narrow(const struct tmk_match *m, uint32_t node) {
     const struct tmk_net_node *n = &m->net->nodes[node];
     const struct tmk_traits *traits = n->traits;
     const struct tmk_target *target = m->config->target;
-    const struct tmk_target_row *row = target ? tmk_target_find_row(target, n->op) : NULL;
+    const struct tmk_target_row *row = tmk_target_find_row(target, n->op);
     const uint32_t w = tmk_net_input(m->net, node, 1);
     if (!row || !row->least_channels || w == TMK_NET_NONE || m->net->varies[w])
         return false;

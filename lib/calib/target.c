@@ -392,7 +392,7 @@ const char *tmk_target_built_in(size_t i) {
 }
 
 const struct tmk_target_row *tmk_target_find_row(const struct tmk_target *target, const char *op) {
-    for (uint32_t i = 0; i < target->n_rows; i++)
+    for (uint32_t i = 0; target && i < target->n_rows; i++)
         if (strcmp(target->rows[i].op, op) == 0)
             return &target->rows[i];
     return NULL;

@@ -49,7 +49,7 @@ struct tmk_target {
     struct tmk_arena arena;
 };
 
-/* NULL: the target has no kernel of codes for it. */
+/* NULL: the target has no kernel of codes for it, or is NULL. */
 const struct tmk_target_row *tmk_target_find_row(const struct tmk_target *target, const char *op);
 bool tmk_target_fuses(const struct tmk_target *target, const char *first, const char *second);
 

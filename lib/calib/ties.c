@@ -58,7 +58,7 @@ static bool unite_picks(const struct tie *t, uint32_t a, uint32_t b, enum tmk_bu
 static bool has_scale_of_means(const struct tie *t, uint32_t node) {
     const struct tmk_traits *traits = t->net->nodes[node].traits;
     const struct tmk_target_row *row =
-        t->config->target ? tmk_target_find_row(t->config->target, t->net->nodes[node].op) : NULL;
+        tmk_target_find_row(t->config->target, t->net->nodes[node].op);
     return row && row->sharing == TMK_TARGET_SHARES_NONE &&
            tmk_traits_are(traits, TMK_TRAIT_LINEAR) && !tmk_traits_are(traits, TMK_TRAIT_MOVES);
 }
@@ -142,7 +142,7 @@ static void take_over(const struct tie *t, uint32_t node) {
 /* What the target wants, also where the result has no codes. */
 static void tie_for_target(const struct tie *t, uint32_t node) {
     const struct tmk_target_row *row =
-        t->config->target ? tmk_target_find_row(t->config->target, t->net->nodes[node].op) : NULL;
+        tmk_target_find_row(t->config->target, t->net->nodes[node].op);
     if (!row || row->sharing == TMK_TARGET_SHARES_NONE || !t->config->built_in[TMK_RULE_TARGET])
         return;
     const uint32_t n = row->sharing == TMK_TARGET_SHARES_ALL ? t->net->nodes[node].n_inputs : 1;

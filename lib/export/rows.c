@@ -18,7 +18,7 @@ struct making {
     struct tmk_export_rows rows;
     size_t size; /* of rows.items */
     struct tmk_map taken;
-    struct tmk_by_id values; /* of wants->computed with a model */
+    struct tmk_by_id values; /* empty without a model or wants->computed */
     struct tmk_diag *diag;
 };
 
@@ -45,8 +45,7 @@ static const struct tmk_encoding *for_most(const struct making *m, uint32_t firs
 }
 
 static bool is_computed(const struct making *m, const struct tmk_encoding *e) {
-    const struct tmk_value *value =
-        m->wants->computed && m->job->graph ? tmk_by_id_get(&m->values, e->id) : NULL;
+    const struct tmk_value *value = tmk_by_id_get(&m->values, e->id);
     return e->role == TMK_ENCODING_WEIGHT && value && value->producer;
 }
 

@@ -291,8 +291,8 @@ enum tmk_status tmk_fill_types(struct tmk_graph *graph, struct tmk_diag *diag) {
     return status;
 }
 
-static enum tmk_status find_types(const struct tmk_graph *graph, const struct tmk_tensor *inputs,
-                                  uint32_t n, struct tmk_certain *out, struct tmk_diag *diag) {
+enum tmk_status tmk_types_of_run(const struct tmk_graph *graph, const struct tmk_tensor *inputs,
+                                 uint32_t n, struct tmk_certain *out, struct tmk_diag *diag) {
     struct typing t;
     enum tmk_status status = begin_typing(&t, graph, n, diag);
     t.inputs = inputs;
@@ -310,12 +310,7 @@ static enum tmk_status find_types(const struct tmk_graph *graph, const struct tm
 
 enum tmk_status tmk_certain_create(struct tmk_graph *graph, struct tmk_certain *out,
                                    struct tmk_diag *diag) {
-    return find_types(graph, NULL, tmk_graph_number(graph), out, diag);
-}
-
-enum tmk_status tmk_types_of_run(const struct tmk_graph *graph, const struct tmk_tensor *inputs,
-                                 uint32_t n, struct tmk_certain *out, struct tmk_diag *diag) {
-    return find_types(graph, inputs, n, out, diag);
+    return tmk_types_of_run(graph, NULL, tmk_graph_number(graph), out, diag);
 }
 
 void tmk_certain_finish(struct tmk_certain *certain) {

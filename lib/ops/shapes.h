@@ -32,9 +32,10 @@ struct tmk_certain {
  * taking nothing else on trust. As above; end with tmk_certain_finish. */
 enum tmk_status tmk_certain_create(struct tmk_graph *graph, struct tmk_certain *out,
                                    struct tmk_diag *diag);
-/* Of a run with these inputs, graph inputs in order (data NULL: not known): also what the file
- * declares of results, with free dimensions as inputs have them that share their names. `n` is what
- * tmk_graph_number returned; the graph is only read. Not certain where a declaration is wrong. */
+/* Of a run with these inputs, graph inputs in order (data NULL: not known; inputs NULL: of every
+ * run, as tmk_certain_create): also what the file declares of results, with free dimensions as
+ * inputs have them that share their names. `n` is what tmk_graph_number returned; the graph is only
+ * read. Not certain where a declaration is wrong. */
 enum tmk_status tmk_types_of_run(const struct tmk_graph *graph, const struct tmk_tensor *inputs,
                                  uint32_t n, struct tmk_certain *out, struct tmk_diag *diag);
 void tmk_certain_finish(struct tmk_certain *certain);

@@ -151,9 +151,18 @@ static uint64_t bytes_of_value(const struct tmk_plan *plan, uint32_t at) {
     return count * tmk_dtype_size(value->dtype);
 }
 
+static bool has_dynamic_steps(const struct tmk_plan *plan) {
+    for (uint32_t s = 0; s < plan->n_steps; s++)
+        if (plan->steps[s].dynamic)
+            return true;
+    return false;
+}
+
 static enum tmk_status find_types(struct tmk_plan *plan, const struct tmk_batch *batch,
                                   struct tmk_diag *diag) {
     struct tmk_certain types;
+    if (!has_dynamic_steps(plan)) /* then all are known */
+        return TMK_OK;
     TMK_TRY(tmk_types_of_run(plan->graph, batch->inputs, plan->n_values, &types, diag));
     for (const struct tmk_node *node = plan->graph->first; node; node = node->next)
         for (uint32_t i = 0; i < node->n_outputs; i++) {
