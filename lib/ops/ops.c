@@ -266,7 +266,17 @@ static void name_unknown(struct binding *b, const struct tmk_node *node) {
         tmk_text_printf(&b->unknown, " and %zu more", nodes - MOST_NODES);
 }
 
-/* The first list with each name. Of a large graph, nodes would else be compared with every row. */
+/* From here on, indexing all rows costs less than comparing each node with them. */
+enum { MANY_NODES = 16 };
+
+static bool has_many_nodes(const struct tmk_graph *root) {
+    size_t n = 0;
+    for (const struct tmk_graph *g = root; g && n < MANY_NODES; g = tmk_graph_next(root, g))
+        n += g->n_nodes;
+    return n >= MANY_NODES;
+}
+
+/* The first list with each name. */
 static enum tmk_status index_rows(struct tmk_map *first, struct tmk_diag *diag) {
     for (const struct tmk_op *const *list = lists; *list; list++)
         for (const struct tmk_op *row = *list; row->name; row++)
@@ -276,9 +286,10 @@ static enum tmk_status index_rows(struct tmk_map *first, struct tmk_diag *diag) 
     return TMK_OK;
 }
 
+/* first: NULL where rows are not indexed. */
 static void find_rows(struct tmk_graph *graph, const struct tmk_map *first) {
     for (struct tmk_node *node = graph->first; node; node = node->next) {
-        const struct tmk_op *const *from = tmk_map_get(first, node->op);
+        const struct tmk_op *const *from = first ? tmk_map_get(first, node->op) : lists;
         node->row = from ? find_from(from, node->domain, node->op, node->version) : NULL;
     }
 }
@@ -304,9 +315,10 @@ static void check_rows(struct tmk_graph *graph, struct binding *b) {
 
 enum tmk_status tmk_ops_bind(struct tmk_graph *graph, struct tmk_diag *diag) {
     struct tmk_map first = {0};
-    struct binding b = {.diag = diag, .status = index_rows(&first, diag)};
+    const bool indexed = has_many_nodes(graph);
+    struct binding b = {.diag = diag, .status = indexed ? index_rows(&first, diag) : TMK_OK};
     for (struct tmk_graph *g = graph; g && b.status == TMK_OK; g = tmk_graph_next(graph, g))
-        find_rows(g, &first);
+        find_rows(g, indexed ? &first : NULL);
     for (struct tmk_graph *g = graph; g && b.status == TMK_OK; g = tmk_graph_next(graph, g))
         check_rows(g, &b);
     tmk_map_finish(&first);

@@ -20,7 +20,7 @@
 #include "kernel/accel.h"
 #include "tools/op_rows.h"
 
-enum { LIMIT = 64 << 20, SECONDS = 30, MOST_CHANGES = 8, LONGEST_LIST = 13 };
+enum { LIMIT = 16 << 20, SECONDS = 30, MOST_CHANGES = 8, LONGEST_LIST = 13 };
 
 static const int64_t ints[] = {0,
                                1,
