@@ -53,12 +53,16 @@ static bool unite_picks(const struct tie *t, uint32_t a, uint32_t b, enum tmk_bu
     return can_be_tied(t, a) && can_be_tied(t, b) && join_groups(t, a, b, rule);
 }
 
+/* Of the target, for the node's operator; NULL: it has none. */
+static const struct tmk_target_row *target_row(const struct tie *t, uint32_t node) {
+    return tmk_target_find_row(t->config->target, t->net->nodes[node].op);
+}
+
 /* Means have a smaller range than what they are of: a scale of their own is finer, where the
  * target takes one. */
 static bool has_scale_of_means(const struct tie *t, uint32_t node) {
     const struct tmk_traits *traits = t->net->nodes[node].traits;
-    const struct tmk_target_row *row =
-        tmk_target_find_row(t->config->target, t->net->nodes[node].op);
+    const struct tmk_target_row *row = target_row(t, node);
     return row && row->sharing == TMK_TARGET_SHARES_NONE &&
            tmk_traits_are(traits, TMK_TRAIT_LINEAR) && !tmk_traits_are(traits, TMK_TRAIT_MOVES);
 }
@@ -141,8 +145,7 @@ static void take_over(const struct tie *t, uint32_t node) {
 
 /* What the target wants, also where the result has no codes. */
 static void tie_for_target(const struct tie *t, uint32_t node) {
-    const struct tmk_target_row *row =
-        tmk_target_find_row(t->config->target, t->net->nodes[node].op);
+    const struct tmk_target_row *row = target_row(t, node);
     if (!row || row->sharing == TMK_TARGET_SHARES_NONE || !t->config->built_in[TMK_RULE_TARGET])
         return;
     const uint32_t n = row->sharing == TMK_TARGET_SHARES_ALL ? t->net->nodes[node].n_inputs : 1;

@@ -291,8 +291,8 @@ enum tmk_status tmk_fill_types(struct tmk_graph *graph, struct tmk_diag *diag) {
     return status;
 }
 
-enum tmk_status tmk_types_of_run(const struct tmk_graph *graph, const struct tmk_tensor *inputs,
-                                 uint32_t n, struct tmk_certain *out, struct tmk_diag *diag) {
+enum tmk_status tmk_infer_run(const struct tmk_graph *graph, const struct tmk_tensor *inputs,
+                              uint32_t n, struct tmk_inferred *out, struct tmk_diag *diag) {
     struct typing t;
     enum tmk_status status = begin_typing(&t, graph, n, diag);
     t.inputs = inputs;
@@ -301,20 +301,20 @@ enum tmk_status tmk_types_of_run(const struct tmk_graph *graph, const struct tmk
     if (t.nomem)
         status = tmk_nomem(diag);
     if (status == TMK_OK) {
-        *out = (struct tmk_certain){n, t.tensors};
+        *out = (struct tmk_inferred){n, t.tensors};
         t.tensors = NULL;
     }
     finish_typing(&t, n);
     return status;
 }
 
-enum tmk_status tmk_certain_create(struct tmk_graph *graph, struct tmk_certain *out,
-                                   struct tmk_diag *diag) {
-    return tmk_types_of_run(graph, NULL, tmk_graph_number(graph), out, diag);
+enum tmk_status tmk_infer_certain(struct tmk_graph *graph, struct tmk_inferred *out,
+                                  struct tmk_diag *diag) {
+    return tmk_infer_run(graph, NULL, tmk_graph_number(graph), out, diag);
 }
 
-void tmk_certain_finish(struct tmk_certain *certain) {
+void tmk_inferred_finish(struct tmk_inferred *certain) {
     release_tensors(certain->tensors, certain->n);
     free(certain->tensors);
-    *certain = (struct tmk_certain){0};
+    *certain = (struct tmk_inferred){0};
 }

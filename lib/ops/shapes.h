@@ -5,7 +5,7 @@
  * Free dimensions are given sizes, several times over: a dimension that comes out the same however
  * they were chosen is a number, one that does not is -1, a rank that does not is not known. This is
  * evidence and no proof: a graph that pads to 4096 elements what was shorter looks as if it always
- * made 4096. A pass that a wrong size would make wrong calls tmk_certain_create. */
+ * made 4096. A pass that a wrong size would make wrong calls tmk_infer_certain. */
 #pragma once
 
 #include "graph/graph.h"
@@ -21,21 +21,21 @@
  * are known; its values are numbered anew. */
 enum tmk_status tmk_fill_types(struct tmk_graph *graph, struct tmk_diag *diag);
 
-/* What holds for every run. */
-struct tmk_certain {
+/* What inference found of a graph's values. */
+struct tmk_inferred {
     uint32_t n;
-    /* By the value's index; dtype TMK_UNDEFINED: nothing is certain of it; data NULL: not its
-     * elements. Those of weights, and few others', are there. */
+    /* By the value's index; dtype TMK_UNDEFINED: its type is not known; data NULL: its elements are
+     * not. Those of weights, and few others', are there. */
     struct tmk_tensor *tensors;
 };
-/* Follows the same computations from weights and from inputs whose shapes are declared in full,
- * taking nothing else on trust. As above; end with tmk_certain_finish. */
-enum tmk_status tmk_certain_create(struct tmk_graph *graph, struct tmk_certain *out,
-                                   struct tmk_diag *diag);
+/* Of every run: follows the same computations from weights and from inputs whose shapes are
+ * declared in full, taking nothing else on trust. As above; end with tmk_inferred_finish. */
+enum tmk_status tmk_infer_certain(struct tmk_graph *graph, struct tmk_inferred *out,
+                                  struct tmk_diag *diag);
 /* Of a run with these inputs, graph inputs in order (data NULL: not known; inputs NULL: of every
- * run, as tmk_certain_create): also what the file declares of results, with free dimensions as
+ * run, as tmk_infer_certain): also what the file declares of results, with free dimensions as
  * inputs have them that share their names. `n` is what tmk_graph_number returned; the graph is only
  * read. Not certain where a declaration is wrong. */
-enum tmk_status tmk_types_of_run(const struct tmk_graph *graph, const struct tmk_tensor *inputs,
-                                 uint32_t n, struct tmk_certain *out, struct tmk_diag *diag);
-void tmk_certain_finish(struct tmk_certain *certain);
+enum tmk_status tmk_infer_run(const struct tmk_graph *graph, const struct tmk_tensor *inputs,
+                              uint32_t n, struct tmk_inferred *out, struct tmk_diag *diag);
+void tmk_inferred_finish(struct tmk_inferred *certain);

@@ -24,7 +24,7 @@ enum { MOST_BYTES = 4 << 20, MOST_OPERATIONS = 1 << 30 };
 
 struct folding {
     struct tmk_rewrite *rw;
-    struct tmk_certain certain;
+    struct tmk_inferred certain;
     bool changed;
     const struct tmk_tensor *in[TMK_MAX_INPUTS];
     struct tmk_infer_result results[TMK_MAX_OUTPUTS];
@@ -145,10 +145,10 @@ static enum tmk_status fold_all(struct folding *f) {
     struct tmk_graph *root = f->rw->graph;
     do {
         f->changed = false;
-        enum tmk_status status = tmk_certain_create(root, &f->certain, f->rw->diag);
+        enum tmk_status status = tmk_infer_certain(root, &f->certain, f->rw->diag);
         for (struct tmk_graph *g = root; g && status == TMK_OK; g = tmk_graph_next(root, g))
             status = fold_graph(f, g);
-        tmk_certain_finish(&f->certain);
+        tmk_inferred_finish(&f->certain);
         TMK_TRY(status);
     } while (f->changed);
     return TMK_OK;

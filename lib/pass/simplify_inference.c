@@ -20,7 +20,7 @@
 
 struct simplifying {
     struct tmk_rewrite *rw;
-    struct tmk_certain certain;
+    struct tmk_inferred certain;
     bool changed;
 };
 
@@ -226,14 +226,14 @@ static enum tmk_status skip_nodes(struct simplifying *s) {
 /* What is certain is looked up by values' numbers, which new values do not have: they come last. */
 static enum tmk_status simplify_nodes(struct tmk_rewrite *rw) {
     struct simplifying s = {.rw = rw};
-    TMK_TRY(tmk_certain_create(rw->graph, &s.certain, rw->diag));
+    TMK_TRY(tmk_infer_certain(rw->graph, &s.certain, rw->diag));
     enum tmk_status status = TMK_OK;
     do {
         s.changed = false;
         status = skip_nodes(&s);
     } while (status == TMK_OK && s.changed);
     TMK_THEN(status, tmk_rewrite_each(rw, unfold_norm));
-    tmk_certain_finish(&s.certain);
+    tmk_inferred_finish(&s.certain);
     return status;
 }
 

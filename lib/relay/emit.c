@@ -18,10 +18,10 @@ struct refusal {
 
 struct tmk_relay_emitter {
     struct tmk_relay_builder build;
-    struct tmk_graph *graph;    /* a copy, typed */
-    struct tmk_certain certain; /* of the copy's values */
-    struct tmk_ptrmap sources;  /* value of the copy -> the caller's value */
-    struct tmk_ptrmap exprs;    /* value of the copy -> the expression that has its numbers */
+    struct tmk_graph *graph;     /* a copy, typed */
+    struct tmk_inferred certain; /* of the copy's values */
+    struct tmk_ptrmap sources;   /* value of the copy -> the caller's value */
+    struct tmk_ptrmap exprs;     /* value of the copy -> the expression that has its numbers */
     struct tmk_relay_export_options options;
     struct tmk_relay_params *params;
     struct tmk_map names; /* of parameters */
@@ -76,7 +76,7 @@ static enum tmk_status copy_graph(struct tmk_relay_emitter *r, const struct tmk_
             TMK_TRY(add_source(r, from->outputs[i], to->outputs[i]));
     }
     TMK_TRY(tmk_fill_types(r->graph, r->diag));
-    TMK_TRY(tmk_certain_create(r->graph, &r->certain, r->diag));
+    TMK_TRY(tmk_infer_certain(r->graph, &r->certain, r->diag));
     r->needed = calloc(r->certain.n + 1u, sizeof *r->needed);
     return r->needed ? TMK_OK : tmk_nomem(r->diag);
 }
@@ -485,7 +485,7 @@ enum tmk_status tmk_relay_export(const struct tmk_graph *graph,
         tmk_relay_params_destroy(&r.params);
     }
     tmk_rb_finish(&r.build);
-    tmk_certain_finish(&r.certain);
+    tmk_inferred_finish(&r.certain);
     tmk_graph_destroy(&r.graph);
     tmk_ptrmap_finish(&r.sources);
     tmk_ptrmap_finish(&r.exprs);

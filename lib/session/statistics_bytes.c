@@ -160,10 +160,10 @@ static bool has_dynamic_steps(const struct tmk_plan *plan) {
 
 static enum tmk_status find_types(struct tmk_plan *plan, const struct tmk_batch *batch,
                                   struct tmk_diag *diag) {
-    struct tmk_certain types;
+    struct tmk_inferred types;
     if (!has_dynamic_steps(plan)) /* then all are known */
         return TMK_OK;
-    TMK_TRY(tmk_types_of_run(plan->graph, batch->inputs, plan->n_values, &types, diag));
+    TMK_TRY(tmk_infer_run(plan->graph, batch->inputs, plan->n_values, &types, diag));
     for (const struct tmk_node *node = plan->graph->first; node; node = node->next)
         for (uint32_t i = 0; i < node->n_outputs; i++) {
             const uint32_t at = node->outputs[i] ? node->outputs[i]->index : TMK_NO_VALUE;
@@ -172,7 +172,7 @@ static enum tmk_status find_types(struct tmk_plan *plan, const struct tmk_batch 
             plan->values[at].dtype = types.tensors[at].dtype;
             plan->values[at].shape = types.tensors[at].shape;
         }
-    tmk_certain_finish(&types);
+    tmk_inferred_finish(&types);
     return TMK_OK;
 }
 

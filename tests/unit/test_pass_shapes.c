@@ -191,12 +191,12 @@ TEST(sizes_that_are_too_large_are_left_alone) {
 
 TEST(certain_is_what_no_size_was_made_up_for) {
     struct typed t;
-    struct tmk_certain certain;
+    struct tmk_inferred certain;
     fill(&t, "graph \"g\" opset 17 {\n input %x : f32[2,3]\n input %u : f32[\"N\",3]\n"
              " %a = Relu(%x) : f32[9]\n %s = Shape(%a)\n %b = Relu(%u) : f32[5,3]\n"
              " %c = Neg(%b)\n %d = NonZero(%a) : i64[2,4]\n %e = Neg(%d)\n"
              " output %s\n output %c\n output %e\n}");
-    must(tmk_certain_create(t.graph, &certain, DIAG));
+    must(tmk_infer_certain(t.graph, &certain, DIAG));
     const struct tmk_tensor *a = &certain.tensors[find_in(t.graph, "a")->index];
     const struct tmk_tensor *s = &certain.tensors[find_in(t.graph, "s")->index];
     assert_int_equal(a->dtype, TMK_FLOAT32);
@@ -207,13 +207,13 @@ TEST(certain_is_what_no_size_was_made_up_for) {
     static const char *const unsure[] = {"u", "b", "c", "d", "e"};
     for (size_t i = 0; i < 5; i++)
         assert_int_equal(certain.tensors[find_in(t.graph, unsure[i])->index].dtype, TMK_UNDEFINED);
-    tmk_certain_finish(&certain);
+    tmk_inferred_finish(&certain);
     tmk_graph_destroy(&t.graph);
 }
 
 TEST(a_run_has_what_follows_from_its_inputs) {
     struct typed t;
-    struct tmk_certain run;
+    struct tmk_inferred run;
     fill(&t, "graph \"g\" opset 17 {\n input %m : i64[\"N\",\"S\"]\n input %x : f32[\"N\",3]\n"
              " init %two : i64[] = {2}\n %n = ReduceSum(%m) {keepdims=0}\n"
              " %c = Greater(%n, %two)\n"
@@ -227,14 +227,14 @@ TEST(a_run_has_what_follows_from_its_inputs) {
         struct tmk_tensor inputs[2];
         tmk_tensor_borrow(&inputs[0], TMK_INT64, &(struct tmk_shape){2, {1, 5}}, mask);
         tmk_tensor_borrow(&inputs[1], TMK_FLOAT32, &(struct tmk_shape){2, {1, 3}}, NULL);
-        must(tmk_types_of_run(t.graph, inputs, n, &run, DIAG));
+        must(tmk_infer_run(t.graph, inputs, n, &run, DIAG));
         const struct tmk_tensor *b = &run.tensors[find_in(t.graph, "b")->index];
         const struct tmk_tensor *y = &run.tensors[find_in(t.graph, "y")->index];
         const struct tmk_shape kept = {2, {1, 3}}, turned = {2, {3, 1}}, named = {2, {2, 5}};
         assert_int_equal(b->dtype, TMK_FLOAT32);
         assert_true(tmk_shape_equal(&b->shape, last ? &kept : &turned));
         assert_true(y->dtype == TMK_INT64 && tmk_shape_equal(&y->shape, &named));
-        tmk_certain_finish(&run);
+        tmk_inferred_finish(&run);
     }
     tmk_graph_destroy(&t.graph);
 }
