@@ -8,8 +8,9 @@
 Prints a table in Markdown: Tidemark bare, with minima and maxima, with thinned histograms (one run of 64 elements in --share), with
 histograms; ONNX Runtime with its optimisations and without; the ratios and the costs over bare. Two threads; ONNX Runtime runs a
 sample at a time, Tidemark takes the batch that it chooses. --generators has vision.py, llama.py and data.py, which write the larger
-networks with random weights; bert6 and mobilenetv2 are those of models.py. Each run takes --seconds, so that packing the weights
-is little of it. Needs numpy, onnx and onnxruntime, and what the generators need.
+networks with random weights; bert6 and mobilenetv2 are those of models.py. Each figure runs for --seconds, and each run of Tidemark
+over so many samples (SAMPLES, SMALL_SAMPLES) that packing the weights and counting them, once a run, is a few percent of it; ONNX Runtime's
+session is made before its time begins. Needs numpy, onnx and onnxruntime, and what the generators need.
 """
 import argparse
 import json
@@ -21,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 HERE = Path(__file__).resolve().parent
-THREADS, TOKENS, SAMPLES = 2, 128, 16
+THREADS, TOKENS, SAMPLES, SMALL_SAMPLES = 2, 128, 96, 256
 # name: what it is called, and words for the generator
 VISION = {"vit": "ViT-B", "convnext": "ConvNeXt-B", "yolo": "YOLO-like, 640"}
 LLAMA = {"llama": ("Llama 125M, 128 tokens", "decomposed", "fp32"), "genai": ("the same as genai", "genai", "fp32"),
@@ -57,7 +58,7 @@ def made(args, name):
             call(sys.executable, args.generators / "data.py", data, "125m", TOKENS, 0, SAMPLES)
         else:
             kind = SMALL[name][1]
-            call(sys.executable, HERE / "models.py", "--out", folder, "--only", name, f"--{kind}", 64)
+            call(sys.executable, HERE / "models.py", "--out", folder, "--only", name, f"--{kind}", SMALL_SAMPLES)
             (folder / f"{name}.onnx").rename(folder / "model.onnx")
             (folder / f"{kind}.npy").rename(data)
     return folder / "model.onnx", data
@@ -89,7 +90,7 @@ def infer(what, model, data, seconds):
     for i in range(2):
         session.run(None, sample(i))
     done, begin = 0, time.perf_counter()
-    while done < count or time.perf_counter() - begin < seconds:
+    while time.perf_counter() - begin < seconds:
         session.run(None, sample(done % count))
         done += 1
     print(done / (time.perf_counter() - begin))
