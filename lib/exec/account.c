@@ -111,7 +111,7 @@ static enum tmk_status note_run(struct tmk_account *account, const struct tmk_sh
     return TMK_OK;
 }
 
-/* Extents of the batch's samples, for the pass to widen. */
+/* Ranges of the batch's samples, for the pass to update. */
 static enum tmk_status open_batch(struct tmk_account *account, uint64_t samples,
                                   struct tmk_diag *diag) {
     if (samples > account->batch_size) {
