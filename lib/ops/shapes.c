@@ -313,8 +313,8 @@ enum tmk_status tmk_infer_certain(struct tmk_graph *graph, struct tmk_inferred *
     return tmk_infer_run(graph, NULL, tmk_graph_number(graph), out, diag);
 }
 
-void tmk_inferred_finish(struct tmk_inferred *certain) {
-    release_tensors(certain->tensors, certain->n);
-    free(certain->tensors);
-    *certain = (struct tmk_inferred){0};
+void tmk_inferred_finish(struct tmk_inferred *inferred) {
+    release_tensors(inferred->tensors, inferred->n);
+    free(inferred->tensors);
+    *inferred = (struct tmk_inferred){0};
 }

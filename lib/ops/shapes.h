@@ -38,4 +38,4 @@ enum tmk_status tmk_infer_certain(struct tmk_graph *graph, struct tmk_inferred *
  * read. Not certain where a declaration is wrong. */
 enum tmk_status tmk_infer_run(const struct tmk_graph *graph, const struct tmk_tensor *inputs,
                               uint32_t n, struct tmk_inferred *out, struct tmk_diag *diag);
-void tmk_inferred_finish(struct tmk_inferred *certain);
+void tmk_inferred_finish(struct tmk_inferred *inferred);
