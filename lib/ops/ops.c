@@ -286,10 +286,10 @@ static enum tmk_status index_rows(struct tmk_map *first, struct tmk_diag *diag) 
     return TMK_OK;
 }
 
-/* first: NULL where rows are not indexed. */
+/* first: empty where rows are not indexed. */
 static void find_rows(struct tmk_graph *graph, const struct tmk_map *first) {
     for (struct tmk_node *node = graph->first; node; node = node->next) {
-        const struct tmk_op *const *from = first ? tmk_map_get(first, node->op) : lists;
+        const struct tmk_op *const *from = first->used ? tmk_map_get(first, node->op) : lists;
         node->row = from ? find_from(from, node->domain, node->op, node->version) : NULL;
     }
 }
@@ -315,10 +315,11 @@ static void check_rows(struct tmk_graph *graph, struct binding *b) {
 
 enum tmk_status tmk_ops_bind(struct tmk_graph *graph, struct tmk_diag *diag) {
     struct tmk_map first = {0};
-    const bool indexed = has_many_nodes(graph);
-    struct binding b = {.diag = diag, .status = indexed ? index_rows(&first, diag) : TMK_OK};
+    struct binding b = {.diag = diag};
+    if (has_many_nodes(graph))
+        b.status = index_rows(&first, diag);
     for (struct tmk_graph *g = graph; g && b.status == TMK_OK; g = tmk_graph_next(graph, g))
-        find_rows(g, indexed ? &first : NULL);
+        find_rows(g, &first);
     for (struct tmk_graph *g = graph; g && b.status == TMK_OK; g = tmk_graph_next(graph, g))
         check_rows(g, &b);
     tmk_map_finish(&first);

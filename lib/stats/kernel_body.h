@@ -136,13 +136,6 @@ TARGET static inline void add_element(uint64_t *table, const tmk_loose_bits *x) 
     increase_entry(&table[bits >> 16], tmk_pack_unit(0) + bits);
 }
 
-/* Additions to the table fill the processor's queue after some hundred bytes of elements: too few
- * to find those in memory early enough. May point behind the elements. */
-static inline void fetch_ahead(const tmk_loose_bits *x) {
-    enum { AHEAD = 2048 };
-    __builtin_prefetch((const char *)x + AHEAD);
-}
-
 TARGET static inline void add_row(const tmk_loose_bits *x, uint64_t *table) {
     add_element(table, x), add_element(table, x + 1), add_element(table, x + 2),
         add_element(table, x + 3);
@@ -156,10 +149,8 @@ TARGET static inline void add_row(const tmk_loose_bits *x, uint64_t *table) {
 
 TARGET static void add_all(const tmk_loose_bits *x, size_t n, uint64_t *table) {
     size_t i = 0;
-    for (; i + TMK_LANES <= n; i += TMK_LANES) {
-        fetch_ahead(x + i);
+    for (; i + TMK_LANES <= n; i += TMK_LANES)
         add_row(x + i, table);
-    }
     for (; i < n; i++)
         add_element(table, x + i);
 }
@@ -177,6 +168,13 @@ TARGET static inline size_t pack_rest(const tmk_loose_bits *x, size_t n, uint32_
         kept += (v & 0x7fffffffu) != 0;
     }
     return kept;
+}
+
+/* Additions to the table fill the processor's queue after some hundred bytes of elements: too few
+ * to find those in memory early enough. May point behind the elements. */
+static inline void fetch_ahead(const tmk_loose_bits *x) {
+    enum { AHEAD = 2048 };
+    __builtin_prefetch((const char *)x + AHEAD);
 }
 
 TARGET static void add_tile(const tmk_loose_bits *x, size_t n, bool sparse,

@@ -9,7 +9,7 @@ Prints a table in Markdown: Tidemark bare, with minima and maxima, with thinned 
 histograms; ONNX Runtime with its optimisations and without; the ratios and the costs over bare. Two threads; ONNX Runtime runs a
 sample at a time, Tidemark takes the batch that it chooses. --generators has vision.py, llama.py and data.py, which write the larger
 networks with random weights; bert6 and mobilenetv2 are those of models.py. Each figure runs for --seconds, and each run of Tidemark
-over so many samples (SAMPLES, SMALL_SAMPLES) that packing the weights and counting them, once a run, is a few percent of it; ONNX Runtime's
+over so many samples (SAMPLES, SMALL_SAMPLES) that packing the weights and counting their elements, once a run, is a few percent of it; ONNX Runtime's
 session is made before its time begins. Needs numpy, onnx and onnxruntime, and what the generators need.
 """
 import argparse

@@ -7,7 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-from oracle import SOURCE, half_of_models, main, model_of, np, onnx, profile, samples, session, skip, sources, subset, tidemark
+from oracle import SOURCE, chosen_models, main, model_of, np, onnx, profile, samples, session, skip, sources, subset, tidemark
 
 CARRY_TOOL = sys.argv[4]
 VERDICTS = ["same", "view", "affine", "quantized", "merged", "constant", "absorbed", "dead"]
@@ -33,7 +33,7 @@ def assert_same_outputs(name, original, transformed):
 
 
 def test_outputs_equal_the_originals(path):
-    for name in half_of_models(second=True):
+    for name in chosen_models(1):
         summary, _ = transform(model_of(name), path, "t")
         onnx.checker.check_model(str(path / "t.onnx"), full_check=True)
         assert_same_outputs(name, model_of(name), path / "t.onnx")
@@ -44,7 +44,7 @@ def test_outputs_equal_the_originals(path):
 
 
 def test_observers_are_transparent(path):
-    for name in half_of_models(second=True):
+    for name in chosen_models(1):
         tidemark("instrument", model_of(name), "-o", path / "observed.onnx", "--quiet")
         _, plain = transform(model_of(name), path, "plain")
         _, seen = transform(path / "observed.onnx", path, "seen")
@@ -58,7 +58,7 @@ def test_lineages_match_the_schema(path):
     except ImportError as missing:
         skip(missing)
     validator = jsonschema.Draft202012Validator(json.loads((SOURCE / "docs" / "lineage.schema.json").read_text()))
-    for name in half_of_models(second=True):
+    for name in chosen_models(1):
         _, lineage = transform(model_of(name), path, "t")
         for part in ("originals", "values"):  # one of each form: a validator in Python is slow
             lineage[part] = [*{(one.get("verdict"), one["dtype"], *sorted(one)): one for one in lineage[part]}.values()]
@@ -82,7 +82,7 @@ def worst_difference(name, carried, seen):
 
 
 def test_transferred_ranges_equal_measured_ones(path):
-    for name in subset(half_of_models(second=True)):
+    for name in subset(chosen_models(1)):
         original, transformed = model_of(name), path / "t.onnx"
         words = ["--limit", "2"]
         there = profile(original, sources(name), path / "original.json", *words)

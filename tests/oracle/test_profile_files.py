@@ -3,7 +3,7 @@
 import json
 import math
 
-from oracle import FEATURES, SOURCE, UNSUPPORTED, half_of_models, main, model_of, np, profile, skip, sources
+from oracle import FEATURES, SOURCE, UNSUPPORTED, chosen_models, main, model_of, np, profile, skip, sources
 
 try:
     import h5py
@@ -15,7 +15,7 @@ LIMIT = 6
 
 
 def runnable():
-    return [name for name in half_of_models() if name not in UNSUPPORTED]
+    return [name for name in chosen_models() if name not in UNSUPPORTED]
 
 
 def text(value):
